@@ -46,7 +46,6 @@ from raykeeper.client.core.results import Quota
 from raykeeper.client.fencing import DurableFencedResource, FencedResource
 from raykeeper.client.recipes.acquirable import Held, LostEvent
 from raykeeper.client.recipes.barrier import Barrier
-from raykeeper.client.recipes.base_queue import Element
 from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, Entered
@@ -61,9 +60,8 @@ from raykeeper.client.recipes.multi_configuration import Configurations, LiveCon
 from raykeeper.client.recipes.multi_lock import MultiHeld, MultiLock
 from raykeeper.client.recipes.partitioner import Partition, Partitioner
 from raykeeper.client.recipes.picking import Instance, RandomPick, RoundRobin, Sticky
-from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.publication import Published, PublishedVersion
-from raykeeper.client.recipes.queue import Queue
+from raykeeper.client.recipes.queue import Element, PriorityQueue, Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import Awaited, Blocking
 from raykeeper.client.recipes.reentrant_lock import ReentrantHeld, ReentrantLock

@@ -20,9 +20,8 @@ from raykeeper.client.recipes.multi_configuration import Configurations
 from raykeeper.client.recipes.multi_lock import MultiLock
 from raykeeper.client.recipes.partitioner import Listener as PartitionListener
 from raykeeper.client.recipes.partitioner import Partitioner
-from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.publication import Published
-from raykeeper.client.recipes.queue import Queue
+from raykeeper.client.recipes.queue import PriorityQueue, Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import FlowRunner, K
 from raykeeper.client.recipes.reentrant_lock import ReentrantLock

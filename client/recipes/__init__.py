@@ -18,7 +18,6 @@ Elections and groups
         picking.py      which of them
     address_rendezvous.py   so many meet, and each gets the same list
     partitioner.py  a set of partitions, divided among its members
-        partition_assignment.py       who is to own which of them
 Configuration, caches and counters
     configuration.py, multi_configuration.py  a value of a type, with a version; several as one
     publication.py    a configuration of many znodes of which nobody sees a part
@@ -28,8 +27,7 @@ Configuration, caches and counters
     counter.py      a shared integer
 Barriers, queues, agreements
     barrier.py, double_barrier.py        until somebody removes it; in and out together
-    queue.py, priority_queue.py          first in, first out; lowest number first
+    queue.py        first in, first out; with priorities, the lowest number first
     lock_queue.py   elements are locked first, removed later
-        base_queue.py     elements of queues, their order and number; who waits for them
     two_phase_commit.py                  all of several sites, or none
 """

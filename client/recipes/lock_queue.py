@@ -14,7 +14,7 @@ which it is told by `lost` before; the second one's token is larger.
 How often an element was tried is not counted.
 
 kazoo: `LockingQueue`, which holds one element for each queue object. Curator: `DistributedQueue`
-with a lock path. Elements and bounds: client/recipes/base_queue.py.
+with a lock path. Elements and bounds: client/recipes/queue.py.
 """
 
 from typing import Any
@@ -29,9 +29,8 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.recipes.acquirable import Held, spawn_guard
-from raykeeper.client.recipes.base_queue import Element, sort_elements
 from raykeeper.client.recipes.primitives import ensure_path, timeout_after, transact
-from raykeeper.client.recipes.priority_queue import PriorityProducer
+from raykeeper.client.recipes.queue import Element, PriorityProducer, sort_elements
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.simple_lock import watch_own_znode
 from raykeeper.zab.ids import Zxid

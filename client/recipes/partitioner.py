@@ -6,11 +6,11 @@
         [each.name for each in parts.owned]
 
 A member registers as in a group, and owns a partition by an ephemeral znode, whose czxid is the
-partition's fencing token. Every member follows all of this with one watch and computes who is to
-own what (partition_assignment.py). Who has too much calls `on_released`, waits until it has
-returned, and deletes the znode; only then can somebody else create it. So the invariant of this
-file: nobody is told that it owns a partition before the one before it has returned from
-`on_released`, or lost its session.
+partition's fencing token. Every member follows all of this with one watch and computes which
+member is to own what (`assign_partitions`). A member with too many partitions calls `on_released`,
+waits until it has returned, and deletes the znode; only then can another member create it. So the
+invariant of this file: no member is told that it owns a partition before the one before it has
+returned from `on_released`, or lost its session.
 
 All members must name the same partitions. If they have two views for a moment, a partition may
 move once more than needed, or be free a little longer, and never has two owners.
@@ -20,7 +20,7 @@ kazoo: `SetPartitioner`, in which everybody lets go of everything at each change
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import Any
@@ -37,7 +37,6 @@ from raykeeper.client.errors import (
 from raykeeper.client.recipes.acquirable import LostEvent, current_task_or_thread
 from raykeeper.client.recipes.background_recipe import Startable
 from raykeeper.client.recipes.group import Membership, become_member, checked_name
-from raykeeper.client.recipes.partition_assignment import assign_partitions
 from raykeeper.client.recipes.primitives import (
     checked_identifier,
     checked_root,
@@ -335,3 +334,43 @@ class Partitioner(Startable[K]):
         yield from ()
         partition._state = after
         self._bell.set()
+
+
+def assign_partitions(
+    members: Sequence[str], partitions: Sequence[str], owners: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the member that is to own each partition: evenly, with as few moves as possible.
+
+    Every member computes this alone, from the members and the present owners, and comes to the
+    same answer. The invariants: the shares of two members differ by one at most; a member keeps
+    what it may keep; carried out, the answer is the same as before.
+
+    Args:
+        members: In the order of joining, at least one.
+        partitions: All there are.
+        owners: The present owners of partitions. An owner that is no member is about to leave: its
+            partitions are left out of the answer until they are free.
+    """
+    owned: dict[str, list[str]] = {member: [] for member in members}
+    unowned: list[str] = []
+    for partition in partitions:
+        owner = owners.get(partition)
+        if owner is None:
+            unowned.append(partition)
+        elif owner in owned:
+            owned[owner].append(partition)
+    least, more = divmod(len(partitions), len(members))
+    # A member that owns most already may have one of those that are left over.
+    by_load = sorted(members, key=lambda member: -len(owned[member]))
+    quota = {member: least + (place < more) for place, member in enumerate(by_load)}
+    for member in members:
+        unowned += owned[member][quota[member] :]
+        del owned[member][quota[member] :]
+    place_of = {partition: place for place, partition in enumerate(partitions)}
+    waiting = iter(sorted(unowned, key=place_of.__getitem__))
+    for member in members:
+        for _ in range(quota[member] - len(owned[member])):
+            partition = next(waiting, "")
+            if partition:
+                owned[member].append(partition)
+    return {partition: member for member, share in owned.items() for partition in share}

@@ -1,32 +1,277 @@
-"""A queue: what was put first is taken first, each element by one consumer.
+"""Queues: an element that was put first is taken first, by one consumer; with priorities or not.
 
     queue = client.queue("/queues/jobs", size_max=1_000)
     queue.put(b"job 1")                 # waits while there are 1 000
     job = queue.get(timeout_s=60)       # it is this consumer's alone, and gone
 
-Taking is one transaction that reads and deletes the element: of two that try one gets it, and who
-got it knows, because a write is done exactly once. The invariant of this file: an element is
-returned by at most one `get`, and not before all that were put before it were taken. Who was told
-of a timeout did not get it: what crossed the timeout goes back to its place, but others may have
-overtaken it by then, and it does not count for the bound.
+    queue = client.priority_queue("/queues/jobs")
+    queue.put(b"when there is time", priority=500)
+    queue.put(b"at once", priority=1)
+    assert queue.get() == b"at once"
 
-It is gone once it is taken. If the consumer may die with it, use `client.lock_queue`.
+An element is a sequential znode below `PATH/elements`, which is never deleted, so that the numbers
+never begin anew. The name of an element is its place: priority, then number. A client that has to
+wait, for an element or for room, enqueues below `PATH/line` (the queue of a fair lock). Only the
+first in that line watches the elements: a put wakes one consumer, and that one wakes the next when
+it leaves the line.
 
-kazoo: `Queue`. Curator: `SimpleDistributedQueue`. Elements and bounds:
-client/recipes/base_queue.py.
+The invariants of all queues, that of locked elements (lock_queue.py) included: an element is there
+as soon as its put is acknowledged, once; puts never make a queue with a bound larger than that,
+however many clients put at once, because the transaction of a put depends on the number of
+elements; several elements are put together or not at all.
+
+Taking is one transaction that reads and deletes the element. Of two clients that try, one gets it,
+and knows so, because a write is done exactly once. The invariants of taking: an element is returned
+by at most one `get`, and not before all that come before it were taken; with priorities, those that
+were there when the consumer listed them, which it does anew for every element. A caller that is
+told of a timeout has not got the element: one that was taken at that moment goes back to its place,
+but others may have overtaken it by then, and it does not count for the bound.
+
+An element is gone once it is taken. If the consumer may die with it, use `client.lock_queue`.
+
+kazoo: `BaseQueue`, `Queue`, with a priority too. Curator: `SimpleDistributedQueue`,
+`DistributedPriorityQueue`. Paper: none has a queue; the community's seed does, with its limits.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from raykeeper.client.core.flows import Flow
-from raykeeper.client.errors import NoNodeError
-from raykeeper.client.recipes.base_queue import PRIORITY_DEFAULT, BaseQueue, Element
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    KeeperError,
+    LostError,
+    NodeExistsError,
+    NoNodeError,
+    RayKeeperError,
+)
 from raykeeper.client.recipes.compare_and_set import checkpoint
-from raykeeper.client.recipes.primitives import timeout_after, transact
-from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.lock import (
+    enqueue,
+    predecessor,
+    sequence_number,
+    wait_for_predecessor,
+)
+from raykeeper.client.recipes.primitives import (
+    best_effort_cleanup,
+    checked_bytes,
+    checked_root,
+    ensure_path,
+    get_or_none,
+    reread_changed,
+    timeout_after,
+    transact,
+)
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.znodes.paths import join
-from raykeeper.znodes.requests import ANY_VERSION, Delete, ReadData
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    CompareField,
+    Create,
+    CreateMode,
+    Delete,
+    Exists,
+    GetChildren,
+    ReadData,
+    ReadStat,
+    Relation,
+    TxnOp,
+    WatchKind,
+)
+from raykeeper.znodes.stat import Stat
+
+PRIORITY_DEFAULT = 100
+"""Of an element for which none was named; kazoo's too."""
+PRIORITY_MAX = 999
+PREFIX = "e-"
+_DIGITS = len("000-0000000000")
+
+T = TypeVar("T")
+
+
+class Element(bytes):
+    """A value that was taken from a queue: bytes, which know where they stood."""
+
+    path: str
+    """The znode that it was."""
+
+    def __new__(cls, value: bytes, path: str) -> "Element":
+        element = super().__new__(cls, value)
+        element.path = path
+        return element
+
+    @property
+    def priority(self) -> int:
+        """What it was put with."""
+        return int(self.path[-_DIGITS:][:3])
+
+    def _release(self) -> Flow[None]:
+        """Put it back where it stood, for somebody who did not wait for it."""
+        back = Create(self.path, bytes(self), 0, None, 0)
+        try:
+            yield back
+        except NoNodeError:  # the whole queue was deleted meanwhile
+            yield from ensure_path(self.path.rpartition("/")[0], stays=True)
+            yield back
+        except NodeExistsError:
+            return
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (bytes(self),)
+
+
+class BaseQueue(Recipe[K]):
+    """What is in a queue, and who waits for it."""
+
+    def __init__(self, client: FlowRunner, path: str, size_max: int | None = None) -> None:
+        """Use the methods of the client. `size_max` must be the same for all who put."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        if size_max is not None and (type(size_max) is not int or size_max < 1):
+            raise BadArgumentsError(path, f"size_max must be 1 or more, not {size_max!r}")
+        self.size_max = size_max
+        self._elements = join(path, "elements")
+        """The znode below which they are."""
+        self._watched_paths = [self._elements]
+        """What whoever waits watches the children of."""
+        self._line = join(path, "line")
+
+    @operation
+    def size(self) -> Flow[int]:
+        """How many elements there are.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        stat: Stat | None = yield Query(Exists, self._elements, linearizable=True)
+        return 0 if stat is None else stat.num_children
+
+    @operation
+    def peek(self) -> Flow[bytes | None]:
+        """The element that would be taken next, which stays; None if there is none.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        while names := (yield from self._names(is_newest=True)):
+            for name in names:
+                found = yield from get_or_none(join(self._elements, name))
+                if found is not None:
+                    return Element(found[0], join(self._elements, name))
+        return None
+
+    def _names(self, *, is_newest: bool = False) -> Flow[list[str]]:
+        """The elements, the first to be taken first.
+
+        Args:
+            is_newest: Whatever anybody's put has returned for must be among them. Otherwise the
+                last ones may be missing, if one's own server is behind.
+
+        Raises:
+            KeeperError: what the read failed with.
+        """
+        try:
+            names = yield Query(GetChildren, self._elements, linearizable=is_newest)
+        except NoNodeError:
+            return []
+        return sort_elements(names)
+
+    def _append(
+        self, values: Sequence[bytes], priority: int, timeout_s: float | None
+    ) -> Flow[None]:
+        """Put all of these, one behind the other, or none.
+
+        Raises:
+            WaitTimeoutError: there was no room all the time.
+            BadArgumentsError: an argument is not acceptable, or there are too many values.
+            KeeperError: what the transaction failed with; nothing was put.
+        """
+        if type(priority) is not int or not 0 <= priority <= PRIORITY_MAX:
+            raise BadArgumentsError("", f"a priority is 0 to {PRIORITY_MAX}, not {priority!r}")
+        if self.size_max is not None and len(values) > self.size_max:
+            raise BadArgumentsError(self.path, f"{len(values)} never fit into {self.size_max}")
+        # What is put may be taken at once, so who is told of a timeout must not have put it.
+        yield timeout_after(timeout_s, f"the queue {self.path} was full", only_while_waiting=True)
+        place = join(self._elements, f"{PREFIX}{priority:03}-")
+        ops: list[TxnOp] = [
+            Create(place, checked_bytes("value", value), CreateMode.SEQUENTIAL, None, 0)
+            for value in values
+        ]
+
+        def attempt(_: list[str]) -> Flow[bool | None]:
+            return (yield from self._put(ops)) or None
+
+        if ops and not (yield from self._put(ops)):
+            yield from self._attempt_in_turn("put-", attempt)
+
+    def _put(self, ops: list[TxnOp]) -> Flow[bool]:
+        compares = []
+        if self.size_max is not None:
+            free = self.size_max - len(ops) + 1
+            compares.append(Compare(self._elements, CompareField.NUM_CHILDREN, Relation.LESS, free))
+        while True:
+            try:
+                is_put, results = yield from transact(ops, compares, [ReadStat(self._elements)])
+            except NoNodeError:
+                is_put, results = False, [None]
+            if is_put or results[0] is not None:
+                return is_put
+            yield from ensure_path(self._elements, stays=True)
+
+    def _attempt_in_turn(
+        self, prefix: str, attempt: Callable[[list[str]], Flow[T | None]]
+    ) -> Flow[T]:
+        """Wait in the line of all who wait for the same until an attempt succeeds.
+
+        Args:
+            prefix: Of the places in that line.
+            attempt: Of the first in the line, each time that elements came or went. It is given
+                the elements in order, and returns None for a failure.
+
+        Raises:
+            LostError: somebody deleted the place in the line.
+            KeeperError: what a request failed with.
+        """
+        what = f"the place in the line of {self.path}"
+        place: Any = yield from enqueue(self._client, self._line, prefix, b"", what)
+        yield from wait_for_predecessor(place, predecessor)
+        bells: dict[str, Event] = {path: Event() for path in self._watched_paths}
+        found: dict[str, list[str]] = {}
+        try:
+            while True:
+                got = yield from attempt((yield from self._watch_elements(bells, found)))
+                if got is not None:
+                    break
+                yield Wait((*bells.values(), place._changed))
+                if place._changed.is_set() and not (yield from place._reread()):
+                    raise LostError(f"somebody deleted {place.path} while it waited")
+        except (Cancelled, RayKeeperError):
+            yield from best_effort_cleanup([place._removal()], _pending_watches(bells))
+            raise
+        yield from best_effort_cleanup([place._removal()], _pending_watches(bells))
+        return got
+
+    def _available(self, lists: list[list[str]]) -> list[str]:
+        """Of the children of each that is watched: the elements to be had, in order."""
+        return sort_elements(lists[0])
+
+    def _watch_elements(
+        self, bells: dict[str, Event], found: dict[str, list[str]]
+    ) -> Flow[list[str]]:
+        while True:
+            for path, names in (yield from reread_changed(bells, found)):
+                if isinstance(names, NoNodeError):
+                    found.pop(path, None)
+                    yield from ensure_path(path, stays=True)
+                elif isinstance(names, KeeperError):
+                    raise names
+                else:
+                    found[path] = names
+            if len(found) == len(bells):
+                return self._available([found[path] for path in bells])
 
 
 class QueueConsumer(BaseQueue[K]):
@@ -142,3 +387,74 @@ class Queue(QueueConsumer[K]):
             if element is not None:
                 return element
             self._listed_names.clear()  # others are taking too
+
+
+class PriorityProducer(BaseQueue[K]):
+    """A queue into which elements are put with a priority."""
+
+    @operation
+    def put(
+        self, value: bytes, priority: int = PRIORITY_DEFAULT, *, timeout_s: float | None = None
+    ) -> Flow[None]:
+        """Put an element behind all of the same priority.
+
+        Args:
+            value: At most `value_bytes_max` of the settings, 1 MiB unless set.
+            priority: 0 to 999; the lowest is taken first.
+            timeout_s: How long to wait for room, if there is a bound.
+
+        Raises:
+            WaitTimeoutError: the queue was full; nothing was put.
+            BadArgumentsError: the value is too large, or no bytes, or there is no such priority.
+            KeeperError: as for every call.
+        """
+        yield from self._append([value], priority, timeout_s)
+
+    @operation
+    def put_many(
+        self,
+        values: Sequence[bytes],
+        priority: int = PRIORITY_DEFAULT,
+        *,
+        timeout_s: float | None = None,
+    ) -> Flow[None]:
+        """Put several elements one behind the other, all or none.
+
+        Args:
+            values: At most `transaction_ops_max` of the settings, 1 000 unless set.
+            priority: Of all of them, 0 to 999.
+            timeout_s: How long to wait for room for all of them, if there is a bound.
+
+        Raises:
+            WaitTimeoutError: there was no room for all; nothing was put.
+            BadArgumentsError: there are too many, one is too large, or no bytes, or there is no
+                such priority.
+            KeeperError: as for every call.
+        """
+        yield from self._append(values, priority, timeout_s)
+
+
+class PriorityQueue(PriorityProducer[K], QueueConsumer[K]):
+    """Lowest priority first, then first in, first out."""
+
+
+def _pending_watches(bells: dict[str, Event]) -> list[tuple[str, WatchKind, Event]]:
+    return [(path, WatchKind.CHILD, bell) for path, bell in bells.items() if not bell.is_set()]
+
+
+def sort_elements(names: list[str]) -> list[str]:
+    """Those that are elements, the first to be taken first."""
+    return sorted(
+        filter(_is_element, names), key=lambda name: (_priority(name), sequence_number(name))
+    )
+
+
+def _is_element(name: str) -> bool:
+    priority, _, number = name.removeprefix(PREFIX).partition("-")
+    return (
+        name.startswith(PREFIX) and priority.isdecimal() and len(priority) == 3 and len(number) > 9
+    )
+
+
+def _priority(name: str) -> int:
+    return int(name[len(PREFIX) :][:3])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client import AsyncClient, Client
-from raykeeper.client.recipes.base_queue import BaseQueue
+from raykeeper.client.recipes.queue import BaseQueue
 from tests.contract.client_handles import Room, finish, open_awaited, open_blocking
 from tests.contract.stream_room import StreamRoom
 

@@ -6,8 +6,8 @@ import pytest
 
 from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutError
-from raykeeper.client.recipes.base_queue import Element
 from raykeeper.client.recipes.primitives import get_children
+from raykeeper.client.recipes.queue import Element
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData
 from tests.recipes.freezing import freeze_at

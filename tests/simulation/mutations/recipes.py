@@ -19,7 +19,6 @@ from raykeeper.client.recipes import (
     two_phase_commit,
 )
 from raykeeper.client.recipes.acquirable import LostEvent
-from raykeeper.client.recipes.base_queue import Element
 from raykeeper.client.recipes.compare_and_set import ObservedValue
 from raykeeper.client.recipes.double_barrier import DoubleBarrier
 from raykeeper.client.recipes.election import Election
@@ -30,7 +29,7 @@ from raykeeper.client.recipes.multi_lock import MultiLock
 from raykeeper.client.recipes.partitioner import Partitioner
 from raykeeper.client.recipes.primitives import delete, get_or_none
 from raykeeper.client.recipes.publication import Published
-from raykeeper.client.recipes.queue import QueueConsumer
+from raykeeper.client.recipes.queue import Element, QueueConsumer
 from raykeeper.client.recipes.subtree_follower import SubtreeFollower
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.paths import join

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from raykeeper.client.recipes.partition_assignment import assign_partitions
+from raykeeper.client.recipes.partitioner import assign_partitions
 
 
 def owners(text: str) -> dict[str, str]:
