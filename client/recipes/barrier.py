@@ -1,12 +1,12 @@
-"""A barrier: who waits for it goes on when somebody removes it.
+"""A barrier: its waiters go on when somebody removes it.
 
     barrier = client.barrier("/barriers/loaded")
-    barrier.create()                    # whoever lets the others wait
-    barrier.wait(timeout_s=60)          # the others, until it is removed
+    barrier.create()                    # one client holds the others up
+    barrier.wait(timeout_s=60)          # the others wait until it is removed
 
 The barrier is one znode that stays until somebody removes it: it does not end with the session
-of whoever made it. The invariant of this file: nobody who waits goes on while the znode has been
-there all the time, however old the state of one's own server is; so the first look is linearizable.
+that created it. The invariant of this file: no waiter goes on while the znode is there all the
+time, however far the waiter's own server is behind; so the first read is linearizable.
 
 Paper: section 2.4. kazoo: `Barrier`. Curator: `DistributedBarrier`.
 """
@@ -37,7 +37,7 @@ class Barrier(Recipe[K]):
 
     @operation
     def create(self) -> Flow[bool]:
-        """Let others wait from now on; False if they have to already.
+        """Create the barrier; return False if it is there already.
 
         Raises:
             KeeperError: as for every call.
@@ -50,7 +50,7 @@ class Barrier(Recipe[K]):
 
     @operation
     def remove(self) -> Flow[bool]:
-        """Let all go on who wait; False if there was no barrier.
+        """Remove the barrier, so that all waiters go on; return False if there was none.
 
         Raises:
             KeeperError: as for every call.
@@ -62,10 +62,10 @@ class Barrier(Recipe[K]):
         """Wait until there is no barrier.
 
         Args:
-            timeout_s: How long to wait; 0 to only look, None for ever.
+            timeout_s: How long to wait; 0 to look only, None to wait for ever.
 
         Raises:
-            WaitTimeoutError: it was there all the time.
+            WaitTimeoutError: the barrier was there all the time.
             KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"the barrier {self.path} was not removed")

@@ -9,10 +9,10 @@
     with limits.follow(lambda new, old: print(new)) as live:
         live.value                                  # always the newest valid one
 
-What is written has been read back as the type first, so nobody publishes what others cannot read.
-The invariant of this file: `update` replaces a value only by what was made of that value, and who
-follows keeps the last valid one whatever happens: the ensemble is away, the znode is deleted, or
-holds something invalid.
+A value is encoded and decoded again before it is written, so that nobody writes a value that others
+cannot read. The invariant of this file: `update` replaces a value only by what was made of
+that value; a follower keeps the last valid value whatever happens: the ensemble is away, the znode
+is deleted, or it holds something invalid.
 
 Paper: section 2.4, "Configuration Management". Curator: `NodeCache`, `ModeledFramework`.
 """
@@ -56,18 +56,18 @@ NO_VERSION: Final = -1
 
 
 class Versioned(NamedTuple, Generic[S]):
-    """A value, and which one it is."""
+    """A value with its version."""
 
     value: S
     version: int
-    """Of the znode; NO_VERSION if there is none, and this is the default."""
+    """The version of the znode; NO_VERSION if there is no znode and the value is the default."""
 
 
 class ValueCodec(Generic[S]):
-    """How values of one type are written down."""
+    """Encodes and decodes values of one type."""
 
     def __init__(self, path: str, kind: type[S], form: Format = "json") -> None:
-        """`path` is for messages.
+        """Look at the type; `path` is for error texts.
 
         Raises:
             BadArgumentsError: msgspec does not know the type, it has lost fields on its way to this
@@ -87,10 +87,10 @@ class ValueCodec(Generic[S]):
             raise BadArgumentsError(path, detail)
 
     def decode(self, text: bytes) -> S:
-        """The value.
+        """Decode a value.
 
         Raises:
-            InvalidValueError: it is none.
+            InvalidValueError: the text is no value of the type.
         """
         try:
             value: S = self._decoder.decode(text)
@@ -99,10 +99,10 @@ class ValueCodec(Generic[S]):
         return value
 
     def encode(self, value: object) -> bytes:
-        """The bytes of a value, which can be read as one.
+        """Encode a value, and check that the bytes can be decoded.
 
         Raises:
-            BadArgumentsError: it is none.
+            BadArgumentsError: it is no valid value of the type.
         """
         if not isinstance(value, self._class):
             raise BadArgumentsError(
@@ -116,9 +116,10 @@ class ValueCodec(Generic[S]):
         return text
 
     def encode_keeping_unknown(self, value: object, seen: ObservedValue, known: bytes) -> bytes:
-        """The bytes of a value with the fields of what was seen that this type does not know.
+        """Encode a value, and keep those fields of the seen value that the type does not know.
 
-        `known` is what was seen, read and written again; before somebody changed it in its place.
+        `known` is the seen value, decoded and encoded again before the user's code could change
+        it in place.
         """
         text = self.encode(value)
         return text if seen.value is None else self._unknown.keep(seen.value, known, text)
@@ -132,7 +133,7 @@ class ValueCodec(Generic[S]):
 
 
 def _class_of(kind: Any) -> type:
-    """What every value is an instance of: more than `object` only where the class says it all."""
+    """Return the class of every value; `object` unless the class alone tells the values."""
     found: Any = get_origin(kind) or kind
     is_class = isinstance(found, type)
     is_object = is_class and (
@@ -142,13 +143,13 @@ def _class_of(kind: Any) -> type:
 
 
 class LiveConfiguration(Live[K, Versioned[S]], Generic[K, S]):
-    """A configuration that is followed."""
+    """The newest value of a configuration, kept current."""
 
     _default: S | None = None
 
     @property
     def value(self) -> S | None:
-        """The newest valid value; the default, or None, if there never was one.
+        """The newest valid value; if there never was one, the default, or None.
 
         `newest` is the value together with its version.
         """
@@ -162,7 +163,7 @@ class LiveConfiguration(Live[K, Versioned[S]], Generic[K, S]):
         return NO_VERSION if newest is None else newest.version
 
     def _shown(self, state: Versioned[S] | None) -> S | None:
-        """See `Live`: the value alone, as `value` is."""
+        """Return the value without its version; see `Live`."""
         return None if state is None else state.value
 
 
@@ -185,11 +186,11 @@ class Configuration(Recipe[K], Generic[K, S]):
 
     @operation
     def get(self) -> Flow[Versioned[S]]:
-        """The value, never older than what this client has seen.
+        """Return the value, which is never older than what this client has seen.
 
         Raises:
             NoNodeError: there is no such znode, and no default.
-            InvalidValueError: it holds something else.
+            InvalidValueError: the znode holds no valid value.
             KeeperError: as for every call.
         """
         observed = yield from read_current(self.path)
@@ -198,15 +199,16 @@ class Configuration(Recipe[K], Generic[K, S]):
 
     @operation
     def set(self, value: S, version: int | None = None) -> Flow[Versioned[S]]:
-        """Replace the value, all of it: fields that this type does not know go, see `update`.
+        """Replace the whole value, also fields that this type does not know; see `update`.
 
         Args:
-            value: The new one.
-            version: That it must have; NO_VERSION: there must be no such znode; None: any, or none.
+            value: The new value.
+            version: The version that the value must have; NO_VERSION if there must be no such
+                znode; None for any version, or none.
 
         Raises:
-            BadArgumentsError: it is no valid value, or no version.
-            BadVersionError: it has another version; nothing was changed.
+            BadArgumentsError: the value or the version is not valid.
+            BadVersionError: the value has another version; nothing was changed.
             NoNodeError: there is no such znode, at any version.
             KeeperError: as for every call.
         """
@@ -217,20 +219,21 @@ class Configuration(Recipe[K], Generic[K, S]):
 
     @operation
     def update(self, change: Callable[[S], S]) -> Flow[Versioned[S]]:
-        """Replace the value by what `change` makes of it, unless somebody else was quicker.
+        """Replace the value by what `change` makes of it, atomically.
 
         Fields that a newer program has written and this type does not know stay, see
         client/recipes/unknown_fields.py.
 
         Args:
-            change: Is called in the caller's thread, or task, again for each newer value. It
-                returns a new value; what it raises ends the update, and nothing is changed.
+            change: Returns the new value. The caller's thread, or task, calls it, and calls it
+                again if somebody else replaced the value meanwhile. An error that it raises ends
+                the update; nothing is changed.
 
         Raises:
             NoNodeError: there is no such znode, and no default.
-            InvalidValueError: it holds something else.
+            InvalidValueError: the znode holds no valid value.
             BadArgumentsError: `change` returned no valid value.
-            BadVersionError: others were quicker again and again; nothing was changed.
+            BadVersionError: others changed the value each time meanwhile; nothing was changed.
             KeeperError: as for every call.
         """
         observed = yield from read_current(self.path)
@@ -250,11 +253,11 @@ class Configuration(Recipe[K], Generic[K, S]):
         """Keep the value current from now on, until it is closed or the session ends.
 
         Args:
-            on_change: Is called with each new valid value and the one before, the present one
-                first. None after: the znode was deleted. None before: there was none.
-            on_error: Is called when the znode holds something invalid, with InvalidValueError; the
-                value stays as it was. With a KeeperError if it can be followed no more. With what
-                `on_change` raises. Without `on_error` the client logs all of these.
+            on_change: Called with each new valid value and the one before, with the present value
+                first. The new one is None if the znode was deleted, the old one if there was none.
+            on_error: Called with InvalidValueError when the znode holds no valid value, while the
+                last valid value stays; with a KeeperError if the znode can be followed no more; and
+                with each error that `on_change` raises. Without `on_error` the client logs them.
 
         Raises:
             KeeperError: as for every call.
@@ -291,7 +294,7 @@ class Configuration(Recipe[K], Generic[K, S]):
         return self._read(seen) if default is None else Versioned(default, NO_VERSION)
 
     def _default(self) -> S | None:
-        """A new one each time: an update may change it in its place."""
+        """Return a new default each time: an update may change it in place."""
         return None if self._default_text is None else self._codec.decode(self._default_text)
 
     def _read(self, seen: ObservedValue) -> Versioned[S]:

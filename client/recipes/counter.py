@@ -32,7 +32,7 @@ from raykeeper.client.recipes.primitives import checked_root
 from raykeeper.client.recipes.recipe import Blocking, FlowRunner, K, Recipe, operation
 
 DIGITS_MAX: Final = 1000
-"""Of the value. No number of anything needs as many, and each of them is read and written whole."""
+"""Digits of the value. No count needs as many, and each value is read and written whole."""
 _LIMIT: Final = 10**DIGITS_MAX
 _TEXT: Final = re.compile(rb"[+-]?[0-9]{1,%d}" % DIGITS_MAX)
 
@@ -41,7 +41,7 @@ class Counter(Recipe[K]):
     """An integer at a path. Safe to share between threads, or tasks."""
 
     def __init__(self, client: FlowRunner, path: str, default: int = 0) -> None:
-        """Use `Client.counter`. `default` is the value while there is no such znode."""
+        """Use `Client.counter`; `default` is the value while there is no such znode."""
         super().__init__(client)
         self.path = checked_root(path)
         self._default = _checked_number(self.path, "default", default)
@@ -49,7 +49,7 @@ class Counter(Recipe[K]):
 
     @property
     def value(self: "Counter[Blocking]") -> int:
-        """`get()`, as kazoo writes it; not of an `AsyncClient`.
+        """The value, as `get()` returns it; kazoo has it too. Not of an `AsyncClient`.
 
         Raises:
             InvalidValueError: the znode holds something else.
@@ -59,7 +59,7 @@ class Counter(Recipe[K]):
 
     @operation
     def get(self) -> Flow[int]:
-        """The value, never older than what this client has seen.
+        """Return the value, which is never older than what this client has seen.
 
         Raises:
             InvalidValueError: the znode holds something else.
@@ -75,8 +75,8 @@ class Counter(Recipe[K]):
         """Replace the value, whatever it is.
 
         Raises:
-            BadArgumentsError: it is no integer, or too long.
-            BadVersionError: others deleted it again and again; nothing was changed.
+            BadArgumentsError: the value is no integer, or too long.
+            BadVersionError: others deleted it each time meanwhile; nothing was changed.
             KeeperError: as for every call.
         """
         text = _encode(_checked_number(self.path, "value", value))
@@ -90,33 +90,33 @@ class Counter(Recipe[K]):
             delta: How much; it may be negative.
 
         Raises:
-            BadArgumentsError: it is no integer, or the sum is too long.
+            BadArgumentsError: `delta` is no integer, or the sum is too long.
             InvalidValueError: the znode holds something else.
-            BadVersionError: others were quicker again and again; nothing was changed.
+            BadVersionError: others changed it each time meanwhile; nothing was changed.
             KeeperError: as for every call.
         """
         return (yield from self._add(delta))
 
     @operation
     def increment(self) -> Flow[int]:
-        """Add one; the new value.
+        """Add one, atomically, and return the new value.
 
         Raises:
             BadArgumentsError: the sum is too long.
             InvalidValueError: the znode holds something else.
-            BadVersionError: others were quicker again and again; nothing was changed.
+            BadVersionError: others changed it each time meanwhile; nothing was changed.
             KeeperError: as for every call.
         """
         return (yield from self._add(1))
 
     @operation
     def compare_and_set(self, expected: int, value: int) -> Flow[bool]:
-        """Replace the value if it is `expected`; whether it was.
+        """Replace the value if it is `expected`; return whether it was.
 
         Raises:
             BadArgumentsError: one of them is no integer, or too long.
             InvalidValueError: the znode holds something else.
-            BadVersionError: others changed it to and fro again and again; nothing was changed.
+            BadVersionError: others changed it to and fro each time meanwhile; nothing was changed.
             KeeperError: as for every call.
         """
         wanted = _checked_number(self.path, "expected", expected)

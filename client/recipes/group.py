@@ -1,4 +1,4 @@
-"""Group membership: who is there, in the order of joining, for as long as its session lives.
+"""Group membership: the members in the order of joining, each for as long as its session lives.
 
     group = client.group("/workers")
     me = group.join("worker-1", b"10.0.0.7:4000")
@@ -6,9 +6,9 @@
     me.leave()
 
 A member is an ephemeral child. The invariant of this file: from `join` to `leave`, or to the end of
-the session, the znode is there, or being made again because somebody deleted it; after `leave` it
-is not. The watch tells of the present members first and of each change after; changes that come at
-once are told at once, and the last call always tells what is.
+the session, the member's znode exists, or is being created again because somebody deleted it; after
+`leave` it does not exist. A watch reports the present members first and each change afterwards.
+Changes that arrive together are reported together; the last call always reports what is.
 
 Paper: section 2.4, "Group Membership". kazoo: `Party`. Curator: `GroupMember`, `PersistentNode`.
 """
@@ -72,7 +72,7 @@ class Member(Struct, frozen=True):
     data: bytes
     session_id: int
     token: Zxid
-    """When it joined: who joined later has a larger one."""
+    """The zxid of joining: a member that joined later has a larger one."""
 
 
 class _NameAndToken(Protocol):
@@ -87,18 +87,18 @@ M = TypeVar("M", bound=_NameAndToken)
 
 
 class GroupChange(Struct, frozen=True):
-    """What a watch of a group is told."""
+    """The argument of a group's watch callback."""
 
     members: list[Member]
-    """All that are there now, in the order of joining."""
+    """All present members, in the order of joining."""
     joined: list[Member]
     left: list[Member]
     updated: list[Member]
-    """Those whose data are new."""
+    """Those with new data."""
 
 
 class EphemeralMember(Held[K]):
-    """A member of this session. `lost` only if the session ends, or somebody takes the name."""
+    """A member of this session. It is lost only if the session ends, or somebody takes the name."""
 
     def __init__(self, client: FlowRunner, path: str, token: Zxid, data: bytes) -> None:
         """Use `Group.join`."""
@@ -107,40 +107,40 @@ class EphemeralMember(Held[K]):
 
     @property
     def name(self) -> str:
-        """Of the member."""
+        """The name of the member."""
         return self.path.rpartition("/")[2]
 
     def _replace_data(self, data: bytes) -> Flow[None]:
-        """What others see of it is this from now on.
+        """Replace the data that others see.
 
         Raises:
-            LostError: it is lost, or has left.
+            LostError: the membership is lost, or was left.
             KeeperError: as for every call.
         """
         self.lost.check()
         if self._is_released:
             raise LostError(f"{self._what} was left before")
         self._data = data
-        # If it is not there now it is made again, with these data.
+        # If the znode is missing now, it is created again with these data.
         yield from self._transact_if_own(SetData(self.path, data, ANY_VERSION))
 
     @operation
     def leave(self) -> Flow[None]:
-        """Leave the group, once; again: nothing.
+        """Leave the group. A second call does nothing.
 
         Raises:
-            LostError: it was lost before.
-            KeeperError: it is not known to have left; it leaves with the session.
+            LostError: the membership was lost before.
+            KeeperError: it is unknown whether the member has left; it leaves with the session.
         """
         yield from self._release_or_raise()
 
     def _remove(self) -> Flow[bool]:
-        """See `Held`. It does not matter whether somebody has deleted the znode."""
+        """Delete the znode, if it is there and this member's; see `Held`."""
         yield from self._transact_if_own(Delete(self.path, ANY_VERSION))
         return True
 
     def _guard(self) -> Flow[None]:
-        """See `Held`: make the znode again when somebody deletes it."""
+        """Create the znode again when somebody deletes it; see `Held`."""
         try:
             while not self._is_released:
                 self._changed.drain()
@@ -155,7 +155,7 @@ class EphemeralMember(Held[K]):
                 else:
                     yield Wait((self._changed,))
         except KeeperError:
-            pass  # the session is over, or it may not be made again
+            pass  # the session is over, or the client may not create the znode again
         if not self._is_released:
             self.lost._set()
 
@@ -164,7 +164,7 @@ class EphemeralMember(Held[K]):
         try:
             _, stat = yield from create(self.path, data, ephemeral=True)
         except NodeExistsError:
-            return  # whose it is will be seen
+            return  # the guard's next read tells whose it is
         self.token = stat.czxid
         if self._is_released:
             yield from best_effort_cleanup([self._removal()])
@@ -181,17 +181,17 @@ class Membership(EphemeralMember[K]):
 
     @operation
     def update(self, data: bytes) -> Flow[None]:
-        """Replace the data, for as long as it is a member.
+        """Replace the data that others see, for as long as this is a member.
 
         Raises:
-            LostError: it is lost, or has left.
+            LostError: the membership is lost, or was left.
             KeeperError: as for every call.
         """
         yield from self._replace_data(checked_bytes("data", data))
 
 
 class Group(Recipe[K]):
-    """A group, for members and for those who want to know them."""
+    """A group, for its members and for its observers."""
 
     def __init__(self, client: FlowRunner, path: str) -> None:
         """Use `Client.group`."""
@@ -205,13 +205,13 @@ class Group(Recipe[K]):
         """Become a member, until `leave` or the end of the session.
 
         Args:
-            name: None for a new one that nobody has. One that another session has is waited for:
-                perhaps that is an earlier life of this member, whose session is not over yet.
+            name: None for a new name. If another session has the name, `join` waits for it: that
+                may be an earlier life of this member, whose session is not over yet.
             data: What the others see.
             timeout_s: How long to wait for the name; 0 not at all, None for ever.
 
         Raises:
-            WaitTimeoutError: somebody has the name.
+            WaitTimeoutError: somebody else has the name.
             BadArgumentsError: an argument is not acceptable.
             KeeperError: as for every call.
         """
@@ -225,7 +225,7 @@ class Group(Recipe[K]):
         timeout_s: float | None,
         kind: type[EphemeralMember[Any]] = Membership,
     ) -> Flow[Any]:
-        """`join` as a part of another flow; a member of this `kind`."""
+        """Return the flow of `join`, for a member of this `kind`."""
         data = checked_bytes("data", data)
         if name is not None:
             checked_name(self.path, name)
@@ -234,7 +234,7 @@ class Group(Recipe[K]):
 
     @operation
     def members(self) -> Flow[list[Member]]:
-        """Who is a member, in the order of joining.
+        """Return the members, in the order of joining.
 
         Raises:
             KeeperError: as for every call.
@@ -251,7 +251,7 @@ class Group(Recipe[K]):
 
     @operation
     def watch(self, callback: Callable[[GroupChange], object]) -> Flow["GroupWatch[K]"]:
-        """Have `callback` called with the members, now and after each change, until it is closed.
+        """Call `callback` with the members, now and after each change, until the watch is closed.
 
         Raises:
             KeeperError: as for every call.
@@ -262,7 +262,7 @@ class Group(Recipe[K]):
 
 
 class GroupWatch(BackgroundRecipe[K]):
-    """Tells who is a member, until it is closed. One lasting watch; no requests for a change."""
+    """Reports the members, until it is closed. It costs one watch, and no request for a change."""
 
     def __init__(
         self, client: FlowRunner, path: str, callback: Callable[[GroupChange], object]
@@ -270,22 +270,22 @@ class GroupWatch(BackgroundRecipe[K]):
         """Use `Group.watch`."""
         super().__init__(client, f"the watch of {path}")
         self._has_reported = False
-        """For `watch`: whether the callback was told what was."""
+        """For `watch`: whether the callback was given the first members."""
         self._path = path
         self._callback = callback
 
     def _work(self) -> Flow[None]:
         """See `BackgroundRecipe`."""
         follower = SubtreeFollower(self._path, depth=1, needs_root=True)
-        told: list[Member] = []
+        reported: list[Member] = []
         try:
             yield from follower.open()
             while True:
                 members = _members_of(follower.mirror.children_of(self._path))
-                if members != told or not self._has_reported:
-                    change = GroupChange(list(members), *membership_changes(told, members))
+                if members != reported or not self._has_reported:
+                    change = GroupChange(list(members), *membership_changes(reported, members))
                     yield from self._call_user(self._callback, change)
-                    told, self._has_reported = members, True
+                    reported, self._has_reported = members, True
                     self._changed.notify_all()
                 yield from follower.next_changes()
         except (Cancelled, RayKeeperError):
@@ -301,7 +301,7 @@ def become_member(
     kind: type[EphemeralMember[Any]] = Membership,
     prefix: str = PREFIX,
 ) -> Flow[Any]:
-    """`join` as a part of another flow; a member of this `kind`.
+    """Create the znode of a member of this `kind`, and begin to guard it.
 
     Raises:
         KeeperError: what a request failed with.
@@ -330,9 +330,9 @@ def _create_when_free(own: str, data: bytes) -> Flow[tuple[str, Stat]]:
 
 
 def membership_changes(before: Sequence[M], now: Sequence[M]) -> tuple[list[M], list[M], list[M]]:
-    """Who has joined, who has left, and who says something else.
+    """Return the members that have joined, that have left, and that have new data.
 
-    Who joined again is one who left and one who joined.
+    A member that left and joined again counts as one that left and one that joined.
     """
     old = {(each.token, each.name): each for each in before}
     new = {(each.token, each.name): each for each in now}
@@ -352,10 +352,10 @@ def _members_of(znodes: dict[str, CachedZnode]) -> list[Member]:
 
 
 def checked_name(path: str, name: object) -> str:
-    """The name of a znode below `path`.
+    """Check the name of a znode below `path`, and return it.
 
     Raises:
-        BadArgumentsError: it cannot be one.
+        BadArgumentsError: no znode can have the name.
     """
     if not isinstance(name, str) or not name or "/" in name:
         raise BadArgumentsError("", f"a name is text without a slash, not {name!r}")

@@ -4,9 +4,9 @@
     both.set({"/app/database": Database("db.prod"), "/app/limits": Limits(100)})
     both.update(lambda now: {"/app/limits": Limits(now["/app/database"].pool * 10)})
 
-The invariant of this file: what `update` writes was made of values that were all there together and
-are all still there when it is written; and nobody who reads them here sees some of the old ones
-with some of the new ones. Each is a configuration of its own as well (configuration.py).
+The invariant of this file: `update` writes what was made of values that were all there at one
+moment and are all still there at the moment of the write; no reader sees some old values beside
+some new ones. Each of them is a configuration of its own as well (configuration.py).
 
 Paper: section 2.1, the multi operation of later ZooKeeper; etcd: the transaction loops of its STM.
 """
@@ -48,7 +48,7 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.stat import Stat
 
 PATHS_MAX: Final = 500
-"""So that they fit into a transaction, with a condition each."""
+"""All of them, with a condition each, must fit into one transaction."""
 
 ValuesByPath = dict[str, Any]
 """By path."""
@@ -56,11 +56,11 @@ VersionedByPath = dict[str, Versioned[Any]]
 
 
 class LiveConfigurations(Live[K, VersionedByPath]):
-    """Several configurations that are followed. `newest` has the values with their versions."""
+    """The newest values of several configurations, kept current; `newest` has the versions too."""
 
     @property
     def values(self) -> ValuesByPath | None:
-        """The newest valid values by path, of one moment; None if they never were all there."""
+        """The newest valid values of one moment, by path; None if they never were all there."""
         return self._shown(self.newest)
 
     @property
@@ -70,7 +70,7 @@ class LiveConfigurations(Live[K, VersionedByPath]):
         return None if newest is None else {path: each.version for path, each in newest.items()}
 
     def _shown(self, state: VersionedByPath | None) -> ValuesByPath | None:
-        """See `Live`: the values alone, as `values` are."""
+        """Return the values without their versions; see `Live`."""
         return None if state is None else _values(state)
 
 
@@ -87,11 +87,11 @@ class Configurations(Recipe[K]):
 
     @operation
     def get(self) -> Flow[VersionedByPath]:
-        """All values, of one moment, with their versions.
+        """Return all values of one moment, with their versions.
 
         Raises:
             NoNodeError: one of them is missing.
-            InvalidValueError: one of them is something else.
+            InvalidValueError: one of them is not valid.
             KeeperError: as for every call; ThrottledOpError when they are more than 4 MiB.
         """
         seen = yield from read_together(self.paths)
@@ -102,17 +102,18 @@ class Configurations(Recipe[K]):
     def set(
         self, values: Mapping[str, Any], versions: Mapping[str, int] | None = None
     ) -> Flow[VersionedByPath]:
-        """Replace some values, or all, as one; what is written, with the versions.
+        """Replace some values, or all, as one; return the written values with their versions.
 
-        Each is replaced with all its fields, those too that its type does not know.
+        Each is replaced as a whole, also fields that its type does not know.
 
         Args:
-            values: The new ones by path.
-            versions: That they, or others that they depend on, must have; NO_VERSION for none.
-                Without one any will do, or none.
+            values: The new values by path.
+            versions: The versions that these values, or others that they depend on, must have, by
+                path; NO_VERSION if there must be no znode. A path that is not here may have any
+                version, or no znode.
 
         Raises:
-            BadArgumentsError: a value is no valid one, or a path is none of these.
+            BadArgumentsError: a value is not valid, or a path is not one of these configurations.
             BadVersionError: one has another version; nothing was changed.
             KeeperError: as for every call.
         """
@@ -129,16 +130,16 @@ class Configurations(Recipe[K]):
         one configuration.
 
         Args:
-            change: Is called with the values by path, in the caller's thread, or task; again when
-                any of them was replaced meanwhile. It returns the new ones by path; the others
-                stay, all of them if it returns none. What it raises ends the update; nothing is
-                changed then.
+            change: Gets the values by path and returns the new ones by path; the others stay, all
+                of them if it returns none. The caller's thread, or task, calls it, and calls it
+                again if any of the values was replaced meanwhile. An error that it raises ends the
+                update; nothing is changed.
 
         Raises:
             NoNodeError: one of them is missing.
-            InvalidValueError: one of them is something else.
-            BadArgumentsError: `change` returned what is no valid value, or for another path.
-            BadVersionError: others were quicker again and again; nothing was changed.
+            InvalidValueError: one of them is not valid.
+            BadArgumentsError: `change` returned a value that is not valid, or another path.
+            BadVersionError: others changed the values each time meanwhile; nothing was changed.
             KeeperError: as for every call.
         """
         for _ in range(ATTEMPTS_MAX):
@@ -162,11 +163,11 @@ class Configurations(Recipe[K]):
         Versions that are replaced quickly may be passed over.
 
         Args:
-            on_change: Is called with all values after and before a change, the present ones first.
-                None after: one is missing. None before: one was.
-            on_error: Is called with InvalidValueError when one of them is invalid; the values stay.
-                With a KeeperError if they can be followed no more. With what `on_change` raises.
-                Without `on_error` the client logs all of these.
+            on_change: Called with all values after a change and before it, with the present values
+                first. The new ones are None if one is missing, the old ones if one was missing.
+            on_error: Called with InvalidValueError when one of them is not valid, while the last
+                valid values stay; with a KeeperError if they can be followed no more; and with each
+                error that `on_change` raises. Without `on_error` the client logs them.
 
         Raises:
             KeeperError: as for every call.
@@ -196,7 +197,7 @@ class Configurations(Recipe[K]):
         return now, values, self._encoded(values, seen, known)
 
     def _encoded(self, values: object, seen: State, known: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The bytes of values over what was seen, see `ValueCodec.encode_keeping_unknown`."""
+        """Encode values, see `ValueCodec.encode_keeping_unknown`."""
         if not isinstance(values, Mapping):
             raise BadArgumentsError("", f"values must be given by path, not {values!r}")
         return {
@@ -238,7 +239,7 @@ def _set(
             stat = seen[path].stat
             if version != (NO_VERSION if stat is None else stat.version):
                 raise BadVersionError(path, f"it is not at version {version}")
-        conditions = [_stands(path, seen[path], wanted.get(path)) for path in paths]
+        conditions = [_unchanged_compare(path, seen[path], wanted.get(path)) for path in paths]
         stats = yield from _replace(texts, seen, conditions)
         if stats is not None:
             return _versioned(values, stats)
@@ -246,8 +247,8 @@ def _set(
     raise BadVersionError("", f"others changed them {ATTEMPTS_MAX} times in between")
 
 
-def _stands(path: str, seen: ObservedValue, version: int | None) -> Compare:
-    """That it has this version, or that it is there, or is not, as it was seen."""
+def _unchanged_compare(path: str, seen: ObservedValue, version: int | None) -> Compare:
+    """Compare the version, if one is named; else whether there is a znode, as it was seen."""
     if version is None or version == NO_VERSION:
         return Compare(path, CompareField.EXISTS, Relation.EQUAL, int(seen.stat is not None))
     return Compare(path, CompareField.VERSION, Relation.EQUAL, version)
@@ -256,12 +257,15 @@ def _stands(path: str, seen: ObservedValue, version: int | None) -> Compare:
 def _replace(
     texts: dict[str, bytes], seen: State, conditions: list[Compare]
 ) -> Flow[dict[str, Stat] | None]:
-    """One attempt; None if a condition does not hold, or a parent was missing and is made now."""
+    """Make one attempt to write; return the Stats by path.
+
+    None if a condition does not hold, or a parent was missing, which exists now.
+    """
     ops: list[TxnOp] = []
-    told: dict[str, int] = {}  # where the Stat of each is among the results
+    places: dict[str, int] = {}  # of the Stat of each among the results
     for path, text in texts.items():
         ops += seen[path].write_ops(path, text)
-        told[path] = len(ops) - 1
+        places[path] = len(ops) - 1
     try:
         is_done, results = yield from transact(ops, conditions)
     except NoNodeError:
@@ -269,4 +273,4 @@ def _replace(
             if seen[path].stat is None:
                 yield from ensure_path(parent_of(path))
         return None
-    return {path: results[place] for path, place in told.items()} if is_done else None
+    return {path: results[place] for path, place in places.items()} if is_done else None

@@ -1,4 +1,4 @@
-"""A partitioner: a set of partitions divided among those who are there, each owned by at most one.
+"""A partitioner: a set of partitions divided among the members, each owned by one at most.
 
     parts = client.partitioner("/shards", ["a", "b", "c"], b"worker 1", on_acquired, on_released)
     with parts:
@@ -12,10 +12,11 @@ waits until it has returned, and deletes the znode; only then can another member
 invariant of this file: no member is told that it owns a partition before the one before it has
 returned from `on_released`, or lost its session.
 
-All members must name the same partitions. If they have two views for a moment, a partition may
-move once more than needed, or be free a little longer, and never has two owners.
+All members must name the same partitions. If their views differ for a moment, a partition may move
+once more than needed, or be free a little longer, but it never has two owners.
 
-kazoo: `SetPartitioner`, in which everybody lets go of everything at each change.
+kazoo: `SetPartitioner`, in which every member releases everything at each change, and which deals
+out all partitions anew.
 """
 
 import inspect
@@ -79,11 +80,11 @@ class Partition(Recipe[K]):
         super().__init__(client)
         self.name = name
         self.path = path
-        """The ephemeral znode that stands for it."""
+        """The path of the owner's ephemeral znode."""
         self.token = token
-        """The fencing token: larger than that of everybody who owned the partition before."""
+        """The fencing token: larger than those of all earlier owners of the partition."""
         self.lost: LostEvent[K] = LostEvent(client, f"the partition {name}")
-        """Set when it is not ours any more though it was not released: somebody else may own it."""
+        """Set when the partition was lost without a release: somebody else may own it."""
         self._state = _PartitionState.ACQUIRED
         """For the partitioner."""
 
@@ -92,7 +93,7 @@ Listener = Callable[[Partition[K]], object]
 
 
 class Partitioner(Startable[K]):
-    """A member of those who divide the partitions among them, from `start` to `close`."""
+    """One of the members that divide the partitions among them, from `start` to `close`."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class Partitioner(Startable[K]):
         super().__init__(client, f"the partitioner {path}")
         self.path = path
         self.partitions = [checked_name(path, each) for each in partitions]
-        """All there are."""
+        """All partitions there are."""
         if not 1 <= len(self.partitions) <= PARTITIONS_MAX:
             raise BadArgumentsError("", f"there may be 1 to {PARTITIONS_MAX} partitions")
         if len(set(self.partitions)) < len(self.partitions):
@@ -118,13 +119,13 @@ class Partitioner(Startable[K]):
         self._on_released: Listener[K] | None = on_released
         self._own_partitions: dict[str, Partition[K]] = {}
         self._owns_share = False
-        self._bell = Event()  # a callback has returned, or it is to be closed
+        self._wakeup = Event()  # a callback has returned, or `close` was called
         self._follower = SubtreeFollower(path, depth=2, needs_root=True)
         self._callers: list[object] = []  # threads, or tasks, in callbacks
 
     @property
     def owned(self) -> list[Partition[K]]:
-        """What this member owns and need not release, in the order of the partitions."""
+        """The partitions that this member owns and need not release, in their order."""
         mine = dict(self._own_partitions)
         owned = [mine[name] for name in self.partitions if name in mine]
         return [
@@ -136,29 +137,29 @@ class Partitioner(Startable[K]):
 
     @operation
     def wait(self, timeout_s: float | None = None) -> Flow[list[Partition[K]]]:
-        """Wait until this member owns its share, for all it knows of the others; `owned`.
+        """Wait until this member owns its share, as far as it knows the others; return `owned`.
 
         Raises:
-            WaitTimeoutError: others have not let go of it yet.
-            RecipeError: it is not started, or closed.
-            KeeperError: it failed, or the session is over.
+            WaitTimeoutError: other members have not released all of it yet.
+            RecipeError: the partitioner is not started, or closed.
+            KeeperError: the partitioner failed, or the session is over.
         """
         yield timeout_after(timeout_s, f"{self._what} does not own its share")
         yield from self._wait_until(lambda: self._owns_share)
         return self.owned
 
     def _close(self) -> Flow[None]:
-        """See `BackgroundRecipe`. In its own callback it does not wait: it ends after that."""
+        """Wait for the end, but not in a callback of this partitioner; see `BackgroundRecipe`."""
         if current_task_or_thread() in self._callers:
             yield from self._release()
         else:
             yield from super()._close()
 
     def _release(self) -> Flow[None]:
-        """See `BackgroundRecipe`. It ends when all partitions are released."""
+        """Begin to end; the end is when all partitions are released; see `BackgroundRecipe`."""
         yield from ()
         self._is_closed = True
-        self._bell.set()
+        self._wakeup.set()
         self._changed.notify_all()
 
     def _work(self) -> Flow[None]:
@@ -176,14 +177,14 @@ class Partitioner(Startable[K]):
                 while not self.is_closed:
                     yield from self._rebalance(membership)
                     if not self.is_closed:
-                        yield Wait((self._follower.changed, self._bell))
+                        yield Wait((self._follower.changed, self._wakeup))
             except RayKeeperError as error:
                 failure = error
-            yield from membership._release()  # the others may have what is free from now on
+            yield from membership._release()  # the others may acquire what is free from now on
             while self._own_partitions:
                 yield from self._rebalance(None)
                 if self._own_partitions:
-                    yield Wait((self._follower.changed, self._bell))
+                    yield Wait((self._follower.changed, self._wakeup))
         except RayKeeperError as error:
             failure = error
             yield from self._mark_lost(list(self._own_partitions.values()))
@@ -193,9 +194,9 @@ class Partitioner(Startable[K]):
             raise failure
 
     def _rebalance(self, membership: Membership[K] | None) -> Flow[None]:
-        """Do what can be done now. None for who is not a member any more."""
+        """Release, delete and acquire what can be now; without a membership, acquire nothing."""
         while True:
-            self._bell.drain()
+            self._wakeup.drain()
             yield from self._follower.catch_up()
             yield from self._mark_lost(
                 [
@@ -216,17 +217,17 @@ class Partitioner(Startable[K]):
             if me is not None:
                 done = (yield from self._acquire_free(me, wanted)) or done
             self._owns_share = me is not None and wanted == {each.name for each in self.owned}
-            if not done and not self._bell.is_set() and not self._follower.changed.is_set():
+            if not done and not self._wakeup.is_set() and not self._follower.changed.is_set():
                 self._changed.notify_all()
                 return
 
     def _target_partitions(self, me: str | None) -> set[str]:
-        """What this member is to own."""
+        """Return the partitions that this member is to own."""
         if me is None:
             return set()
         znodes = self._follower.mirror.children_of(join(self.path, "members"))
         members = {name: Zxid(znode.stat.czxid) for name, znode in znodes.items()}
-        # If somebody has deleted our member it is about to be made again.
+        # If somebody has deleted our member, it is about to be created again.
         members.setdefault(me, Zxid(1 << 62))
         in_order = sorted(members, key=lambda each: (members[each], each))
         wanted = assign_partitions(in_order, self.partitions, self._owners())
@@ -241,7 +242,7 @@ class Partitioner(Startable[K]):
         return znode is not None and znode.stat.czxid == partition.token
 
     def _mark_lost(self, lost: list[Partition[K]]) -> Flow[None]:
-        """The znodes of these are gone, or go with the session."""
+        """Report that these are lost: their znodes are gone, or go with the session."""
         for each in lost:
             del self._own_partitions[each.name]
             each.lost._set()
@@ -250,7 +251,7 @@ class Partitioner(Startable[K]):
                 yield from self._call_listener(self._on_released, each, _PartitionState.RELEASED)
 
     def _delete_released(self) -> Flow[bool]:
-        """Delete the znodes of those for which `on_released` has returned."""
+        """Delete the znodes of which `on_released` has returned; return whether there were any."""
         released = [
             each
             for each in self._own_partitions.values()
@@ -263,7 +264,7 @@ class Partitioner(Startable[K]):
         return bool(released)
 
     def _acquire_free(self, me: str, wanted: set[str]) -> Flow[bool]:
-        """Create the znodes of those that are free; whether anything has come of it."""
+        """Create the znodes of the free partitions; return whether to look again."""
         taken = self._owners()
         free = [
             p
@@ -287,23 +288,23 @@ class Partitioner(Startable[K]):
             partition: Partition[K] = Partition(self._client, name, outcome[0], outcome[1].czxid)
             self._own_partitions[name] = partition
             yield from self._call_listener(self._on_acquired, partition, _PartitionState.OWNED)
-        # Whose znode is there already will be seen, unless we may not read it.
+        # A znode that exists already will be seen, unless we may not read it.
         return not all(isinstance(each, NodeExistsError) for each in outcomes)
 
     def _call_listener(
         self, listener: Listener[K] | None, partition: Partition[K], after: _PartitionState
     ) -> Flow[None]:
-        """Have `listener` called, and the partition come to a state when it has returned."""
+        """Call `listener`; the partition comes to the state `after` when it has returned."""
         if listener is None:
             partition._state = after
-            self._bell.set()
+            self._wakeup.set()
         else:
             yield CallUser(self._run_listener, (listener, partition, after))
 
     def _run_listener(
         self, listener: Listener[K], partition: Partition[K], after: _PartitionState
     ) -> object:
-        """In the place of callbacks: call, and say so."""
+        """Call the listener, where callbacks run, and report its return."""
         returned: object = None
         self._callers.append(me := current_task_or_thread())
         try:
@@ -333,7 +334,7 @@ class Partitioner(Startable[K]):
     def _listener_returned(self, partition: Partition[K], after: _PartitionState) -> Flow[None]:
         yield from ()
         partition._state = after
-        self._bell.set()
+        self._wakeup.set()
 
 
 def assign_partitions(

@@ -1,4 +1,4 @@
-"""A configuration of many znodes of which nobody ever sees a part: the ready znode.
+"""A configuration of many znodes that is seen as a whole or not at all: the ready znode.
 
     routes = client.published("/app/routes")
     routes.publish({"web": b"10.0.0.1", "db": b"10.0.0.2"})     # all of it, as a new version
@@ -6,17 +6,18 @@
     with routes.follow(lambda new, old: print(new.version)) as live: ...
 
         <path>/publishing/p-…       ephemeral, one for each publication under way
-        <path>/versions/<version>…  one for each version, a child for each value
+        <path>/versions/<version>…  one for each version, with a child for each value
         <path>/ready                names the complete version
 
 In the paper the leader deletes `ready`, changes the znodes and creates `ready` again, so a leader
 that dies in between leaves no configuration. Here each version has znodes of its own, and a
-publication ends with one transaction that has `ready` name it: until then, and whatever becomes of
-the publisher, the version before stays complete. It may be larger than a transaction.
+publication ends with one transaction by which `ready` names the new version. Until then, and
+whatever becomes of the publisher, the previous version stays complete. A version may be larger than
+a transaction.
 
-The invariants of this file: `ready` names only versions that are whole, newer ones only; a version
-that it names, or that is being written, is deleted by nobody. So whoever finds the same `ready`
-before and after it has read a version has read all of it.
+The invariants of this file: `ready` names only versions that are whole, and only newer ones; nobody
+deletes a version that `ready` names, or that is being written. So a reader that finds the same
+`ready` before and after it has read a version has read all of it.
 
 Paper: sections 2.3 and 2.4, the ready znode.
 """
@@ -80,21 +81,21 @@ from raykeeper.znodes.txns import OpChildren, OpResult, OpValue
 
 TRANSACTION_OPS_MAX: Final = 200
 TRANSACTION_BYTES_MAX: Final = 1 << 20
-"""Of the transactions in which a version is written; a single value may be longer."""
+"""The size of the transactions that write a version; a single value may be longer."""
 READ_BATCH_MAX: Final = 500
 
 
 class PublishedVersion(Struct, frozen=True):
-    """One version of everything."""
+    """One version of all values."""
 
     version: int
-    """Larger than that of every version before."""
+    """Larger than the number of every earlier version."""
     values: dict[str, bytes]
     """By name."""
 
 
 class _ReadyRecord(Struct, frozen=True):
-    """What the ready znode says."""
+    """The value of the ready znode, as JSON."""
 
     version: int
     znode: str
@@ -114,14 +115,14 @@ class Published(Recipe[K]):
 
     @operation
     def publish(self, values: Mapping[str, bytes]) -> Flow[int]:
-        """Publish these values, and no others, as a new version; its number.
+        """Publish these values, and no others, as a new version; return its number.
 
         Raises:
             BadArgumentsError: a name cannot be that of a znode, or a value is not bytes.
-            BadVersionError: somebody who began later has published meanwhile; this was not.
-            LostError: somebody deleted what was being published; it was not.
-            KeeperError: as for every call. If it is not `definite`, it may have been published;
-                what is left behind then, the next publication clears away.
+            BadVersionError: a publication that began later was faster; this one was not published.
+            LostError: somebody deleted what was being written; it was not published.
+            KeeperError: as for every call. If the error is not `definite`, the version may have
+                been published; if it was not, the next publication deletes what it left.
         """
         checked = _checked_values(self.path, values)
         prefix = join(self._publishing, "p-")
@@ -135,7 +136,8 @@ class Published(Recipe[K]):
                 made += [each.path for each in part]
             yield from self._commit_version(marker, _ReadyRecord(stat.czxid, name, len(checked)))
         except (Cancelled, RayKeeperError) as error:
-            # What may be named by now must stay. If it is not, others clear it away without marker.
+            # A version that `ready` may name by now must stay. If `ready` does not name it, other
+            # publications delete it, since its marker is gone.
             is_known = not isinstance(error, KeeperError) or error.definite
             doomed = reversed(made) if is_known else ()
             yield Gather([Delete(path, ANY_VERSION) for path in doomed])
@@ -146,33 +148,33 @@ class Published(Recipe[K]):
 
     @operation
     def read(self) -> Flow[PublishedVersion]:
-        """The newest version that this client's server knows, whole.
+        """Return the newest version that this client's server knows, as a whole.
 
         Raises:
             NoNodeError: nothing was published.
-            InvalidValueError: outsiders have written, or deleted, a part of it.
-            BadVersionError: it was replaced again and again while it was read.
+            InvalidValueError: outsiders have written, or deleted, a part of the version.
+            BadVersionError: it was replaced each time while it was read.
             KeeperError: as for every call.
         """
-        edition, _ = yield from self._read((yield from read_current(self._ready)))
-        if edition is None:
+        version, _ = yield from self._read((yield from read_current(self._ready)))
+        if version is None:
             raise NoNodeError(self._ready)
-        return edition
+        return version
 
     @operation
     def follow(
         self, on_change: OnChange[PublishedVersion] | None = None, on_error: OnError | None = None
     ) -> Flow[Live[K, PublishedVersion]]:
-        """Have the newest version at hand from now on, until it is closed or the session ends.
+        """Keep the newest version current from now on, until it is closed or the session ends.
 
         Versions that are replaced quickly may be passed over.
 
         Args:
-            on_change: Is called with each version and the one before, the present one first. None
-                after: somebody deleted the ready znode. None before: there was none.
-            on_error: Is called with InvalidValueError when outsiders have damaged the version; the
-                last whole one stays. With a KeeperError if it can be followed no more. With what
-                `on_change` raises. Without `on_error` the client logs all of these.
+            on_change: Called with each version and the one before, with the present one first. The
+                new one is None if somebody deleted the ready znode, the old one if there was none.
+            on_error: Called with InvalidValueError when outsiders have damaged the version, while
+                the last whole one stays; with a KeeperError if it can be followed no more; and with
+                each error that `on_change` raises. Without `on_error` the client logs them.
 
         Raises:
             KeeperError: as for every call.
@@ -196,7 +198,7 @@ class Published(Recipe[K]):
             raise LostError(f"somebody deleted {error.path} while it was published") from error
 
     def _commit_version(self, marker: str, ready: _ReadyRecord) -> Flow[None]:
-        """The end of a publication: nobody saw it before, everybody may from now on."""
+        """End a publication: have `ready` name it, in one transaction."""
         is_ours = Compare(marker, CompareField.CZXID, Relation.EQUAL, ready.version)
         seen = yield from read_current(self._ready)
         for _ in range(ATTEMPTS_MAX):
@@ -216,7 +218,7 @@ class Published(Recipe[K]):
         raise contention_error(self._ready)
 
     def _delete_old_versions(self) -> Flow[None]:
-        """Delete all versions that nobody can want: neither named nor being written."""
+        """Delete all versions that are neither named by `ready` nor being written."""
         reads: list[Any] = [ReadChildren(self._versions), ReadChildren(self._publishing)]
         try:
             looked: list[OpResult] = yield MappedRequest(
@@ -231,7 +233,7 @@ class Published(Recipe[K]):
                 if name != ready.znode and name.partition("-")[2] not in at_work:
                     yield from self._delete(join(self._versions, name))
         except RayKeeperError:
-            return  # what is left, the next publication clears away
+            return  # the next publication deletes what is left
 
     def _delete(self, version: str) -> Flow[None]:
         names: list[str] = yield from get_children(version)
@@ -240,11 +242,11 @@ class Published(Recipe[K]):
             yield Gather([Delete(path, ANY_VERSION) for path in paths[at : at + READ_BATCH_MAX]])
 
     def _read(self, seen: ObservedValue) -> Flow[tuple[PublishedVersion | None, ObservedValue]]:
-        """The version that `ready` names, or a newer one, and what it said then.
+        """Return the version that `ready` names, or a newer one, and what `ready` said then.
 
         Raises:
-            InvalidValueError: outsiders have damaged it.
-            BadVersionError: it was replaced again and again.
+            InvalidValueError: outsiders have damaged the version.
+            BadVersionError: it was replaced each time while it was read.
             KeeperError: what a read failed with.
         """
         for _ in range(ATTEMPTS_MAX):
@@ -262,7 +264,7 @@ class Published(Recipe[K]):
         raise contention_error(self._ready)
 
     def _values(self, version: str) -> Flow[tuple[dict[str, bytes], ObservedValue]]:
-        """What there is of a version, and what `ready` says after that."""
+        """Return the values that there are of a version, and what `ready` says after that."""
         names: list[str] = sorted((yield from get_children(version)))
         values: dict[str, bytes] = {}
         for at in range(0, len(names), READ_BATCH_MAX):
@@ -276,7 +278,7 @@ class Published(Recipe[K]):
         return values, (yield from read_current(self._ready))
 
     def _version_number(self, seen: ObservedValue) -> int:
-        """What is named; 0 if there is nothing, or what outsiders have written."""
+        """Return the number that `ready` names; 0 for none, or if outsiders have written it."""
         try:
             return 0 if seen is MISSING else self._parsed(seen).version
         except InvalidValueError:
@@ -311,7 +313,7 @@ def _checked_values(path: str, values: object) -> dict[str, bytes]:
 
 
 def _transactions(version: str, values: dict[str, bytes]) -> Iterator[list[Create]]:
-    """The creations of a version, in transactions."""
+    """Return the creations of a version, divided into transactions."""
     part, size = [Create(version, b"", 0, None, 0)], 0
     for name, value in values.items():
         if len(part) >= TRANSACTION_OPS_MAX or size + len(value) > TRANSACTION_BYTES_MAX:
@@ -327,5 +329,5 @@ def _results(answer: SuccessReply) -> list[OpResult]:
     return answer.results
 
 
-def _identity(edition: PublishedVersion) -> PublishedVersion:
-    return edition
+def _identity(version: PublishedVersion) -> PublishedVersion:
+    return version

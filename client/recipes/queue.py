@@ -84,7 +84,7 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.stat import Stat
 
 PRIORITY_DEFAULT = 100
-"""Of an element for which none was named; kazoo's too."""
+"""The priority of an element that was put without one, as in kazoo."""
 PRIORITY_MAX = 999
 PREFIX = "e-"
 _DIGITS = len("000-0000000000")
@@ -93,10 +93,10 @@ T = TypeVar("T")
 
 
 class Element(bytes):
-    """A value that was taken from a queue: bytes, which know where they stood."""
+    """A value that was taken from a queue: bytes that know their place in it."""
 
     path: str
-    """The znode that it was."""
+    """The path of its znode, which is gone."""
 
     def __new__(cls, value: bytes, path: str) -> "Element":
         element = super().__new__(cls, value)
@@ -105,11 +105,11 @@ class Element(bytes):
 
     @property
     def priority(self) -> int:
-        """What it was put with."""
+        """The priority that it was put with."""
         return int(self.path[-_DIGITS:][:3])
 
     def _release(self) -> Flow[None]:
-        """Put it back where it stood, for somebody who did not wait for it."""
+        """Put it back in its place, since nobody waits for it any more."""
         back = Create(self.path, bytes(self), 0, None, 0)
         try:
             yield back
@@ -124,24 +124,24 @@ class Element(bytes):
 
 
 class BaseQueue(Recipe[K]):
-    """What is in a queue, and who waits for it."""
+    """The elements of a queue, and the line of those who wait for them."""
 
     def __init__(self, client: FlowRunner, path: str, size_max: int | None = None) -> None:
-        """Use the methods of the client. `size_max` must be the same for all who put."""
+        """Use the methods of the client. All who put must name the same `size_max`."""
         super().__init__(client)
         self.path = checked_root(path)
         if size_max is not None and (type(size_max) is not int or size_max < 1):
             raise BadArgumentsError(path, f"size_max must be 1 or more, not {size_max!r}")
         self.size_max = size_max
         self._elements = join(path, "elements")
-        """The znode below which they are."""
+        """The parent of the elements."""
         self._watched_paths = [self._elements]
-        """What whoever waits watches the children of."""
+        """The paths of which the first in the line watches the children."""
         self._line = join(path, "line")
 
     @operation
     def size(self) -> Flow[int]:
-        """How many elements there are.
+        """Return the number of elements.
 
         Raises:
             KeeperError: as for every call.
@@ -151,7 +151,7 @@ class BaseQueue(Recipe[K]):
 
     @operation
     def peek(self) -> Flow[bytes | None]:
-        """The element that would be taken next, which stays; None if there is none.
+        """Return the element that would be taken next, without taking it; None if there is none.
 
         Raises:
             KeeperError: as for every call.
@@ -164,11 +164,11 @@ class BaseQueue(Recipe[K]):
         return None
 
     def _names(self, *, is_newest: bool = False) -> Flow[list[str]]:
-        """The elements, the first to be taken first.
+        """Return the names of the elements, in the order in which they are taken.
 
         Args:
-            is_newest: Whatever anybody's put has returned for must be among them. Otherwise the
-                last ones may be missing, if one's own server is behind.
+            is_newest: All elements are among them whose put has returned to anybody. Otherwise the
+                last ones may be missing, if this client's server is behind.
 
         Raises:
             KeeperError: what the read failed with.
@@ -185,7 +185,7 @@ class BaseQueue(Recipe[K]):
         """Put all of these, one behind the other, or none.
 
         Raises:
-            WaitTimeoutError: there was no room all the time.
+            WaitTimeoutError: the queue was full all the time.
             BadArgumentsError: an argument is not acceptable, or there are too many values.
             KeeperError: what the transaction failed with; nothing was put.
         """
@@ -193,7 +193,7 @@ class BaseQueue(Recipe[K]):
             raise BadArgumentsError("", f"a priority is 0 to {PRIORITY_MAX}, not {priority!r}")
         if self.size_max is not None and len(values) > self.size_max:
             raise BadArgumentsError(self.path, f"{len(values)} never fit into {self.size_max}")
-        # What is put may be taken at once, so who is told of a timeout must not have put it.
+        # An element may be taken at once, so nothing is put for a caller that is told of a timeout.
         yield timeout_after(timeout_s, f"the queue {self.path} was full", only_while_waiting=True)
         place = join(self._elements, f"{PREFIX}{priority:03}-")
         ops: list[TxnOp] = [
@@ -224,11 +224,11 @@ class BaseQueue(Recipe[K]):
     def _attempt_in_turn(
         self, prefix: str, attempt: Callable[[list[str]], Flow[T | None]]
     ) -> Flow[T]:
-        """Wait in the line of all who wait for the same until an attempt succeeds.
+        """Wait in the line until an attempt succeeds; return its result.
 
         Args:
-            prefix: Of the places in that line.
-            attempt: Of the first in the line, each time that elements came or went. It is given
+            prefix: The prefix of the places in the line of those who wait for the same.
+            attempt: Called by the first in the line, each time that elements came or went. It gets
                 the elements in order, and returns None for a failure.
 
         Raises:
@@ -255,7 +255,7 @@ class BaseQueue(Recipe[K]):
         return got
 
     def _available(self, lists: list[list[str]]) -> list[str]:
-        """Of the children of each that is watched: the elements to be had, in order."""
+        """Return the elements to be had, in order, from the children of each watched path."""
         return sort_elements(lists[0])
 
     def _watch_elements(
@@ -275,18 +275,18 @@ class BaseQueue(Recipe[K]):
 
 
 class QueueConsumer(BaseQueue[K]):
-    """A queue from which elements are taken at once."""
+    """A queue whose elements are gone once they are taken."""
 
     @operation
     def get(self, timeout_s: float | None = None) -> Flow[Element]:
-        """Take the first element: its value, as bytes.
+        """Take the first element; return its value, as bytes.
 
         Args:
-            timeout_s: How long to wait for one; 0 for now or not at all, None for ever.
+            timeout_s: How long to wait for an element; 0 not at all, None for ever.
 
         Raises:
-            WaitTimeoutError: there was none; nothing was taken.
-            LostError: somebody deleted the place in the line of those who wait.
+            WaitTimeoutError: there was no element; nothing was taken.
+            LostError: somebody deleted the caller's place in the line.
             KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"the queue {self.path} was empty")
@@ -297,7 +297,7 @@ class QueueConsumer(BaseQueue[K]):
 
     @operation
     def get_nowait(self) -> Flow[Element | None]:
-        """Take the first element, if there is one.
+        """Take the first element, if there is one; else return None.
 
         Raises:
             KeeperError: as for every call.
@@ -319,11 +319,11 @@ class QueueConsumer(BaseQueue[K]):
             element = yield from self._take(names[0])
             if element is not None:
                 return element
-            names = yield from self._names()  # the list was old; behind a write it is not
+            names = yield from self._names()  # the list was old; after a write it is not
         return None
 
     def _take(self, name: str) -> Flow[Element | None]:
-        """Take this one, unless it is gone.
+        """Take this element; None if it is gone.
 
         Raises:
             KeeperError: what the transaction failed with.
@@ -332,7 +332,7 @@ class QueueConsumer(BaseQueue[K]):
         try:
             _, results = yield from transact([ReadData(path), Delete(path, ANY_VERSION)])
         except NoNodeError:
-            # What was listed may be long gone: who has given up does not try all of it.
+            # All listed elements may be long gone: after a timeout it does not try the others.
             yield from checkpoint()
             return None
         return Element(results[0][0], path)
@@ -344,7 +344,7 @@ class Queue(QueueConsumer[K]):
     def __init__(self, client: FlowRunner, path: str, size_max: int | None = None) -> None:
         """Use `Client.queue`."""
         super().__init__(client, path, size_max)
-        # Names only grow, so what was listed last time comes before whatever came since.
+        # Names only grow, so elements that were listed come before those that were put later.
         self._listed_names: deque[str] = deque()
 
     @operation
@@ -353,7 +353,7 @@ class Queue(QueueConsumer[K]):
 
         Args:
             value: At most `value_bytes_max` of the settings, 1 MiB unless set.
-            timeout_s: How long to wait for room, if there is a bound.
+            timeout_s: How long to wait while the queue is full, if there is a bound.
 
         Raises:
             WaitTimeoutError: the queue was full; nothing was put.
@@ -368,10 +368,10 @@ class Queue(QueueConsumer[K]):
 
         Args:
             values: At most `transaction_ops_max` of the settings, 1 000 unless set.
-            timeout_s: How long to wait for room for all of them, if there is a bound.
+            timeout_s: How long to wait until all of them fit, if there is a bound.
 
         Raises:
-            WaitTimeoutError: there was no room for all; nothing was put.
+            WaitTimeoutError: not all fitted in time; nothing was put.
             BadArgumentsError: there are too many, or one is too large, or no bytes.
             KeeperError: as for every call.
         """
@@ -396,12 +396,12 @@ class PriorityProducer(BaseQueue[K]):
     def put(
         self, value: bytes, priority: int = PRIORITY_DEFAULT, *, timeout_s: float | None = None
     ) -> Flow[None]:
-        """Put an element behind all of the same priority.
+        """Put an element behind all others of the same priority.
 
         Args:
             value: At most `value_bytes_max` of the settings, 1 MiB unless set.
             priority: 0 to 999; the lowest is taken first.
-            timeout_s: How long to wait for room, if there is a bound.
+            timeout_s: How long to wait while the queue is full, if there is a bound.
 
         Raises:
             WaitTimeoutError: the queue was full; nothing was put.
@@ -423,10 +423,10 @@ class PriorityProducer(BaseQueue[K]):
         Args:
             values: At most `transaction_ops_max` of the settings, 1 000 unless set.
             priority: Of all of them, 0 to 999.
-            timeout_s: How long to wait for room for all of them, if there is a bound.
+            timeout_s: How long to wait until all of them fit, if there is a bound.
 
         Raises:
-            WaitTimeoutError: there was no room for all; nothing was put.
+            WaitTimeoutError: not all fitted in time; nothing was put.
             BadArgumentsError: there are too many, one is too large, or no bytes, or there is no
                 such priority.
             KeeperError: as for every call.
@@ -443,7 +443,7 @@ def _pending_watches(bells: dict[str, Event]) -> list[tuple[str, WatchKind, Even
 
 
 def sort_elements(names: list[str]) -> list[str]:
-    """Those that are elements, the first to be taken first."""
+    """Return those that are elements, in the order in which they are taken."""
     return sorted(
         filter(_is_element, names), key=lambda name: (_priority(name), sequence_number(name))
     )

@@ -1,4 +1,4 @@
-"""Service discovery: instances register with address and metadata; whoever needs one has a cache.
+"""Service discovery: instances register with address and metadata; their users have a cache.
 
     services = client.services("/services")
     me = services.register("search", "10.0.0.7", 8080, {"shard": 3})
@@ -55,19 +55,19 @@ _decode: Final = msgspec.json.Decoder(_InstanceRecord).decode
 
 
 class ServiceChange(Struct, frozen=True):
-    """What a watch is told of one service."""
+    """The argument of a watch callback: one service."""
 
     service: str
     instances: list[Instance]
-    """All that are there now, in the order of registration."""
+    """All present instances, in the order of registration."""
     joined: list[Instance]
     left: list[Instance]
     updated: list[Instance]
-    """Those whose address, port or metadata are new."""
+    """Those with a new address, port or metadata."""
 
 
 class Registration(EphemeralMember[K]):
-    """An instance of this session, until `leave` or the end of the session."""
+    """A registered instance, until `leave` or the end of the session."""
 
     @operation
     def announce(self, address: str, port: int, metadata: Any = None) -> Flow[None]:
@@ -80,14 +80,14 @@ class Registration(EphemeralMember[K]):
 
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing has changed.
-            LostError: it is lost, or has left.
+            LostError: the registration is lost, or was left.
             KeeperError: as for every call.
         """
         yield from self._replace_data(_encode_instance(address, port, metadata))
 
 
 class ServiceWatch(Recipe[K]):
-    """Tells of changes of services, until it is closed."""
+    """Reports changes of services, until it is closed."""
 
     def __init__(
         self, client: FlowRunner, service: str | None, callback: Callable[[ServiceChange], object]
@@ -106,21 +106,21 @@ class ServiceWatch(Recipe[K]):
 
     @operation
     def close(self) -> Flow[None]:
-        """Call nobody any more; again: nothing."""
+        """Stop calling back. A second call does nothing."""
         yield from self._release()
 
     def _release(self) -> Flow[None]:
-        """`close` as a part of another flow, or for whom nobody waited."""
+        """Return the flow of `close`; it also releases a watch that nobody waits for."""
         yield from ()
         self._is_closed = True
 
     def _call(self, change: ServiceChange) -> object:
-        """For the discovery: call back."""
+        """For the discovery: call back, unless closed."""
         return None if self._is_closed else self._callback(change)
 
 
 class ServiceDiscovery(Startable[K]):
-    """Services, for instances and for those who need them. The cache starts when it is needed."""
+    """Services, for their instances and their users. The cache starts when it is first used."""
 
     def __init__(
         self,
@@ -155,11 +155,11 @@ class ServiceDiscovery(Startable[K]):
         """Register an instance, until it leaves or the session ends.
 
         Args:
-            service: Its name, which is a part of a path.
-            address: Where it is; any text.
+            service: The name of the service, which is a part of a path.
+            address: The address of the instance; any text.
             port: 0 to 65535.
-            metadata: What msgspec can make JSON of: a Struct, a dict, ...
-            name: None for a new one. One that another session has is waited for.
+            metadata: A value that msgspec can encode as JSON: a Struct, a dict, ...
+            name: None for a new name. If another session has the name, `register` waits for it.
             timeout_s: How long to wait for the name; 0 not at all, None for ever.
 
         Raises:
@@ -178,11 +178,11 @@ class ServiceDiscovery(Startable[K]):
 
     @operation
     def names(self) -> Flow[list[str]]:
-        """The services that have instances, sorted. From the cache.
+        """Return the services that have instances, sorted, from the cache.
 
         Raises:
-            LostError: the session is over, and so nothing keeps the cache current.
-            KeeperError: it cannot be read.
+            LostError: the session is over, so nothing keeps the cache current.
+            KeeperError: the services cannot be read.
         """
         yield from self._ensure_loaded()
         return sorted(self._services)
@@ -202,17 +202,18 @@ class ServiceDiscovery(Startable[K]):
     def pick(
         self, service: str, choose: Choose | None = None, timeout_s: float | None = None
     ) -> Flow[Instance]:
-        """One instance. From the cache; if there is none, one is waited for.
+        """Return one instance from the cache; if there is none, wait for one.
 
         Args:
-            service: Its name.
-            choose: Picks one of a list, see client/recipes/picking.py. None: one after the other.
+            service: The name of the service.
+            choose: Picks one of a list, see client/recipes/picking.py; None for one after the
+                other.
             timeout_s: How long to wait; 0 not at all, None for ever.
 
         Raises:
             WaitTimeoutError: there was no instance.
-            LostError: the session is over, and so nothing keeps the cache current.
-            KeeperError: it cannot be read.
+            LostError: the session is over, so nothing keeps the cache current.
+            KeeperError: the services cannot be read.
         """
         found = yield from self._wait_for(service, timeout_s)
         picked: Instance = yield CallInCaller(choose or self._choose, (found,))
@@ -226,11 +227,11 @@ class ServiceDiscovery(Startable[K]):
 
     @operation
     def malformed(self) -> Flow[dict[str, str]]:
-        """What others have written and nobody can read: by path, why.
+        """Return why znodes that others have written cannot be decoded, by path.
 
         Raises:
-            LostError: the session is over, and so nothing keeps the cache current.
-            KeeperError: it cannot be read.
+            LostError: the session is over, so nothing keeps the cache current.
+            KeeperError: the services cannot be read.
         """
         yield from self._ensure_loaded()
         return dict(self._malformed)
@@ -239,13 +240,13 @@ class ServiceDiscovery(Startable[K]):
     def watch(
         self, callback: Callable[[ServiceChange], object], service: str | None = None
     ) -> Flow[ServiceWatch[K]]:
-        """Have `callback` called for each service, or one, now and after each change of it.
+        """Call `callback` for each service, or for one, now and after each change of it.
 
-        Changes that come at once are told at once; the last call always tells what is.
+        Changes that arrive together are reported together; the last call always reports what is.
 
         Raises:
-            LostError: the session is over, and so nothing keeps the cache current.
-            KeeperError: it cannot be read.
+            LostError: the session is over, so nothing keeps the cache current.
+            KeeperError: the services cannot be read.
         """
         yield from self._ensure_loaded()
         watch: ServiceWatch[K] = ServiceWatch(self._client, service, callback)
@@ -278,7 +279,7 @@ class ServiceDiscovery(Startable[K]):
         yield from self._wait_until(lambda: self._is_loaded and not self.is_closed)
 
     def _update_services(self, znodes: dict[str, CachedZnode]) -> Flow[None]:
-        """Make of the znodes what users see, and tell them of the difference."""
+        """Decode the znodes that are new, and report what differs to the watches."""
         before, self._services = self._services, {}
         for key in [key for key in self._parsed_entries if key not in znodes]:
             del self._parsed_entries[key]
@@ -309,7 +310,7 @@ class ServiceDiscovery(Startable[K]):
         try:
             written = _decode(znode.value)
             metadata = self._metadata.decode(written.metadata)
-        except Exception as error:  # a type may check itself, by whatever it raises
+        except Exception as error:  # a type may check itself, and raise anything
             self._malformed[path] = str(error)
             if self._on_malformed is not None:
                 yield from self._call_user(self._on_malformed, path, str(error))
@@ -331,7 +332,7 @@ def _instances_in(root: str, mirror: TreeMirror) -> dict[str, CachedZnode]:
 def _change_between(service: str, old: list[Instance], new: list[Instance]) -> ServiceChange:
     return ServiceChange(
         service, list(new), *membership_changes(old, new)
-    )  # the list is the user's
+    )  # the user may change the list
 
 
 def _encode_instance(address: object, port: object, metadata: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""A local copy of a subtree, or of the children of a znode, that is always current.
+"""A local copy of a subtree, or of the children of a znode, that is kept current.
 
     with client.tree_cache("/app", on_change=print) as cache:
         cache.get("/app/limits").value
@@ -7,10 +7,10 @@
     with client.children_cache("/services/web") as cache:
         cache.names()
 
-Reads of the copy cost nothing and never wait. What they guarantee: they never go back, show whole
-transactions, and what this client has written before; somebody else's change shows a moment later
-(use a read of the client with `consistency="linearizable"` where that matters). The bound:
-`znodes_max`; of bytes there is none. How it is kept current: subtree_follower.py.
+Reads of the copy cost nothing and never wait. They never go back, show whole transactions, and
+show what this client has written before. They show a change of somebody else a moment later; where
+that matters, use a read of the client with `consistency="linearizable"`. The number of znodes is
+bound by `znodes_max`, their bytes are not. How the copy is kept current: subtree_follower.py.
 
 Curator: `TreeCache`, `PathChildrenCache`, `CuratorCache`. kazoo: `TreeCache`, `ChildrenWatch`.
 """
@@ -32,7 +32,7 @@ OnTreeChange = Callable[[TreeChange], object]
 
 
 class _BaseCache(ClosableRecipe[K]):
-    """What both caches share: they begin, go on, and end once."""
+    """The life of both caches: they start once, follow their znodes, and end once."""
 
     _depth: int | None
 
@@ -47,12 +47,12 @@ class _BaseCache(ClosableRecipe[K]):
         """Use the method of the client.
 
         Args:
-            client: Whose it is.
-            path: Of the znode, which may be missing.
-            on_change: Is called with each TreeChange, in order, those of the first content too.
-            on_error: Is called when it can be kept current no more, unless the session is over, and
-                with what `on_change` raises. Without it the client logs both.
-            znodes_max: So many znodes at most, that at `path` included.
+            client: The client that follows the znodes.
+            path: The path of the znode, which may be missing.
+            on_change: Called with each TreeChange, in order, also those of the first content.
+            on_error: Called when the cache can be kept current no more, unless the session is over,
+                and with each error that `on_change` raises. Without it the client logs both.
+            znodes_max: The cache holds so many znodes at most, that at `path` included.
         """
         super().__init__(client)
         self.path = checked_path(path)
@@ -71,13 +71,15 @@ class _BaseCache(ClosableRecipe[K]):
 
     @property
     def is_current(self) -> bool:
-        """Whether it is kept current: it was started, is not closed, has not failed, and the
-        session is not over. While there is no connection it may be behind all the same."""
+        """Whether the cache is kept current: started, not closed, not failed, in a living session.
+
+        While there is no connection it may be behind all the same.
+        """
         return self._is_open and not self._client._is_lost()
 
     @property
     def last_error(self) -> Exception | None:
-        """Why it is kept current no more; None if it is, or was closed."""
+        """The error that ended the cache; None if it is kept current, or was closed."""
         return self._error
 
     def _release(self) -> Flow[None]:
@@ -87,7 +89,7 @@ class _BaseCache(ClosableRecipe[K]):
             yield from self._follower.close()
 
     def __len__(self) -> int:
-        """How many znodes are in the copy, that at `path` included."""
+        """The number of znodes in the copy, that at `path` included."""
         self._check_not_full()
         return len(self._mirror)
 
@@ -142,33 +144,35 @@ class _BaseCache(ClosableRecipe[K]):
 
 
 class TreeCache(_BaseCache[K]):
-    """A copy of a znode and all below it. Every method raises CacheFullError once it is full."""
+    """A copy of a znode and all below it. Every method raises CacheFullError once it was full."""
 
     _depth = None
 
     @operation
     def start(self) -> Flow["TreeCache[K]"]:
-        """Read everything and keep it current from now on, once; itself. A `with` block begins so.
+        """Read everything, keep it current from now on, and return the cache.
+
+        A `with` block starts the cache, too. It can be started once.
 
         Raises:
-            RecipeError: it was started before.
-            CacheFullError: there are more than `znodes_max`.
+            RecipeError: the cache was started before.
+            CacheFullError: there are more znodes than `znodes_max`.
             KeeperError: as for every call.
         """
         return self._start()
 
     def get(self, path: str) -> CachedZnode | None:
-        """Value and Stat of a znode; None if there is none, or it is not below `path`."""
+        """Return value and Stat of a znode; None if it is missing, or not below `path`."""
         self._check_not_full()
         return self._mirror.get(path)
 
     def children(self, path: str) -> list[str]:
-        """The names of the children, sorted; none if there is no such znode."""
+        """Return the names of the children, sorted; none if there is no such znode."""
         self._check_not_full()
         return self._mirror.children(path)
 
     def snapshot(self) -> dict[str, CachedZnode]:
-        """Everything at one moment, by path, parents first."""
+        """Return everything at one moment, by path, parents first."""
         self._check_not_full()
         return self._mirror.snapshot()
 
@@ -177,35 +181,35 @@ class TreeCache(_BaseCache[K]):
         return isinstance(path, str) and self._mirror.get(path) is not None
 
     def __iter__(self) -> Iterator[str]:
-        """The paths, parents first, of one moment."""
+        """Iterate over the paths of one moment, parents first."""
         return iter(self.snapshot())
 
 
 class ChildrenCache(_BaseCache[K]):
-    """A copy of the children of a znode. Every method raises CacheFullError once it is full.
+    """A copy of the children of a znode. Every method raises CacheFullError once it was full.
 
-    Events of what is below the children come to the client all the same, and are ignored.
+    The client receives the events of znodes below the children, too, and ignores them.
     """
 
     _depth = 1
 
     @operation
     def start(self) -> Flow["ChildrenCache[K]"]:
-        """Read everything and keep it current. See `TreeCache.start`."""
+        """Read everything, and keep it current; see `TreeCache.start`."""
         return self._start()
 
     def get(self, name: str) -> CachedZnode | None:
-        """Value and Stat of a child; None if there is none."""
+        """Return value and Stat of a child; None if there is no such child."""
         self._check_not_full()
         return self._mirror.get(join(self.path, name)) if name else None
 
     def names(self) -> list[str]:
-        """The names of the children, sorted."""
+        """Return the names of the children, sorted."""
         self._check_not_full()
         return self._mirror.children(self.path)
 
     def snapshot(self) -> dict[str, CachedZnode]:
-        """All of them at one moment, by name."""
+        """Return all children at one moment, by name."""
         self._check_not_full()
         everything = self._mirror.snapshot()
         return {
@@ -218,7 +222,7 @@ class ChildrenCache(_BaseCache[K]):
         return isinstance(name, str) and self.get(name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        """The names, sorted, of one moment."""
+        """Iterate over the names of one moment, sorted."""
         return iter(self.names())
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""A copy of a part of the tree, which others read while it is changed.
+"""A copy of a part of the tree, which other threads read while it is changed.
 
 It knows nothing of how it is kept current (subtree_follower.py). The invariant of this file: who
 reads it sees each step whole, and never more znodes than it may hold.
@@ -16,15 +16,15 @@ from raykeeper.znodes.stat import Stat
 
 
 class CachedZnode(Struct, frozen=True):
-    """A znode of a copy."""
+    """One znode of a mirror."""
 
     value: bytes
     stat: Stat
-    """What happened to its children or its ACL since the value was set may not show in it."""
+    """It need not show changes of the children or of the ACL since the value was set."""
 
 
 class ChangeKind(Enum):
-    """What happened to a znode."""
+    """The kinds of changes of a znode."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -32,18 +32,18 @@ class ChangeKind(Enum):
 
 
 class TreeChange(Struct, frozen=True):
-    """One znode is not as before."""
+    """One change of one znode."""
 
     kind: ChangeKind
     path: str
     new: CachedZnode | None
-    """None if it is removed."""
+    """None if the znode is removed."""
     old: CachedZnode | None
-    """None if it is added."""
+    """None if the znode is added."""
 
 
 class TreeMirror:
-    """Znodes by path."""
+    """Znodes by path, safe for readers in other threads."""
 
     def __init__(self, znodes_max: int | None = None) -> None:
         self._znodes_max = znodes_max
@@ -55,11 +55,11 @@ class TreeMirror:
         return len(self._znodes)
 
     def get(self, path: str) -> CachedZnode | None:
-        """A znode, None if there is none."""
+        """Return a znode; None if it is missing."""
         return self._znodes.get(path)
 
     def children(self, path: str) -> list[str]:
-        """The names of the children, sorted."""
+        """Return the names of the children, sorted."""
         with self._lock:
             return sorted(self._names.get(path, ()))
 
@@ -70,29 +70,31 @@ class TreeMirror:
             return {name: self._znodes[join(path, name)] for name in names}
 
     def snapshot(self) -> dict[str, CachedZnode]:
-        """All of it at one moment, by path, parents first."""
+        """Return all znodes at one moment, by path, parents first."""
         with self._lock:
             return dict(sorted(self._znodes.items()))
 
     def check_limit(self, count: int) -> None:
-        """Do nothing if so many znodes are allowed.
+        """Check that the mirror may hold so many znodes.
 
         Raises:
-            CacheFullError: they are not.
+            CacheFullError: it may not.
         """
         if self._znodes_max is not None and count > self._znodes_max:
             raise CacheFullError(f"more than {self._znodes_max} znodes, see znodes_max")
 
     def replace(self, znodes: Mapping[str, CachedZnode | None]) -> list[TreeChange]:
-        """`commit` of the whole: what is not in `znodes` is gone."""
+        """Commit the whole content: a znode that is not in `znodes` is removed."""
         gone = dict.fromkeys(path for path in self._znodes if path not in znodes)
         return self.commit({**gone, **dict(sorted(znodes.items()))})
 
     def commit(self, written: Mapping[str, CachedZnode | None]) -> list[TreeChange]:
-        """Change several znodes in one step; what has changed, removals first, children first.
+        """Change several znodes in one step; None removes one.
+
+        Return the changes: removals first, children before parents.
 
         Raises:
-            CacheFullError: there would be too many; nothing has changed.
+            CacheFullError: there would be too many znodes; nothing has changed.
         """
         changes = self._changes(written)
         growth = sum(_GROWTH[change.kind] for change in changes)

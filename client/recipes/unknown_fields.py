@@ -1,18 +1,19 @@
-"""The fields of a value that a program does not know, and keeps when it writes the value anew.
+"""The fields of a value that a program does not know, and keeps when it updates the value.
 
     written by a newer program      {"rate": 7, "burst": 3}
-    what this program reads of it   {"rate": 7}
-    what it makes of that           {"rate": 8}
-    what it writes                  {"rate": 8, "burst": 3}
+    decoded by this program         {"rate": 7}
+    the new value                   {"rate": 8}
+    written by this program         {"rate": 8, "burst": 3}
 
-Names are those that are written, so it does not matter how a type calls its fields. Unknown is what
-was written and is not written again when the value is read and written by the type. The invariant
-of this file: what is written reads as exactly the new value.
+Names of fields are the encoded ones, so it does not matter how a type calls its fields. A field is
+unknown if it was written, but is missing after the value was decoded and encoded by the type. The
+invariant of this file: the written text decodes to exactly the new value.
 
-Objects are matched by where they are: by the names of fields, and by the keys of dicts. Elements of
-a list have no names: one that is still there unchanged, wherever it is now, is kept as it was; one
-that was changed is written as this program knows it. Of an `array_like` Struct what follows the
-known fields is kept. An object that is of another tagged Struct than before keeps nothing.
+Objects are matched by their places: by the names of fields, and by the keys of dicts. Elements of a
+list have no names: an element that is still there unchanged, wherever it is now, is kept as it was
+written; a changed one is written as this program knows it. Of an `array_like` Struct the elements
+behind the known fields are kept. An object keeps nothing if it is of another tagged Struct than
+before.
 """
 
 from collections import deque
@@ -32,7 +33,7 @@ class UnknownFields:
     """Keeps the unknown fields of values of one type."""
 
     def __init__(self, classes: Iterable[type], form: Format, read: Decode) -> None:
-        """`classes` are those of which the type is made, and `read` reads its values."""
+        """`classes` are those of which the type is made, and `read` decodes its values."""
         self._classes = tuple(classes)
         coding: Any = msgspec.json if form == "json" else msgspec.msgpack
         self._read = read
@@ -44,15 +45,15 @@ class UnknownFields:
         self._tags = {coding.encode(config.tag) for config in configs if config.tag is not None}
 
     def keep(self, written: bytes, known: bytes, new: bytes) -> bytes:
-        """What to write for a new value.
+        """Return the text to write for a new value.
 
         Args:
-            written: What there was.
-            known: What the type makes of that, read and written again.
-            new: What the type writes for the new value.
+            written: The old text.
+            known: The old text, decoded and encoded again by the type.
+            new: The new value, encoded by the type.
         """
         if not self._classes:
-            return new  # all is known
+            return new  # the type knows all fields
         for with_lists in (True, False):  # an array may be a set, which has no order to go by
             merged = self._merge(written, known, new, with_lists=with_lists)
             if self._recode(merged) == self._recode(new):
@@ -103,14 +104,14 @@ class UnknownFields:
         return self._encode(merged)
 
     def _split(self, text: bytes) -> Any:
-        """What an object or an array holds; None for all else."""
+        """Return the members of an object or an array; None for anything else."""
         for decoder in (self._objects, self._lists):
             with suppress(msgspec.ValidationError):
                 return decoder.decode(text)
         return None
 
     def _is_other_tag(self, known: Raw | None, new: Raw | None) -> bool:
-        """Whether both are tags, of two Structs."""
+        """Return whether both are tags, of different Structs."""
         if known is None or new is None:
             return False
         tags = {bytes(known), bytes(new)}

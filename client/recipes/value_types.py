@@ -1,16 +1,16 @@
-"""The types that users name for values, and whether they are whole in this process.
+"""The types that users name for values, and whether they have lost fields on their way here.
 
 A class that the driver's script defines comes to a Ray worker by cloudpickle, which takes it apart
-and makes it anew there. What gets lost on the way:
+and builds it anew there. On the way it loses:
 
     msgspec.Struct       its fields, and its settings such as `rename` or `tag`
     dataclass            which fields have no default, and the default factories: mended here
     text annotations     the names that they mean (`from __future__ import annotations`)
     TypedDict, NamedTuple, attrs, Enum, dict, ...       nothing
 
-A Struct without fields reads every value as empty, and so would write `{}` over it. The invariant
-of this file: no value is read or written by a type that has lost a field. What nobody can see is
-whether a Struct that defines no field of its own has lost its settings.
+A Struct without fields decodes every value as empty, and so would write `{}` over it. The invariant
+of this file: no value is decoded or encoded by a type that has lost a field. One loss cannot be
+seen: the settings of a Struct that defines no field of its own.
 """
 
 import dataclasses
@@ -35,19 +35,19 @@ _MISSING_TYPE: Final = type(dataclasses.MISSING)
 
 
 def decoder_of(kind: Any, classes: Iterable[type], form: Format = "json") -> Decoder:
-    """What reads values of a type, which is made of these whole classes."""
+    """Return a decoder for a type, which is made of these whole classes."""
     decoder = msgspec.json.Decoder(kind) if form == "json" else msgspec.msgpack.Decoder(kind)
     for each in classes:
-        # What msgspec keeps there cannot be pickled, and the class is to be sent to workers still.
+        # The cache of msgspec cannot be pickled, and the class may still be sent to workers.
         _drop_cache(each)
     return decoder
 
 
 def checked_classes(path: str, kind: Any) -> list[type]:
-    """The classes of which a type is made, all of which are whole.
+    """Return the classes of which a type is made, none of which has lost fields.
 
     Raises:
-        BadArgumentsError: msgspec does not know the type, or a part of it has lost fields.
+        BadArgumentsError: msgspec does not know the type, or a class has lost fields.
     """
     try:
         info = inspect.type_info(kind)
@@ -64,7 +64,7 @@ def checked_classes(path: str, kind: Any) -> list[type]:
 
 
 def name_of(kind: Any) -> str:
-    """A type's name for messages."""
+    """Return the name of a type for error texts."""
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
@@ -92,19 +92,19 @@ def _check_struct(path: str, kind: type[Struct]) -> None:
 
 
 def _repair_dataclass(kind: type) -> None:
-    """Have the fields say again by `dataclasses.MISSING` itself what they do not have.
+    """Put `dataclasses.MISSING` back where a field has no default.
 
-    Pickled and unpickled, that object is another one, which is taken for a default.
+    After pickling, that object is another one, which msgspec takes for a default.
     """
     for field in dataclasses.fields(kind):
         for name in ("default", "default_factory"):
             if type(getattr(field, name)) is _MISSING_TYPE:
                 setattr(field, name, dataclasses.MISSING)
-    _drop_cache(kind)  # which has the other object as a default
+    _drop_cache(kind)  # it has the other object as a default
 
 
 def _drop_cache(kind: type) -> None:
-    """Have msgspec look at the class anew."""
+    """Let msgspec inspect the class anew."""
     if "__msgspec_cache__" in vars(kind):
         with suppress(AttributeError):  # another thread was quicker
             delattr(kind, "__msgspec_cache__")
