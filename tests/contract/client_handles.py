@@ -29,7 +29,7 @@ from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import encode_server_frame
-from tests.unit.server.one_server import OneServer, Servers
+from tests.harness.pure_servers import PureServer, PureServers
 
 UUID = "00000000-0000-4000-8000-000000000000"
 HOST = "10.1.2.3"
@@ -45,8 +45,8 @@ class Room:
     def __init__(self) -> None:
         root = Identity("digest", digest_id(*SUPER.split(":")))
         limits = Limits(session_timeout_min_ms=Millis(1_000), super_identities=(root,))
-        self._servers = Servers(3, limits=limits, options=ServerOptions(ensemble=UUID))
-        self._links: dict[int, tuple[OneServer, LinkEvents]] = {}
+        self._servers = PureServers(3, limits=limits, options=ServerOptions(ensemble=UUID))
+        self._links: dict[int, tuple[PureServer, LinkEvents]] = {}
         self._told: dict[int, int] = {}
         self._connections = 0
         self._is_open = asyncio.Event()
@@ -59,7 +59,7 @@ class Room:
         self._links[self._connections] = (host, events)
         return _Link(self, self._connections, host)
 
-    def take(self, host: OneServer, event: ClientFrameArrived | ClientDisconnected) -> None:
+    def take(self, host: PureServer, event: ClientFrameArrived | ClientDisconnected) -> None:
         """Let the servers do what there is to do, and tell the clients."""
         host.step(event)
         self._servers.run()
@@ -100,7 +100,7 @@ class Room:
 class _Link:
     incarnation = 1
 
-    def __init__(self, room: Room, connection: int, host: OneServer) -> None:
+    def __init__(self, room: Room, connection: int, host: PureServer) -> None:
         self._room = room
         self._connection = connection
         self._host = host

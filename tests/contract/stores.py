@@ -15,8 +15,8 @@ from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.ids import Millis, ServerId
 from tests.contract.faulty_files import FaultyFiles, Loss
 from tests.contract.store_model import Step, WriteSnapshot
-from tests.simulation.disk import SimDisk, StoredSnapshot
-from tests.simulation.schedule import Schedule
+from tests.harness.schedule import Schedule
+from tests.harness.sim_disk import SimDisk, StoredSnapshot
 
 OWNER = FolderOwner("coord", "8c1f", ServerId(1))
 IDENTITY = Identity(OWNER, "disk-1", is_founding=True)

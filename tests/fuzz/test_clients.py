@@ -48,9 +48,9 @@ from tests.fuzz.decoders import snapshot_chunks
 from tests.fuzz.mutations import hostile_bytes
 from tests.fuzz.near import FROM_CLIENTS, PASSWORD
 from tests.fuzz.samples import values_of
+from tests.harness.pure_servers import Caller, PureServer, PureServers
 from tests.model.histories import image
 from tests.unit.client.wire import Wire
-from tests.unit.server.one_server import Caller, OneServer, Servers
 
 HOSTILE = 666
 
@@ -59,7 +59,7 @@ class Scene:
     """Three servers, a client that behaves, and one that has a session and does not."""
 
     def __init__(self, host: int) -> None:
-        self.ensemble = Servers(3)
+        self.ensemble = PureServers(3)
         self.host = self.ensemble[host]
         self.caller = self.ensemble[1].caller(1)
         self.caller.ask(self.caller.create("/a"), self.caller.create("/e", flags=1))
@@ -101,7 +101,7 @@ class Scene:
             check_state(host)
 
 
-def check_state(host: OneServer) -> None:
+def check_state(host: PureServer) -> None:
     """Whether the sums of a state are those of its elements."""
     state = host.server.state
     image(state)

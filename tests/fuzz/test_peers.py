@@ -47,7 +47,7 @@ from tests.fuzz.mutations import hostile_bytes
 from tests.fuzz.near import FROM_PEERS
 from tests.fuzz.samples import values_of
 from tests.fuzz.test_clients import check_state
-from tests.unit.server.one_server import Servers
+from tests.harness.pure_servers import PureServers
 
 CHUNKS = st.sampled_from(snapshot_chunks(State()))
 FIELDS = {**FROM_PEERS, "SnapshotChunk.data": CHUNKS | hostile_bytes(CHUNKS)}
@@ -130,7 +130,7 @@ class Scene:
 
     def __init__(self, sender: int, receiver: int, moment: str, is_disk_held: bool) -> None:
         window = RecentLogLimits(txns_max=1, read_log_bytes_max=1) if moment == "snapshot" else None
-        self.ensemble = Servers(3, window=window)
+        self.ensemble = PureServers(3, window=window)
         if moment == "proposing":
             # In a second epoch, whose first transaction is logged and nowhere acknowledged.
             sender, receiver = (
@@ -267,7 +267,7 @@ def test_ack_of_a_zxid_that_nobody_logged() -> None:
 
 def test_last_round_of_all() -> None:
     """The next one must still be one that the others can decode, or nobody hears anybody."""
-    ensemble = Servers(3)
+    ensemble = PureServers(3)
     ensemble.crash(3)
     ensemble.crash(2)
     one = ensemble[1]

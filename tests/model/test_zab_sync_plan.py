@@ -15,7 +15,7 @@ from raykeeper.zab.learners import Learners
 from raykeeper.zab.messages import AckEpoch, FollowerInfo, NewLeader, Proposals, Trunc
 from raykeeper.zab.recent_log import RecentLog, follows
 from raykeeper.zab.settings import RecentLogLimits, Settings
-from tests.paper.zab_disk import Entry, runs_of
+from tests.harness.zab_disk import Entry, runs_of
 
 SERVERS = tuple(ServerId(i) for i in range(1, 4))
 L, F = ServerId(1), ServerId(2)

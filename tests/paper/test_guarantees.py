@@ -26,14 +26,14 @@ from raykeeper.znodes.replies import (
     WriteReply,
 )
 from raykeeper.znodes.requests import CreateMode
-from tests.unit.server.one_server import Caller, Servers
+from tests.harness.pure_servers import Caller, PureServers
 
 EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL
 
 
-def three(clients: int = 2) -> tuple[Servers, list[Caller]]:
+def three(clients: int = 2) -> tuple[PureServers, list[Caller]]:
     """Three servers, and clients of the servers 1, 2, 3, 1, …"""
-    servers = Servers(3)
+    servers = PureServers(3)
     return servers, [servers[n % 3 + 1].caller(n + 1) for n in range(clients)]
 
 
@@ -105,7 +105,7 @@ def test_ephemeral_znode_goes_explicitly_or_with_its_session(ends: str) -> None:
     assert isinstance(item, ExistsReply) and item.stat is None
 
 
-def expire(servers: Servers, caller: Caller, *others: Caller) -> None:
+def expire(servers: PureServers, caller: Caller, *others: Caller) -> None:
     """The tracker beside the leader has not heard the session for its timeout."""
     leader = servers.leader
     leader.track()

@@ -23,12 +23,12 @@ from raykeeper.znodes.replies import (
 )
 from raykeeper.znodes.requests import CreateMode
 from raykeeper.znodes.txns import ErrorTxn, SetDataTxn, decode_txn
-from tests.unit.server.one_server import Caller, OneServer, Servers
+from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 
-def three(clients: int = 2) -> tuple[Servers, list[Caller]]:
+def three(clients: int = 2) -> tuple[PureServers, list[Caller]]:
     """Three servers, and clients of the servers 1, 2, 3, 1, …"""
-    servers = Servers(3)
+    servers = PureServers(3)
     return servers, [servers[n % 3 + 1].caller(n + 1) for n in range(clients)]
 
 
@@ -178,7 +178,7 @@ def test_changes_of_earlier_leaders_come_before_those_of_an_established_one() ->
 
 def test_recovery_needs_only_what_came_after_the_start_of_the_last_snapshot() -> None:
     """A fuzzy snapshot, taken while writes went on, and replay give the state before the crash."""
-    host = OneServer(options=ServerOptions(snapshot_every_txns=10, session_report_ms=Millis(100)))
+    host = PureServer(options=ServerOptions(snapshot_every_txns=10, session_report_ms=Millis(100)))
     host.has_snapshotter = True
     caller = host.caller()
     for n in range(40):

@@ -9,8 +9,8 @@ from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import FOUNDING_DISK, Epoch
 from raykeeper.zab.settings import Settings
 from raykeeper.znodes.replies import ConnectReply, GetDataReply, Item, WriteReply
-from tests.simulation.disk import SimDisk
-from tests.unit.server.one_server import Caller, Servers
+from tests.harness.pure_servers import Caller, PureServers
+from tests.harness.sim_disk import SimDisk
 
 
 def codes(items: list[Item]) -> list[int]:
@@ -21,14 +21,14 @@ def values(items: list[Item]) -> list[bytes]:
     return [item.value for item in items if isinstance(item, GetDataReply)]
 
 
-def wipe(servers: Servers, server_id: int) -> None:
+def wipe(servers: PureServers, server_id: int) -> None:
     """The server, which is down, will start from a new and empty disk."""
     host = servers.down[server_id]
     host.disk.repair()
     use_disk(servers, server_id)
 
 
-def use_disk(servers: Servers, server_id: int) -> None:
+def use_disk(servers: PureServers, server_id: int) -> None:
     """The next process knows the disk that is there."""
     host = servers.down[server_id]
     was = host.settings
@@ -37,14 +37,14 @@ def use_disk(servers: Servers, server_id: int) -> None:
     )
 
 
-def leaders(servers: Servers) -> list[int]:
+def leaders(servers: PureServers) -> list[int]:
     found = [(n, host.server.peer) for n, host in servers.hosts.items()]
     return [n for n, peer in found if peer.role is Role.LEADER and peer.is_active]
 
 
-def committed_without_one() -> tuple[Servers, Caller]:
+def committed_without_one() -> tuple[PureServers, Caller]:
     """S1 is down while "new" is committed by S2 and S3; then S2 and S3 go down too."""
-    servers = Servers(3)
+    servers = PureServers(3)
     one = servers[2].caller(1)
     assert codes(one.ask(one.create("/a", b"old"))) == [0]
     servers.crash(1)
@@ -54,7 +54,7 @@ def committed_without_one() -> tuple[Servers, Caller]:
     return servers, one
 
 
-def read(servers: Servers, server_id: int, before: Caller, connection: int) -> list[bytes]:
+def read(servers: PureServers, server_id: int, before: Caller, connection: int) -> list[bytes]:
     """What a client that takes up its session on this server reads behind a sync."""
     again = Caller(servers[server_id], connection)
     assert isinstance(again.take_up(before), ConnectReply)

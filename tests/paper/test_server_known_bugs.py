@@ -27,7 +27,7 @@ from raykeeper.znodes.replies import (
 from raykeeper.znodes.requests import CreateMode, Request
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import ErrorTxn, decode_txn
-from tests.unit.server.one_server import Caller, OneServer, Servers
+from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL
 NO_DIFF = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
@@ -41,18 +41,18 @@ def values(items: list[Item]) -> list[bytes]:
     return [item.value for item in items if isinstance(item, GetDataReply)]
 
 
-def have(servers: Servers, path: str) -> list[bool]:
+def have(servers: PureServers, path: str) -> list[bool]:
     """Which of the servers that are up have a znode."""
     return [host.server.state.tree.get(path) is not None for host in servers.hosts.values()]
 
 
-def owners_live(servers: Servers) -> bool:
+def owners_live(servers: PureServers) -> bool:
     """Whether every ephemeral on every server belongs to a session that lives there."""
     states = [host.server.state for host in servers.hosts.values()]
     return all(state.tree.ephemerals.keys() <= state.sessions.by_id.keys() for state in states)
 
 
-def replayed(host: OneServer, upto: Zxid) -> int:
+def replayed(host: PureServer, upto: Zxid) -> int:
     """The digest of the state that the whole log of a server makes up to `upto`."""
     state = State()
     for zxid, txn in host.disk.log:
@@ -61,7 +61,7 @@ def replayed(host: OneServer, upto: Zxid) -> int:
     return state.digest()
 
 
-def rejoin_until_streamed(servers: Servers, server_id: int) -> None:
+def rejoin_until_streamed(servers: PureServers, server_id: int) -> None:
     """Start a server again, and stop when the leader begins to stream its tree to it."""
     host = servers.hosts[server_id] = servers.down.pop(server_id)
     servers[3].take()
@@ -83,7 +83,7 @@ def test_zookeeper_2355_a_close_that_one_follower_missed() -> None:
     2. S1 joins again by DIFF. ZooKeeper's S1 had half of it, and kept the ephemeral.
     3. The path is created again by another session, which closes too; S1 restarts.
     """
-    servers = Servers(3)
+    servers = PureServers(3)
     owner, other = servers[2].caller(1), servers[1].caller(2)
     owner.ask(owner.create("/e", b"", EPHEMERAL))
     servers.hold(3, 1)
@@ -113,7 +113,7 @@ def test_zookeeper_3471_an_ephemeral_in_flight_while_its_session_ends(moves: boo
     2. Meanwhile its session moves to S2 and closes there; or the close is on the wire before it.
     3. The creation arrives. ZooKeeper, upgrading a local session just then, made the znode.
     """
-    servers = Servers(3)
+    servers = PureServers(3)
     one = servers[1].caller(1)
     servers.hold(1, 3)
     if moves:
@@ -138,7 +138,7 @@ def test_zookeeper_1277_the_counter_runs_out_under_load(monkeypatch: pytest.Monk
     3. The leader steps down at the eighth transaction, and again. ZooKeeper's ran into the epoch.
     """
     monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 8)
-    servers = Servers(3)
+    servers = PureServers(3)
     one, other = servers[1].caller(1), servers[2].caller(2)
     one.ask(one.create("/e", b"", EPHEMERAL))
     other.ask(other.exists("/end", watch=True))
@@ -170,7 +170,7 @@ def test_zookeeper_1624_the_suffix_after_a_sequential_creation_that_failed(
        parent), and another. ZooKeeper's failed as part of a multi, whose changes stayed among the
        outstanding ones.
     """
-    host = OneServer(limits=Limits(value_bytes_max=100))
+    host = PureServer(limits=Limits(value_bytes_max=100))
     one = host.caller()
     one.ask(one.create("/p"), one.create("/e", b"", EPHEMERAL))
     first = one.create("/p/s-", b"", SEQUENTIAL)
@@ -195,7 +195,7 @@ def test_zookeeper_4537_a_commit_between_a_check_and_a_wait(
     2. Its commit and the client's next write and read reach the server at the same moment, in
        either order. ZooKeeper's thread looked, found no commit, and slept through it.
     """
-    servers = Servers(3)
+    servers = PureServers(3)
     one = servers[1].caller()
     servers.hold(3, 1)
     assert one.ask(one.create("/a", b"1")) == []
@@ -224,7 +224,7 @@ def test_zookeeper_1863_two_sessions_with_reads_and_writes_between_each_other() 
     2. ZooKeeper's commit processor let a read of one session pass its own write while it waited
        for a commit of the other.
     """
-    servers = Servers(3)
+    servers = PureServers(3)
     one, two = servers[1].caller(1), servers[1].caller(2)
     one.ask(one.create("/1"), one.create("/2"))
     servers.hold(3, 1)
@@ -261,7 +261,7 @@ def test_zookeeper_3496_what_is_too_large_is_refused_before_it_is_logged() -> No
     2. ZooKeeper checked the request and not the transaction made of it, so one came into the log
        that no server could read again.
     """
-    host = OneServer(limits=Limits(value_bytes_max=1_000, path_chars_max=100))
+    host = PureServer(limits=Limits(value_bytes_max=1_000, path_chars_max=100))
     one = host.caller()
     host.take()
     items = one.ask(one.create("/a", bytes(1_001)), one.create("/b", bytes(1_000)))
@@ -286,7 +286,7 @@ def test_zookeeper_2247_the_leaders_log_cannot_be_written() -> None:
        its log thread, and nothing was committed any more.
     3. The others go on; S3 returns on a disk that works.
     """
-    servers = Servers(3)
+    servers = PureServers(3)
     one = servers[1].caller()
     one.ask(one.create("/p"))
     servers[3].is_disk_held = True
@@ -312,7 +312,7 @@ def test_zookeeper_1675_a_client_of_a_deposed_leader_syncs_and_reads() -> None:
     3. A client of S3 syncs and reads. ZooKeeper's S3 answers with the old value.
     4. S3 comes back to the others.
     """
-    servers = Servers(3)
+    servers = PureServers(3)
     mine, other = servers[3].caller(1), servers[1].caller(2)
     other.ask(other.create("/a", b"old"))
     for follower in (1, 2):
@@ -350,7 +350,7 @@ def test_zookeeper_2201_3531_a_learner_that_does_not_read(stuck: tuple[int, int]
     3. Others write and read; no more of the tree waits for S1 than it has given credit for.
     4. The link comes back to life.
     """
-    servers = Servers(3, window=NO_DIFF)
+    servers = PureServers(3, window=NO_DIFF)
     other = servers[2].caller()
     for n in range(40):
         other.ask(other.create(f"/{n}", bytes(20_000)))
@@ -379,7 +379,7 @@ def test_zookeeper_3104_writes_while_a_tree_is_streamed(pace: int) -> None:
        behind it; after the restart those were taken for contained.
     4. S1 starts alone: its state is the one that the whole log makes up to the same zxid.
     """
-    servers = Servers(3, window=NO_DIFF)
+    servers = PureServers(3, window=NO_DIFF)
     other = servers[2].caller()
     for n in range(40):
         other.ask(other.create(f"/{n}", bytes(20_000)))
@@ -415,7 +415,7 @@ def test_zookeeper_1549_no_snapshot_of_what_may_be_cut() -> None:
     3. S3 joins the others and restarts once more: the ephemeral must not come out of a snapshot.
     """
     options = ServerOptions(snapshot_every_txns=1, session_report_ms=Millis(100))
-    servers = Servers(3, options=options)
+    servers = PureServers(3, options=options)
     servers[3].has_snapshotter = True
     mine, other = servers[3].caller(1), servers[1].caller(2)
     other.ask(other.create("/a"), other.set("/a", b"1"))

@@ -30,8 +30,8 @@ from raykeeper.znodes.requests import (
     WatchMode,
     decode_client_frame,
 )
+from tests.harness.pure_servers import Caller, PureServers
 from tests.unit.client.wire import SESSION, S, Wire, Z
-from tests.unit.server.one_server import Caller, Servers
 
 CHANGED, CREATED = EventType.CHANGED, EventType.CREATED
 DELETED, CHILD = EventType.DELETED, EventType.CHILD
@@ -45,7 +45,7 @@ class Away:
     """A client of S1 that is away while another client changes what it watches."""
 
     def __init__(self) -> None:
-        self.servers = Servers(3)
+        self.servers = PureServers(3)
         self.one = self.servers[1].caller(1)
         self.other = self.servers[3].caller(2)
         self.other.ask(self.other.create("/a"), self.other.create("/a/x"))

@@ -23,7 +23,7 @@ from raykeeper.zab.messages import (
     Vote,
 )
 from raykeeper.zab.settings import Timing
-from tests.paper.zab_stage import (
+from tests.harness.zab_timeline import (
     committed,
     converge,
     crash,
@@ -34,7 +34,7 @@ from tests.paper.zab_stage import (
     start,
     write,
 )
-from tests.paper.zab_world import Server, World
+from tests.harness.zab_world import ZabServer, ZabWorld
 from tests.unit.zab.histories import S1, S2, S3, S4, S5, Bench, noted, run, sent, told, z
 
 E2 = Epoch(2)
@@ -239,7 +239,7 @@ def test_zookeeper_2307_the_file_is_written_before_the_memory() -> None:
 # Synchronization and broadcast at the same time.
 
 
-def busy_join() -> tuple[World, list[tuple[ServerId, Effect]]]:
+def busy_join() -> tuple[ZabWorld, list[tuple[ServerId, Effect]]]:
     """Server 1 joins while server 3 writes all the time; what everybody emitted."""
     world = make_world()
     world.latency_ms, world.disk_ms = 3, 5
@@ -317,7 +317,7 @@ def test_zookeeper_3023_logged_before_the_ack_of_newleader(disk_ms: int) -> None
     write(world, S3, 3)
     checked: list[Zxid] = []
 
-    def ambush(server: Server, effect: Effect) -> None:
+    def ambush(server: ZabServer, effect: Effect) -> None:
         if isinstance(effect, Send) and isinstance(effect.message, AckNewLeader):
             assert server.disk.current == effect.message.epoch
             assert server.disk.last >= world.properties.last

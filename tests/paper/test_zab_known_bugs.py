@@ -22,7 +22,7 @@ from raykeeper.zab.messages import (
     SnapshotEnd,
     UpToDate,
 )
-from tests.paper.zab_stage import (
+from tests.harness.zab_timeline import (
     FAR,
     SMALL,
     committed,
@@ -38,20 +38,20 @@ from tests.paper.zab_stage import (
     watch,
     write,
 )
-from tests.paper.zab_world import Server, World
+from tests.harness.zab_world import ZabServer, ZabWorld
 from tests.unit.zab.histories import S1, S2, S3, S4, S5
 
 
-def kill(world: World, *servers: ServerId) -> None:
+def kill(world: ZabWorld, *servers: ServerId) -> None:
     """Kill servers at this very moment."""
     for server_id in servers:
         world.crash(server_id)
 
 
-def sends(message: type, *senders: ServerId) -> Callable[[Server, Effect], bool]:
+def sends(message: type, *senders: ServerId) -> Callable[[ZabServer, Effect], bool]:
     """Whether an effect sends a message of a kind."""
 
-    def matches(server: Server, effect: Effect) -> bool:
+    def matches(server: ZabServer, effect: Effect) -> bool:
         is_sender = not senders or server.id in senders
         return is_sender and isinstance(effect, Send) and isinstance(effect.message, message)
 
@@ -236,7 +236,7 @@ def test_zookeeper_4712_4541_nothing_is_appended_after_the_role_has_ended(seed: 
     world.disk_ms = 30
     votes: list[Zxid] = []
 
-    def ambush(server: Server, effect: Effect) -> None:
+    def ambush(server: ZabServer, effect: Effect) -> None:
         if isinstance(effect, Send) and isinstance(effect.message, Notification):
             told = effect.message
             if told.state is PeerState.LOOKING and told.own_vote.leader == server.id:
@@ -262,7 +262,7 @@ def test_zookeeper_4712_4541_nothing_is_appended_after_the_role_has_ended(seed: 
 # Synchronization that breaks off, or starts from the wrong place.
 
 
-def speak_of_the_disk(server: Server, effect: Effect) -> None:
+def speak_of_the_disk(server: ZabServer, effect: Effect) -> None:
     """Whoever tells a leader its position tells the end of the log on its disk."""
     if isinstance(effect, Send) and isinstance(effect.message, AckEpoch):
         assert effect.message.last_zxid == server.disk.last, server.id
@@ -289,7 +289,7 @@ def test_zookeeper_3642_a_snapshot_that_was_received_but_not_kept(
     world.disk_ms = disk_ms
     struck: list[Effect] = []
 
-    def ambush(server: Server, effect: Effect) -> None:
+    def ambush(server: ZabServer, effect: Effect) -> None:
         speak_of_the_disk(server, effect)
         if not struck and sends(missed, S3)(server, effect):
             struck.append(effect)
@@ -337,7 +337,7 @@ def test_zookeeper_5094_a_cut_that_is_not_followed_by_newleader(
         else:
             world.cut(S2, S3)
 
-    def ambush(server: Server, effect: Effect) -> None:
+    def ambush(server: ZabServer, effect: Effect) -> None:
         speak_of_the_disk(server, effect)
         if not struck and sends(NewLeader, S2)(server, effect):
             struck.append(effect)
@@ -388,7 +388,7 @@ def test_zookeeper_4352_data_only_in_log_or_snapshot(log_start: int) -> None:
 
     1. S1 to S3 commit 1:1 to 1:9 and restart: what they have is in their logs or snapshots.
     2. The new leader commits one more, the only one it has in memory.
-    3. Server 4, an observer with an empty disk, joins.
+    3. ZabServer 4, an observer with an empty disk, joins.
     """
     world = make_world(learners=1, window=SMALL)
     fresh = ServerId(4)
@@ -418,7 +418,7 @@ def test_zookeeper_3526_what_is_in_memory_never_ends_before_it_begins() -> None:
     world = make_world(window=SMALL)
     start(world)
 
-    def ambush(server: Server, effect: Effect) -> None:
+    def ambush(server: ZabServer, effect: Effect) -> None:
         assert server.peer is not None
         history = server.peer.history
         assert history.recent_log.base <= history.recent_log.last

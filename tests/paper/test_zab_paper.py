@@ -26,8 +26,8 @@ from raykeeper.zab.messages import (
     UpToDate,
     Vote,
 )
-from tests.paper.zab_stage import converge, crash, isolate, make_world, start, write
-from tests.paper.zab_world import Server, World
+from tests.harness.zab_timeline import converge, crash, isolate, make_world, start, write
+from tests.harness.zab_world import ZabServer, ZabWorld
 from tests.unit.zab.histories import S1, S2, S3, Bench, run, sent, told, z
 
 E2, E3 = Epoch(2), Epoch(3)
@@ -45,7 +45,7 @@ class Story:
         self.epochs: dict[ServerId, list[tuple[Epoch, Epoch]]] = {}
         self.world.ambush = self.observe
 
-    def observe(self, server: Server, effect: Effect) -> None:
+    def observe(self, server: ZabServer, effect: Effect) -> None:
         is_primary = server.id in self.world.leaders()
         if isinstance(effect, Append) and is_primary:
             for n, txn in enumerate(effect.txns):
@@ -64,7 +64,7 @@ class Story:
         """What each incarnation delivered, in its order."""
         return [[zxid for _, zxid, _ in mine] for mine in self.delivered.values()]
 
-    def play(self) -> World:
+    def play(self) -> ZabWorld:
         """Two epochs: a lagging server, a leader that dies in mid-broadcast, a late return.
 
         1. S3 broadcasts 1:1 to 1:3; S1's link breaks, and it misses 1:4 and 1:5.
@@ -198,7 +198,7 @@ def test_primary_integrity(seed: int) -> None:
     established: list[list[Zxid]] = []
     observe = story.observe
 
-    def ambush(server: Server, effect: Effect) -> None:
+    def ambush(server: ZabServer, effect: Effect) -> None:
         observe(server, effect)
         if isinstance(effect, Activated) and effect.leader == server.id:
             assert z(2, 1) not in story.broadcast

@@ -23,27 +23,27 @@ from raykeeper.zab.messages import (
     UpToDate,
 )
 from raykeeper.zab.settings import RecentLogLimits
-from tests.paper.zab_world import Server, World
+from tests.harness.zab_world import ZabServer, ZabWorld
 
 ENSEMBLES = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 0), (3, 1), (3, 2), (4, 1), (5, 0), (5, 2)]
 ACTIVE_WITHIN_MS = 5_000
 CONVERGED_WITHIN_MS = 12_000
 
 
-def make_world(seed: int) -> World:
+def make_world(seed: int) -> ZabWorld:
     random = Random(seed)
     voters, learners = ENSEMBLES[seed % len(ENSEMBLES)]
     window = random.choice(
         [RecentLogLimits(), RecentLogLimits(3, 1 << 20, 1 << 20), RecentLogLimits(3, 40, 100)]
     )
-    world = World(random, voters, learners, window)
+    world = ZabWorld(random, voters, learners, window)
     world.latency_ms = random.choice([0, 2, 20, 80])
     world.disk_ms = random.choice([0, 3, 30, 200])
     world.notice_ms = random.choice([0, 50, 500, 2_000])
     return world
 
 
-def disturb(world: World) -> None:
+def disturb(world: ZabWorld) -> None:
     """One thing goes wrong, or right."""
     random = world.random
     ids = list(world.servers)
@@ -90,7 +90,7 @@ CRITICAL = (
 )
 
 
-def lie_in_wait(world: World, chance: float) -> None:
+def lie_in_wait(world: ZabWorld, chance: float) -> None:
     """Strike where it hurts: at the steps of a recovery, and between the disk's."""
     random = world.random
 
@@ -105,7 +105,7 @@ def lie_in_wait(world: World, chance: float) -> None:
         elif victim != other:
             world.flap(victim, other)
 
-    def ambush(server: Server, effect: Effect) -> None:
+    def ambush(server: ZabServer, effect: Effect) -> None:
         if isinstance(effect, Send) and isinstance(effect.message, CRITICAL):
             sides = [server.id, effect.peer]
         elif isinstance(effect, SaveEpochs | Truncate | InstallSnapshot):
@@ -119,7 +119,7 @@ def lie_in_wait(world: World, chance: float) -> None:
     world.ambush = ambush
 
 
-def work(world: World) -> None:
+def work(world: ZabWorld) -> None:
     """Clients write and read wherever somebody believes to lead."""
     for leader in world.leaders():
         if world.random.random() < 0.7:
@@ -128,7 +128,7 @@ def work(world: World) -> None:
             world.read(leader)
 
 
-def run_safety(world: World) -> None:
+def run_safety(world: ZabWorld) -> None:
     for server_id in world.servers:
         world.start(server_id)
     calm = world.random.choice([60, 250, 800])
@@ -141,7 +141,7 @@ def run_safety(world: World) -> None:
         disturb(world)
 
 
-def run_liveness(world: World) -> int:
+def run_liveness(world: ZabWorld) -> int:
     """Faults stop; how long it takes until a leader works, after everything was noticed."""
     world.ambush = None
     world.heal()
@@ -169,7 +169,7 @@ def run_liveness(world: World) -> int:
     return took
 
 
-def run(seed: int) -> tuple[World, int]:
+def run(seed: int) -> tuple[ZabWorld, int]:
     world = make_world(seed)
     run_safety(world)
     return world, run_liveness(world)

@@ -47,7 +47,7 @@ from raykeeper.zab.messages import (
     Vote,
 )
 from raykeeper.zab.settings import Timing
-from tests.paper.zab_world import World
+from tests.harness.zab_world import ZabWorld
 from tests.unit.zab.histories import S1, S2, S3, Bench, run, sent, told, without_notes, z
 
 LOG = run(z(1, 1), b"a", b"b", b"c")
@@ -77,7 +77,7 @@ class TestZ1EndOfAnElection:
     """Unanimity of the linked voters ends it at once; a quorum alone after 200 ms."""
 
     def test_three_linked_servers_elect_without_waiting(self) -> None:
-        world = World(Random(1), 3)
+        world = ZabWorld(Random(1), 3)
         world.latency_ms = world.disk_ms = world.dial_ms = 0
         for server_id in world.servers:
             world.start(server_id)
@@ -85,7 +85,7 @@ class TestZ1EndOfAnElection:
         assert world.leaders() == [S3]
 
     def test_a_killed_leader_is_replaced_without_waiting(self) -> None:
-        world = World(Random(1), 3)
+        world = ZabWorld(Random(1), 3)
         world.latency_ms = world.disk_ms = world.dial_ms = world.notice_ms = 0
         for server_id in world.servers:
             world.start(server_id)
@@ -208,7 +208,7 @@ class TestZ4LinearizableReads:
     """The commit point at arrival, confirmed by a quorum that was asked after it."""
 
     def test_a_deposed_leader_answers_no_read(self) -> None:
-        world = World(Random(1), 3)
+        world = ZabWorld(Random(1), 3)
         world.latency_ms = world.disk_ms = world.dial_ms = 0
         world.notice_ms = 10_000
         for server_id in world.servers:
@@ -266,7 +266,7 @@ class TestZ6Zxid:
         assert Append(z(2, 1), [b"y"], z(1, COUNTER_MAX)) in bench.take()
 
     def test_a_leader_without_room_abdicates_and_leads_a_later_epoch(self) -> None:
-        world = World(Random(1), 3)
+        world = ZabWorld(Random(1), 3)
         for server_id in world.servers:
             world.start(server_id)
         world.run_until(world.now + 2_000)

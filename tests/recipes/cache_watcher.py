@@ -5,7 +5,7 @@ from typing import Any
 from raykeeper.client.recipes.tree_mirror import ChangeKind, TreeChange
 from raykeeper.znodes.requests import Create
 from raykeeper.znodes.znode import stat_of
-from tests.recipes.stage import Member, Stage
+from tests.harness.recipe_stage import Member, RecipeStage
 
 ROOT = "/app"
 SHOWN = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner", "data_length")
@@ -16,7 +16,7 @@ def make(member: Member, *paths: str) -> None:
         member.ask(Create(path, path.encode(), 0, None, 0))
 
 
-def truth(stage: Stage, root: str = ROOT) -> dict[str, tuple[Any, ...]]:
+def truth(stage: RecipeStage, root: str = ROOT) -> dict[str, tuple[Any, ...]]:
     """What the subtree is on the server, as far as caches promise to know it."""
     znodes = stage.servers.leader.server._context.state.tree.znodes
     return {

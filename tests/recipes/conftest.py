@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[RecipeStage]:
     """A stage on which nothing may fail behind the test's back."""
-    stage = Stage()
+    stage = RecipeStage()
     yield stage
     assert stage.reported == []

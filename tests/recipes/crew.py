@@ -4,7 +4,7 @@ from typing import Any
 
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, OnCrash
 from raykeeper.client.recipes.primitives import get_children
-from tests.recipes.stage import Member, Outcome, Stage
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 
 PATH = "/barriers/x"
 
@@ -12,7 +12,7 @@ PATH = "/barriers/x"
 class Crew:
     """Members, and the barrier of each."""
 
-    def __init__(self, stage: Stage, size: int, mode: OnCrash, more: int = 0) -> None:
+    def __init__(self, stage: RecipeStage, size: int, mode: OnCrash, more: int = 0) -> None:
         self.stage = stage
         self.members = [stage.member(session_timeout_ms=2_000) for _ in range(size + more)]
         self.barriers: list[DoubleBarrier[Any]] = [

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.recipes.stage import Member, Outcome
+from tests.harness.recipe_stage import Member, Outcome
 
 
 def freeze_at(member: Member, nth: int) -> None:

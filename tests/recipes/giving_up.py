@@ -5,7 +5,7 @@ from typing import Any
 
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.recipes.primitives import get_children, get_or_none
-from tests.recipes.stage import Member, Outcome
+from tests.harness.recipe_stage import Member, Outcome
 
 
 def abandoned_at(member: Member, answers: int, operation: Callable[..., Any]) -> Outcome:

@@ -5,7 +5,7 @@ import pytest
 from raykeeper.client.errors import SessionExpiredError, WaitTimeoutError
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete, SetData
-from tests.recipes.stage import Member, Stage
+from tests.harness.recipe_stage import Member, RecipeStage
 
 PATH = "/barriers/x"
 
@@ -14,7 +14,7 @@ def up(member: Member) -> None:
     assert member.barrier(PATH).create()
 
 
-def test_all_wait_until_it_is_removed(stage: Stage) -> None:
+def test_all_wait_until_it_is_removed(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(5)]
     up(members[0])
     waits = [member.begin(member.barrier(PATH).wait) for member in members]
@@ -24,7 +24,7 @@ def test_all_wait_until_it_is_removed(stage: Stage) -> None:
     members[0].barrier(PATH).wait()  # there is none
 
 
-def test_it_is_made_once_and_removed_once(stage: Stage) -> None:
+def test_it_is_made_once_and_removed_once(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     assert not bob.barrier(PATH).create()
@@ -32,7 +32,7 @@ def test_it_is_made_once_and_removed_once(stage: Stage) -> None:
     assert not alice.barrier(PATH).remove()
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     bob.asked.clear()
@@ -42,7 +42,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert (dict(bob.asked), bob.events) == ({"GetData": 1}, 1)
 
 
-def test_it_outlives_the_session_that_made_it(stage: Stage) -> None:
+def test_it_outlives_the_session_that_made_it(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     up(alice)
     wait = bob.begin(bob.barrier(PATH).wait)
@@ -54,13 +54,13 @@ def test_it_outlives_the_session_that_made_it(stage: Stage) -> None:
 
 
 def test_a_barrier_that_is_on_its_way_to_a_follower_is_seen() -> None:
-    stage = Stage(3)
+    stage = RecipeStage(3)
     alice, bob = stage.member(server=1), stage.member(server=2)
     up(alice)
     assert not bob.begin(bob.barrier(PATH).wait).is_done
 
 
-def test_a_change_of_its_value_lets_nobody_go_on(stage: Stage) -> None:
+def test_a_change_of_its_value_lets_nobody_go_on(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     wait = bob.begin(bob.barrier(PATH).wait)
@@ -70,7 +70,7 @@ def test_a_change_of_its_value_lets_nobody_go_on(stage: Stage) -> None:
     assert wait.is_done
 
 
-def test_removed_and_made_again_it_was_removed(stage: Stage) -> None:
+def test_removed_and_made_again_it_was_removed(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     wait = bob.begin(bob.barrier(PATH).wait)
@@ -82,7 +82,7 @@ def test_removed_and_made_again_it_was_removed(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0, 2])
-def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage, timeout_s: float) -> None:
+def test_a_wait_that_times_out_leaves_nothing_behind(stage: RecipeStage, timeout_s: float) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     wait = bob.begin(bob.barrier(PATH).wait, timeout_s=timeout_s)
@@ -94,7 +94,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage, timeout_s: fl
     assert bob.events == before
 
 
-def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: Stage) -> None:
+def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     bob.begin(bob.barrier(PATH).wait).run.cancel()
@@ -104,7 +104,7 @@ def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: Stage) -
     assert bob.events == before
 
 
-def test_the_end_of_the_session_ends_the_wait(stage: Stage) -> None:
+def test_the_end_of_the_session_ends_the_wait(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     up(alice)
     wait = bob.begin(bob.barrier(PATH).wait)
@@ -115,6 +115,6 @@ def test_the_end_of_the_session_ends_the_wait(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "x", "/"])
-def test_a_path_that_is_none_is_refused(stage: Stage, path: str) -> None:
+def test_a_path_that_is_none_is_refused(stage: RecipeStage, path: str) -> None:
     with pytest.raises(BadArgumentsError):
         stage.member().barrier(path)

@@ -7,18 +7,18 @@ import pytest
 from raykeeper.client.recipes.tree_mirror import TreeChange
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete, SetData
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.cache_watcher import ROOT, make
 from tests.recipes.server_memory import forget, watches
-from tests.recipes.stage import Member, Stage
 
 
 @pytest.fixture
-def pair(stage: Stage) -> tuple[Member, Member]:
+def pair(stage: RecipeStage) -> tuple[Member, Member]:
     """Who caches and who changes."""
     return stage.member(), stage.member()
 
 
-def test_the_children_alone(stage: Stage, pair: tuple[Member, Member]) -> None:
+def test_the_children_alone(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/a/b", "/app/c")
     told: list[TreeChange] = []
@@ -45,7 +45,7 @@ def test_the_children_alone(stage: Stage, pair: tuple[Member, Member]) -> None:
     assert watches(stage) == 0
 
 
-def test_the_children_of_the_root(stage: Stage, pair: tuple[Member, Member]) -> None:
+def test_the_children_of_the_root(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a")
     children, tree = alice.children_cache("/").start(), alice.tree_cache("/").start()
@@ -68,7 +68,7 @@ def test_the_children_of_the_root(stage: Stage, pair: tuple[Member, Member]) -> 
         {"znodes_max": 1.5},
     ],
 )
-def test_bad_arguments_are_refused(stage: Stage, options: dict[str, Any]) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage, options: dict[str, Any]) -> None:
     alice = stage.member()
     for method in (alice.tree_cache, alice.children_cache):
         with pytest.raises(BadArgumentsError):

@@ -28,8 +28,8 @@ from raykeeper.znodes.requests import (
     SetData,
     WatchKind,
 )
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.server_memory import forget, watches
-from tests.recipes.stage import Member, Stage
 
 PATH = "/app/limits"
 CREATION = Create(PATH, b"{}", 0, None, 0)
@@ -78,7 +78,7 @@ class Told:
         return [new for new, _ in self.rates]
 
 
-def test_it_is_written_and_read_with_its_version(stage: Stage) -> None:
+def test_it_is_written_and_read_with_its_version(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = limits_of(alice), limits_of(bob)
     assert ours.set(Limits(1)).version == 0
@@ -91,7 +91,7 @@ def test_it_is_written_and_read_with_its_version(stage: Stage) -> None:
     assert alice.ask(Query(GetData, PATH))[0] == b'{"rate":2,"name":""}'
 
 
-def test_it_may_be_created_by_one_alone(stage: Stage) -> None:
+def test_it_may_be_created_by_one_alone(stage: RecipeStage) -> None:
     ours, theirs = limits_of(stage.member()), limits_of(stage.member())
     with pytest.raises(NoNodeError):
         ours.get()
@@ -105,7 +105,7 @@ def test_it_may_be_created_by_one_alone(stage: Stage) -> None:
     assert theirs.get().value.rate == 1
 
 
-def test_a_default_stands_for_no_znode(stage: Stage) -> None:
+def test_a_default_stands_for_no_znode(stage: RecipeStage) -> None:
     alice = stage.member()
     ours = limits_of(alice, Limits(7))
     assert ours.get() == (Limits(7), NO_VERSION)
@@ -115,7 +115,7 @@ def test_a_default_stands_for_no_znode(stage: Stage) -> None:
     assert (live.value, live.version, live.is_missing) == (Limits(8), 0, False)
 
 
-def test_every_update_is_made_of_the_value_it_replaces(stage: Stage) -> None:
+def test_every_update_is_made_of_the_value_it_replaces(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(10)]
     limits_of(members[0]).set(Limits(0))
     theirs = limits_of(members[1])
@@ -134,7 +134,7 @@ def test_every_update_is_made_of_the_value_it_replaces(stage: Stage) -> None:
     assert theirs.get() == (Limits(14), 14)
 
 
-def test_an_update_that_fails_changes_nothing(stage: Stage) -> None:
+def test_an_update_that_fails_changes_nothing(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = limits_of(alice), limits_of(bob)
     ours.set(Limits(1))
@@ -147,7 +147,7 @@ def test_an_update_that_fails_changes_nothing(stage: Stage) -> None:
     assert ours.get() == (Limits(1 + ATTEMPTS_MAX), ATTEMPTS_MAX)
 
 
-def test_a_znode_made_anew_is_not_the_one_that_was_seen(stage: Stage) -> None:
+def test_a_znode_made_anew_is_not_the_one_that_was_seen(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = limits_of(alice), limits_of(bob)
     ours.set(Limits(1))
@@ -164,7 +164,7 @@ def test_a_znode_made_anew_is_not_the_one_that_was_seen(stage: Stage) -> None:
     assert calls == [1, 50]
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours = limits_of(alice)
     ours.set(Limits())
@@ -181,7 +181,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert alice.events == 1
 
 
-def test_who_follows_sees_every_version_in_order(stage: Stage) -> None:
+def test_who_follows_sees_every_version_in_order(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), limits_of(bob)
     theirs.set(Limits(1))
@@ -194,7 +194,7 @@ def test_who_follows_sees_every_version_in_order(stage: Stage) -> None:
     assert live.newest == (Limits(6), 5)
 
 
-def test_a_deleted_one_is_told_and_followed_when_it_is_back(stage: Stage) -> None:
+def test_a_deleted_one_is_told_and_followed_when_it_is_back(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), limits_of(bob)
     theirs.set(Limits(1))
@@ -206,7 +206,7 @@ def test_a_deleted_one_is_told_and_followed_when_it_is_back(stage: Stage) -> Non
     assert (told.news, live.value, live.is_missing) == ([1, None, 2], Limits(2), False)
 
 
-def test_one_transaction_is_one_change(stage: Stage) -> None:
+def test_one_transaction_is_one_change(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -217,7 +217,7 @@ def test_one_transaction_is_one_change(stage: Stage) -> None:
     assert told.news == [1, 3]
 
 
-def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: Stage) -> None:
+def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), limits_of(bob)
     theirs.set(Limits(1))
@@ -235,7 +235,7 @@ def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: Stage) -
     assert (told.news, live.value, live.last_error) == ([1, 2], Limits(2), None)
 
 
-def test_an_invalid_one_may_be_the_first(stage: Stage) -> None:
+def test_an_invalid_one_may_be_the_first(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     bob.do(create(PATH, b"?"))
@@ -247,7 +247,9 @@ def test_an_invalid_one_may_be_the_first(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_without_a_connection_the_last_known_value_stays(stage: Stage, remembers: bool) -> None:
+def test_without_a_connection_the_last_known_value_stays(
+    stage: RecipeStage, remembers: bool
+) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), limits_of(bob)
     theirs.set(Limits(1))
@@ -265,7 +267,7 @@ def test_without_a_connection_the_last_known_value_stays(stage: Stage, remembers
     assert told.news == [1, 4, 5]
 
 
-def test_what_is_read_again_and_was_known_is_not_told_again(stage: Stage) -> None:
+def test_what_is_read_again_and_was_known_is_not_told_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -281,7 +283,7 @@ def test_what_is_read_again_and_was_known_is_not_told_again(stage: Stage) -> Non
     assert told.news == [1, None]
 
 
-def test_a_value_that_no_event_can_hold_is_read(stage: Stage) -> None:
+def test_a_value_that_no_event_can_hold_is_read(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -292,7 +294,7 @@ def test_a_value_that_no_event_can_hold_is_read(stage: Stage) -> None:
     assert (told.news, live.version) == ([1, 2], 1)
 
 
-def test_it_is_followed_on_when_somebody_removes_all_watches(stage: Stage) -> None:
+def test_it_is_followed_on_when_somebody_removes_all_watches(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -303,7 +305,7 @@ def test_it_is_followed_on_when_somebody_removes_all_watches(stage: Stage) -> No
     assert watches(stage) == 1
 
 
-def test_after_close_nothing_is_told_and_nothing_watched(stage: Stage) -> None:
+def test_after_close_nothing_is_told_and_nothing_watched(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -318,7 +320,7 @@ def test_after_close_nothing_is_told_and_nothing_watched(stage: Stage) -> None:
         live.__reduce__()
 
 
-def test_who_follows_may_close_it_in_the_callback(stage: Stage) -> None:
+def test_who_follows_may_close_it_in_the_callback(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lives: list[LiveConfiguration[Blocking, Limits]] = []
     seen: list[int | None] = []
@@ -334,7 +336,7 @@ def test_who_follows_may_close_it_in_the_callback(stage: Stage) -> None:
     assert watches(stage) == 0
 
 
-def test_the_end_of_the_session_leaves_the_last_value(stage: Stage) -> None:
+def test_the_end_of_the_session_leaves_the_last_value(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -347,7 +349,7 @@ def test_the_end_of_the_session_leaves_the_last_value(stage: Stage) -> None:
     live.close()
 
 
-def test_following_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
+def test_following_that_nobody_waited_for_leaves_no_watch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -360,7 +362,7 @@ def test_following_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
     assert told.news == []
 
 
-def test_who_may_not_read_it_is_told(stage: Stage) -> None:
+def test_who_may_not_read_it_is_told(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     bob.do(create(PATH, b"?"))
@@ -380,7 +382,7 @@ def test_who_may_not_read_it_is_told(stage: Stage) -> None:
     assert watches(stage) == 0
 
 
-def test_it_may_be_kept_as_msgpack(stage: Stage) -> None:
+def test_it_may_be_kept_as_msgpack(stage: RecipeStage) -> None:
     alice = stage.member()
     config = alice.configuration(PATH, Limits, form="msgpack")
     config.set(Limits(5))
@@ -389,7 +391,7 @@ def test_it_may_be_kept_as_msgpack(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("value", [None, {"rate": 1}, Limits(1, 5), Limits(1, "\ud800")])  # type: ignore[arg-type]
-def test_what_others_could_not_read_is_not_written(stage: Stage, value: Limits) -> None:
+def test_what_others_could_not_read_is_not_written(stage: RecipeStage, value: Limits) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         limits_of(alice).set(value)
@@ -400,7 +402,7 @@ def test_what_others_could_not_read_is_not_written(stage: Stage, value: Limits) 
         alice.ask(Delete(PATH, -1))
 
 
-def test_bad_arguments_are_refused(stage: Stage) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     for kind in (Limits(), 7, Limits | Told, Limits | list[int] | tuple[int, ...]):
         with pytest.raises(BadArgumentsError, match="kind must be a type for msgspec"):
@@ -418,7 +420,7 @@ def test_bad_arguments_are_refused(stage: Stage) -> None:
 
 
 def test_a_set_that_always_crosses_others_gives_up(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = stage.member(), stage.member()
     submit = alice.submit

@@ -22,8 +22,8 @@ from raykeeper.znodes.errors import (
     NoNodeError,
 )
 from raykeeper.znodes.requests import Delete, Multi, SetAcls, SetData, WatchKind
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.server_memory import forget, watches
-from tests.recipes.stage import Member, Stage
 
 FROM, TO = "/accounts/a/main", "/accounts/b/main"
 
@@ -71,7 +71,7 @@ class Told:
         return accounts_of(member).follow(self.changed, self.errors.append)
 
 
-def test_they_are_written_and_read_together(stage: Stage) -> None:
+def test_they_are_written_and_read_together(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = accounts_of(alice), accounts_of(bob)
     with pytest.raises(NoNodeError):
@@ -82,7 +82,7 @@ def test_they_are_written_and_read_together(stage: Stage) -> None:
     assert ours.get() == {FROM: (Account(1), 0), TO: (Account(3), 1)}
 
 
-def test_versions_hold_for_all_or_nothing_is_written(stage: Stage) -> None:
+def test_versions_hold_for_all_or_nothing_is_written(stage: RecipeStage) -> None:
     alice = stage.member()
     ours = accounts_of(alice)
     ours.set({FROM: Account(1)}, versions={FROM: NO_VERSION, TO: NO_VERSION})
@@ -95,7 +95,7 @@ def test_versions_hold_for_all_or_nothing_is_written(stage: Stage) -> None:
     assert amounts(ours.get()) == (3, 4)
 
 
-def test_an_update_is_made_of_what_it_replaces(stage: Stage) -> None:
+def test_an_update_is_made_of_what_it_replaces(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = begun(alice), accounts_of(bob)
     calls: list[tuple[int, int]] = []
@@ -110,7 +110,7 @@ def test_an_update_is_made_of_what_it_replaces(stage: Stage) -> None:
     assert calls == [(100, 0), (99, 1), (98, 2)]
 
 
-def test_what_an_update_has_read_and_does_not_write_counts_too(stage: Stage) -> None:
+def test_what_an_update_has_read_and_does_not_write_counts_too(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours = begun(alice)
     calls: list[int] = []
@@ -126,7 +126,7 @@ def test_what_an_update_has_read_and_does_not_write_counts_too(stage: Stage) -> 
     assert calls == [100, 5]
 
 
-def test_an_update_that_fails_changes_nothing(stage: Stage) -> None:
+def test_an_update_that_fails_changes_nothing(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     with pytest.raises(NoNodeError):
         accounts_of(alice).update(move)
@@ -147,7 +147,7 @@ def test_an_update_that_fails_changes_nothing(stage: Stage) -> None:
     assert amounts(ours.get()) == (100 - ATTEMPTS_MAX, ATTEMPTS_MAX)
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice = stage.member()
     ours = begun(alice)
     for operation, cost in (
@@ -162,7 +162,7 @@ def test_what_it_costs(stage: Stage) -> None:
         assert dict(alice.asked) == cost
 
 
-def test_who_follows_never_sees_a_part_of_a_change(stage: Stage) -> None:
+def test_who_follows_never_sees_a_part_of_a_change(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), begun(bob)
     live = told.follow(alice)
@@ -181,7 +181,7 @@ def test_who_follows_never_sees_a_part_of_a_change(stage: Stage) -> None:
     assert watches(stage) == 0
 
 
-def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: Stage) -> None:
+def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), begun(bob)
     live = told.follow(alice)
@@ -196,7 +196,7 @@ def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: Stage) -
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_a_follower_without_a_link_catches_up(stage: Stage, remembers: bool) -> None:
+def test_a_follower_without_a_link_catches_up(stage: RecipeStage, remembers: bool) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), begun(bob)
     told.follow(alice)
@@ -212,7 +212,7 @@ def test_a_follower_without_a_link_catches_up(stage: Stage, remembers: bool) -> 
     assert told.amounts[-1] == (96, 4)
 
 
-def test_a_follower_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
+def test_a_follower_that_nobody_waited_for_leaves_no_watch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     begun(bob)
@@ -223,7 +223,7 @@ def test_a_follower_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None
     assert (watches(stage), told.amounts) == (0, [])
 
 
-def test_the_end_of_the_session_leaves_the_values(stage: Stage) -> None:
+def test_the_end_of_the_session_leaves_the_values(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     told = Told()
     begun(bob)
@@ -236,7 +236,7 @@ def test_the_end_of_the_session_leaves_the_values(stage: Stage) -> None:
             operation()
 
 
-def test_who_may_not_read_one_is_told(stage: Stage) -> None:
+def test_who_may_not_read_one_is_told(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     theirs = begun(bob)
@@ -255,7 +255,7 @@ def test_who_may_not_read_one_is_told(stage: Stage) -> None:
 
 
 def test_a_set_that_always_crosses_others_gives_up(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = stage.member(), stage.member()
     begun(bob)
@@ -277,12 +277,12 @@ def test_a_set_that_always_crosses_others_gives_up(
 @pytest.mark.parametrize(
     "kinds", [None, {}, [FROM], {FROM: int | None}, {"x": Account}, {7: Account}]
 )
-def test_bad_kinds_are_refused(stage: Stage, kinds: Any) -> None:
+def test_bad_kinds_are_refused(stage: RecipeStage, kinds: Any) -> None:
     with pytest.raises(BadArgumentsError):
         stage.member().configurations(kinds)
 
 
-def test_bad_arguments_are_refused(stage: Stage) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         alice.configurations({f"/{number}": Account for number in range(PATHS_MAX + 1)})
@@ -296,7 +296,7 @@ def test_bad_arguments_are_refused(stage: Stage) -> None:
     assert amounts(ours.get()) == (100, 0)
 
 
-def test_as_many_as_are_allowed(stage: Stage) -> None:
+def test_as_many_as_are_allowed(stage: RecipeStage) -> None:
     alice = stage.member()
     many = alice.configurations({f"/many/{number}": Account for number in range(PATHS_MAX)})
     many.set({path: Account(1) for path in many.paths})

@@ -8,7 +8,7 @@ from raykeeper.client.recipes.compare_and_set import ATTEMPTS_MAX
 from raykeeper.client.recipes.counter import DIGITS_MAX
 from raykeeper.znodes.errors import BadArgumentsError, BadVersionError
 from raykeeper.znodes.requests import Delete, GetData, SetData
-from tests.recipes.stage import Member, Outcome, Stage
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 
 PATH = "/counters/x"
 
@@ -18,7 +18,7 @@ def text(member: Member) -> bytes:
     return value
 
 
-def at_once(stage: Stage, members: list[Member], delta: int) -> list[Outcome]:
+def at_once(stage: RecipeStage, members: list[Member], delta: int) -> list[Outcome]:
     """Each adds, and none is answered before all have asked."""
     for member in members:
         member.freeze()
@@ -29,7 +29,7 @@ def at_once(stage: Stage, members: list[Member], delta: int) -> list[Outcome]:
     return waits
 
 
-def test_it_counts(stage: Stage) -> None:
+def test_it_counts(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     counter = alice.counter(PATH)
     assert (counter.get(), counter.value) == (0, 0)
@@ -41,7 +41,7 @@ def test_it_counts(stage: Stage) -> None:
     assert text(alice) == b"42"
 
 
-def test_every_change_counts_once_however_many_count(stage: Stage) -> None:
+def test_every_change_counts_once_however_many_count(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(30)]
     sums = [wait.value for turn in range(3) for wait in at_once(stage, members, 2)]
     assert sorted(sums) == list(range(2, 182, 2))
@@ -49,14 +49,14 @@ def test_every_change_counts_once_however_many_count(stage: Stage) -> None:
 
 
 def test_clients_of_different_servers_count_together() -> None:
-    stage = Stage(3)
+    stage = RecipeStage(3)
     members = [stage.member(server=1 + number % 3) for number in range(9)]
     sums = [wait.value for turn in range(3) for wait in at_once(stage, members, 1)]
     assert sorted(sums) == list(range(1, 28))
     assert [member.counter(PATH).add(0) for member in members] == [27] * 9
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = alice.counter(PATH), bob.counter(PATH)
     ours.increment()
@@ -69,7 +69,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert alice.events == 0
 
 
-def test_it_begins_at_its_default(stage: Stage) -> None:
+def test_it_begins_at_its_default(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     assert alice.counter(PATH, default=100).get() == 100
     assert alice.counter(PATH, default=100).add(1) == 101
@@ -77,7 +77,7 @@ def test_it_begins_at_its_default(stage: Stage) -> None:
     assert bob.counter(PATH, default=7).increment() == 8
 
 
-def test_it_is_set_only_if_it_is_as_expected(stage: Stage) -> None:
+def test_it_is_set_only_if_it_is_as_expected(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = alice.counter(PATH), bob.counter(PATH)
     assert ours.compare_and_set(0, 5)
@@ -90,7 +90,7 @@ def test_it_is_set_only_if_it_is_as_expected(stage: Stage) -> None:
     assert ours.compare_and_set(0, 1)
 
 
-def test_outsiders_may_delete_and_replace_it(stage: Stage) -> None:
+def test_outsiders_may_delete_and_replace_it(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     counter = alice.counter(PATH, default=10)
     assert counter.add(5) == 15
@@ -106,7 +106,7 @@ def test_outsiders_may_delete_and_replace_it(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("held", [b"3.5", b"many", b" 1", b"1_000", b"-", b"9" * (DIGITS_MAX + 1)])
-def test_what_is_no_integer_is_told(stage: Stage, held: bytes) -> None:
+def test_what_is_no_integer_is_told(stage: RecipeStage, held: bytes) -> None:
     alice = stage.member()
     counter = alice.counter(PATH)
     counter.increment()
@@ -121,7 +121,7 @@ def test_what_is_no_integer_is_told(stage: Stage, held: bytes) -> None:
     assert counter.increment() == 5
 
 
-def test_huge_numbers_are_exact_up_to_the_bound(stage: Stage) -> None:
+def test_huge_numbers_are_exact_up_to_the_bound(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     counter = alice.counter(PATH)
     most = 10**DIGITS_MAX - 1
@@ -137,7 +137,7 @@ def test_huge_numbers_are_exact_up_to_the_bound(stage: Stage) -> None:
     assert counter.get() == -most
 
 
-def test_who_always_loses_gives_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_always_loses_gives_up(stage: RecipeStage, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob = stage.member(), stage.member()
     theirs = bob.counter(PATH)
     submit = alice.submit
@@ -153,7 +153,7 @@ def test_who_always_loses_gives_up(stage: Stage, monkeypatch: pytest.MonkeyPatch
     assert theirs.get() == ATTEMPTS_MAX + 1
 
 
-def test_a_cut_link_adds_once(stage: Stage) -> None:
+def test_a_cut_link_adds_once(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     counter = alice.counter(PATH)
     counter.increment()
@@ -164,7 +164,7 @@ def test_a_cut_link_adds_once(stage: Stage) -> None:
     assert wait.value == 111
 
 
-def test_who_gave_up_stops_trying(stage: Stage) -> None:
+def test_who_gave_up_stops_trying(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     counter = alice.counter(PATH)
     counter.increment()
@@ -177,7 +177,7 @@ def test_who_gave_up_stops_trying(stage: Stage) -> None:
     assert not wait.is_done
 
 
-def test_the_end_of_the_session_is_told(stage: Stage) -> None:
+def test_the_end_of_the_session_is_told(stage: RecipeStage) -> None:
     alice = stage.member(session_timeout_ms=2_000)
     counter = alice.counter(PATH)
     alice.cut()
@@ -188,7 +188,7 @@ def test_the_end_of_the_session_is_told(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("number", [1.0, "1", None, True, 10**DIGITS_MAX])
-def test_what_is_no_number_is_refused(stage: Stage, number: int) -> None:
+def test_what_is_no_number_is_refused(stage: RecipeStage, number: int) -> None:
     alice = stage.member()
     counter = alice.counter(PATH)
     for operation in (counter.add, counter.set):

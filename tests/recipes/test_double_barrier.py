@@ -14,8 +14,8 @@ from raykeeper.client.recipes.double_barrier import OnCrash
 from raykeeper.client.recipes.primitives import ensure_path, get_children
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete, Multi, SetData
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 from tests.recipes.crew import PATH, Between, Crew
-from tests.recipes.stage import Member, Outcome, Stage
 
 MODES: list[OnCrash] = ["abort", "continue"]
 both = pytest.mark.parametrize("mode", MODES)
@@ -31,7 +31,7 @@ def errors(waits: list[Outcome]) -> list[type | None]:
 
 
 @both
-def test_all_enter_together_and_leave_together(stage: Stage, mode: OnCrash) -> None:
+def test_all_enter_together_and_leave_together(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 3, mode)
     rounds = []
     for _ in range(3):
@@ -50,7 +50,7 @@ def test_all_enter_together_and_leave_together(stage: Stage, mode: OnCrash) -> N
 
 
 @both
-def test_one_alone_needs_not_wait(stage: Stage, mode: OnCrash) -> None:
+def test_one_alone_needs_not_wait(stage: RecipeStage, mode: OnCrash) -> None:
     alice = stage.member()
     barrier = alice.double_barrier(PATH, 1, on_crash=mode)
     for _ in range(2):
@@ -59,7 +59,7 @@ def test_one_alone_needs_not_wait(stage: Stage, mode: OnCrash) -> None:
     barrier.cross(timeout_s=0)
 
 
-def test_crossing_is_both(stage: Stage) -> None:
+def test_crossing_is_both(stage: RecipeStage) -> None:
     crew = Crew(stage, 2, "abort")
     alice, bob = crew.members
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_crossing_is_both(stage: Stage) -> None:
         assert errors([first, second]) == [None, None]
 
 
-def test_what_it_costs_if_others_go_on(stage: Stage) -> None:
+def test_what_it_costs_if_others_go_on(stage: RecipeStage) -> None:
     crew = Crew(stage, 10, "continue")
     crew.begin(*range(10))
     crew.end(*range(10))
@@ -88,7 +88,7 @@ def test_what_it_costs_if_others_go_on(stage: Stage) -> None:
     assert [member.events for member in crew.members] == [2] * 9 + [1]
 
 
-def test_what_it_costs_if_a_crash_aborts(stage: Stage) -> None:
+def test_what_it_costs_if_a_crash_aborts(stage: RecipeStage) -> None:
     crew = Crew(stage, 10, "abort")
     crew.begin(*range(10))
     events = [member.events for member in crew.members]
@@ -101,7 +101,7 @@ def test_what_it_costs_if_a_crash_aborts(stage: Stage) -> None:
 
 
 @both
-def test_one_too_many_is_refused(stage: Stage, mode: OnCrash) -> None:
+def test_one_too_many_is_refused(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode, more=1)
     crew.begin(0, 1)
     with pytest.raises(BarrierFullError, match="all 2 have entered /barriers/x"):
@@ -116,7 +116,7 @@ def test_one_too_many_is_refused(stage: Stage, mode: OnCrash) -> None:
     assert wait.is_done
 
 
-def test_who_is_inside_may_not_enter_and_who_is_not_may_not_leave(stage: Stage) -> None:
+def test_who_is_inside_may_not_enter_and_who_is_not_may_not_leave(stage: RecipeStage) -> None:
     barrier = stage.member().double_barrier(PATH, 1)
     with pytest.raises(RecipeError, match="has not entered"):
         barrier.leave()
@@ -129,7 +129,7 @@ def test_who_is_inside_may_not_enter_and_who_is_not_may_not_leave(stage: Stage) 
 
 
 @pytest.mark.parametrize("victim", range(3))
-def test_a_death_while_they_gather_breaks_it(stage: Stage, victim: int) -> None:
+def test_a_death_while_they_gather_breaks_it(stage: RecipeStage, victim: int) -> None:
     crew = Crew(stage, 4, "abort")
     waits = crew.begin(0, 1, 2)
     crew.members[victim].die()
@@ -142,7 +142,9 @@ def test_a_death_while_they_gather_breaks_it(stage: Stage, victim: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(1, 6))
-def test_who_comes_and_goes_while_the_first_sits_down_is_missed(stage: Stage, number: int) -> None:
+def test_who_comes_and_goes_while_the_first_sits_down_is_missed(
+    stage: RecipeStage, number: int
+) -> None:
     crew = Crew(stage, 3, "abort")
     alice, bob = crew.members[:2]
     seats: list[list[str]] = []
@@ -166,7 +168,7 @@ def test_who_comes_and_goes_while_the_first_sits_down_is_missed(stage: Stage, nu
 
 
 @pytest.mark.parametrize("victim", range(3))
-def test_a_death_while_they_gather_leaves_a_place(stage: Stage, victim: int) -> None:
+def test_a_death_while_they_gather_leaves_a_place(stage: RecipeStage, victim: int) -> None:
     crew = Crew(stage, 4, "continue", more=1)
     waits = crew.begin(0, 1, 2)
     crew.members[victim].die()
@@ -179,7 +181,7 @@ def test_a_death_while_they_gather_leaves_a_place(stage: Stage, victim: int) -> 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_death_of_the_only_one_leaves_a_clean_round(stage: Stage, mode: OnCrash) -> None:
+def test_the_death_of_the_only_one_leaves_a_clean_round(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode, more=1)
     crew.begin(0)
     crew.members[0].die()
@@ -193,7 +195,9 @@ def test_the_death_of_the_only_one_leaves_a_clean_round(stage: Stage, mode: OnCr
 
 @pytest.mark.parametrize("outside", [0, 1, 2])
 @pytest.mark.parametrize("victim", range(3))
-def test_a_death_inside_breaks_it_for_who_leaves(stage: Stage, victim: int, outside: int) -> None:
+def test_a_death_inside_breaks_it_for_who_leaves(
+    stage: RecipeStage, victim: int, outside: int
+) -> None:
     """`outside` have left before."""
     crew = Crew(stage, 3, "abort")
     crew.begin(0, 1, 2)
@@ -209,7 +213,7 @@ def test_a_death_inside_breaks_it_for_who_leaves(stage: Stage, victim: int, outs
 
 @pytest.mark.parametrize("outside", [0, 1, 2])
 @pytest.mark.parametrize("victim", range(3))
-def test_a_death_inside_keeps_nobody(stage: Stage, victim: int, outside: int) -> None:
+def test_a_death_inside_keeps_nobody(stage: RecipeStage, victim: int, outside: int) -> None:
     crew = Crew(stage, 3, "continue")
     crew.begin(0, 1, 2)
     others = [place for place in range(3) if place != victim]
@@ -223,7 +227,7 @@ def test_a_death_inside_keeps_nobody(stage: Stage, victim: int, outside: int) ->
     assert crew.left_behind() == []
 
 
-def test_a_death_outside_breaks_it_for_the_others(stage: Stage) -> None:
+def test_a_death_outside_breaks_it_for_the_others(stage: RecipeStage) -> None:
     crew = Crew(stage, 3, "abort")
     crew.begin(0, 1, 2)
     crew.end(0)
@@ -234,7 +238,7 @@ def test_a_death_outside_breaks_it_for_the_others(stage: Stage) -> None:
     assert crew.left_behind() == []
 
 
-def test_a_death_outside_keeps_nobody(stage: Stage) -> None:
+def test_a_death_outside_keeps_nobody(stage: RecipeStage) -> None:
     crew = Crew(stage, 2, "continue")
     crew.begin(0, 1)
     crew.end(0)
@@ -244,7 +248,7 @@ def test_a_death_outside_keeps_nobody(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0, 1])
-def test_who_gives_up_breaks_it(stage: Stage, timeout_s: float) -> None:
+def test_who_gives_up_breaks_it(stage: RecipeStage, timeout_s: float) -> None:
     crew = Crew(stage, 3, "abort")
     waits = crew.begin(0)
     hurried = crew.enter(1, timeout_s=timeout_s)
@@ -255,7 +259,7 @@ def test_who_gives_up_breaks_it(stage: Stage, timeout_s: float) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0, 1])
-def test_who_gives_up_leaves_a_place(stage: Stage, timeout_s: float) -> None:
+def test_who_gives_up_leaves_a_place(stage: RecipeStage, timeout_s: float) -> None:
     crew = Crew(stage, 2, "continue")
     hurried = crew.enter(0, timeout_s=timeout_s)
     stage.pass_time(1_200)
@@ -270,7 +274,7 @@ def test_who_gives_up_leaves_a_place(stage: Stage, timeout_s: float) -> None:
 
 @both
 @pytest.mark.parametrize("timeout_s", [0, 1])
-def test_who_gives_up_leaving_has_left(stage: Stage, mode: OnCrash, timeout_s: float) -> None:
+def test_who_gives_up_leaving_has_left(stage: RecipeStage, mode: OnCrash, timeout_s: float) -> None:
     crew = Crew(stage, 2, mode)
     crew.begin(0, 1)
     hurried = crew.leave(0, timeout_s=timeout_s)
@@ -284,7 +288,7 @@ def test_who_gives_up_leaving_has_left(stage: Stage, mode: OnCrash, timeout_s: f
 
 
 @both
-def test_a_result_that_nobody_takes_is_as_a_death(stage: Stage, mode: OnCrash) -> None:
+def test_a_result_that_nobody_takes_is_as_a_death(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode)
     waits = crew.begin(0)
     crew.enter(1).run.cancel()
@@ -296,7 +300,7 @@ def test_a_result_that_nobody_takes_is_as_a_death(stage: Stage, mode: OnCrash) -
 
 
 @both
-def test_abandoned_it_leaves_nothing_behind(stage: Stage, mode: OnCrash) -> None:
+def test_abandoned_it_leaves_nothing_behind(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode)
     crew.enter(0).run.cancel()
     stage.rest()
@@ -309,7 +313,9 @@ def test_abandoned_it_leaves_nothing_behind(stage: Stage, mode: OnCrash) -> None
 
 
 @both
-def test_a_slow_one_of_a_round_is_never_counted_in_the_next(stage: Stage, mode: OnCrash) -> None:
+def test_a_slow_one_of_a_round_is_never_counted_in_the_next(
+    stage: RecipeStage, mode: OnCrash
+) -> None:
     crew = Crew(stage, 2, mode, more=1)
     crew.begin(0, 1)
     crew.members[1].freeze()
@@ -327,7 +333,7 @@ def test_a_slow_one_of_a_round_is_never_counted_in_the_next(stage: Stage, mode: 
     assert errors(waits + crew.begin(2)) == [None, None]
 
 
-def test_who_is_thawed_after_its_round_was_broken_is_told(stage: Stage) -> None:
+def test_who_is_thawed_after_its_round_was_broken_is_told(stage: RecipeStage) -> None:
     crew = Crew(stage, 3, "abort")
     waits = crew.begin(0, 1)
     crew.members[0].freeze()
@@ -342,7 +348,7 @@ def test_who_is_thawed_after_its_round_was_broken_is_told(stage: Stage) -> None:
 
 @both
 @pytest.mark.parametrize("cut", range(3))
-def test_a_lost_link_breaks_nothing(stage: Stage, mode: OnCrash, cut: int) -> None:
+def test_a_lost_link_breaks_nothing(stage: RecipeStage, mode: OnCrash, cut: int) -> None:
     crew = Crew(stage, 3, mode)
     waits = crew.begin(0, 1)
     crew.members[cut].cut()
@@ -358,7 +364,7 @@ def test_a_lost_link_breaks_nothing(stage: Stage, mode: OnCrash, cut: int) -> No
 
 
 def test_a_round_over_several_servers() -> None:
-    stage = Stage(3)
+    stage = RecipeStage(3)
     members = [stage.member(server=1 + place % 3) for place in range(6)]
     barriers = [member.double_barrier(PATH, 6) for member in members]
     for _ in range(3):
@@ -370,7 +376,7 @@ def test_a_round_over_several_servers() -> None:
 
 
 @both
-def test_other_terms_are_refused(stage: Stage, mode: OnCrash) -> None:
+def test_other_terms_are_refused(stage: RecipeStage, mode: OnCrash) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.double_barrier(PATH, 3, on_crash=mode).enter)
     with pytest.raises(BadArgumentsError, match=f"others have entered as '3 {mode}'"):
@@ -379,7 +385,7 @@ def test_other_terms_are_refused(stage: Stage, mode: OnCrash) -> None:
     alice.close()
 
 
-def test_a_place_that_is_deleted_is_told(stage: Stage) -> None:
+def test_a_place_that_is_deleted_is_told(stage: RecipeStage) -> None:
     crew = Crew(stage, 2, "continue")
     entered = crew.begin(0, 1)[0].value
     crew.watcher.ask(Delete(entered._member_path, -1))
@@ -388,7 +394,7 @@ def test_a_place_that_is_deleted_is_told(stage: Stage) -> None:
     assert errors(crew.end(1)) == [None]
 
 
-def test_a_place_that_is_deleted_breaks_it(stage: Stage) -> None:
+def test_a_place_that_is_deleted_breaks_it(stage: RecipeStage) -> None:
     crew = Crew(stage, 2, "abort")
     entered = crew.begin(0, 1)[0].value
     crew.watcher.ask(Delete(entered._member_path, -1))
@@ -400,7 +406,7 @@ def test_a_place_that_is_deleted_breaks_it(stage: Stage) -> None:
 
 
 @both
-def test_a_touched_round_ends_no_wait(stage: Stage, mode: OnCrash) -> None:
+def test_a_touched_round_ends_no_wait(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode)
     crew.begin(0, 1)
     waits = crew.end(0)
@@ -410,7 +416,7 @@ def test_a_touched_round_ends_no_wait(stage: Stage, mode: OnCrash) -> None:
 
 
 @both
-def test_the_end_of_the_session_ends_every_wait(stage: Stage, mode: OnCrash) -> None:
+def test_the_end_of_the_session_ends_every_wait(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode)
     wait = crew.enter(0)
     crew.members[0].cut()
@@ -419,7 +425,7 @@ def test_the_end_of_the_session_ends_every_wait(stage: Stage, mode: OnCrash) -> 
 
 
 @pytest.mark.parametrize("size", [0, -1, 501, True, 1.5, "2"])
-def test_bad_arguments(stage: Stage, size: int) -> None:
+def test_bad_arguments(stage: RecipeStage, size: int) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError, match="size must be 1 to 500"):
         alice.double_barrier(PATH, size)
@@ -431,7 +437,7 @@ def test_bad_arguments(stage: Stage, size: int) -> None:
         alice.double_barrier(PATH, 1).enter(timeout_s=-1)
 
 
-def test_it_may_have_as_many_as_promised(stage: Stage) -> None:
+def test_it_may_have_as_many_as_promised(stage: RecipeStage) -> None:
     alice: Member = stage.member()
     waits = [alice.begin(alice.double_barrier(PATH, 500).enter) for _ in range(499)]
     waits[7].run.cancel()
@@ -440,7 +446,7 @@ def test_it_may_have_as_many_as_promised(stage: Stage) -> None:
     assert errors(waits[8:]) == [BrokenBarrierError] * 491
 
 
-def test_who_gives_up_while_another_one_comes_leaves_nothing_behind(stage: Stage) -> None:
+def test_who_gives_up_while_another_one_comes_leaves_nothing_behind(stage: RecipeStage) -> None:
     crew = Crew(stage, 3, "continue", more=1)
     wait = crew.enter(0)
     alice, bob = crew.members[:2]

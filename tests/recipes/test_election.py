@@ -14,9 +14,9 @@ from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
 from raykeeper.znodes.requests import Create, Delete, SetAcls, SetData
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 from tests.recipes.freezing import abandoned_at, freeze_at
 from tests.recipes.giving_up import watches
-from tests.recipes.stage import Member, Outcome, Stage
 
 PATH = "/jobs/leader"
 
@@ -29,7 +29,7 @@ def candidates(member: Member) -> int:
     return len(member.do(get_children(PATH)))
 
 
-def test_each_leadership_has_the_next_epoch(stage: Stage) -> None:
+def test_each_leadership_has_the_next_epoch(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(5)]
     waits = [lead(member) for member in members]
     tokens = []
@@ -41,7 +41,7 @@ def test_each_leadership_has_the_next_epoch(stage: Stage) -> None:
     assert tokens == sorted(set(tokens))
 
 
-def test_the_epoch_outlives_all_candidates(stage: Stage) -> None:
+def test_the_epoch_outlives_all_candidates(stage: RecipeStage) -> None:
     alice = stage.member()
     for epoch in (1, 2, 3):
         with alice.election(PATH) as leadership:
@@ -50,7 +50,7 @@ def test_the_epoch_outlives_all_candidates(stage: Stage) -> None:
     assert candidates(alice) == 0
 
 
-def test_a_resignation_wakes_one_of_a_hundred(stage: Stage) -> None:
+def test_a_resignation_wakes_one_of_a_hundred(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(101)]
     waits = [lead(member) for member in members]
     before = sum(member.events for member in members[1:])
@@ -59,7 +59,7 @@ def test_a_resignation_wakes_one_of_a_hundred(stage: Stage) -> None:
     assert [wait.is_done for wait in waits[1:3]] == [True, False]
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     member = stage.member()
     member.election(PATH).lead().resign()
     member.asked.clear()
@@ -73,7 +73,7 @@ def test_what_it_costs(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("how", ["timeout", "abandon", "cut"])
-def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: Stage, how: str) -> None:
+def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: RecipeStage, how: str) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     leadership = lead(alice).value
     wait = bob.begin(bob.election(PATH).lead, timeout_s=2)
@@ -95,7 +95,7 @@ def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: Stage, how: str) -
     assert carol.election(PATH).lead(timeout_s=0).epoch == 2
 
 
-def test_a_leadership_that_nobody_takes_is_given_up(stage: Stage) -> None:
+def test_a_leadership_that_nobody_takes_is_given_up(stage: RecipeStage) -> None:
     alice = stage.member()
     lead(alice).run.cancel()
     stage.rest()
@@ -109,7 +109,7 @@ def test_a_leadership_that_nobody_takes_is_given_up(stage: Stage) -> None:
     assert alice.election(PATH).leader() is None
 
 
-def test_a_leader_that_dies_is_followed(stage: Stage) -> None:
+def test_a_leader_that_dies_is_followed(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     old = lead(alice, b"alice").value
     wait = lead(bob, b"bob")
@@ -121,7 +121,7 @@ def test_a_leader_that_dies_is_followed(stage: Stage) -> None:
     assert bob.election(PATH).leader() == Leader(b"bob", 2, wait.value.token)
 
 
-def test_a_frozen_leader_knows_that_it_lost(stage: Stage) -> None:
+def test_a_frozen_leader_knows_that_it_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     old = lead(alice).value
     wait = lead(bob)
@@ -134,7 +134,7 @@ def test_a_frozen_leader_knows_that_it_lost(stage: Stage) -> None:
         old.resign()
 
 
-def test_a_deposed_candidate_raises_no_epoch(stage: Stage) -> None:
+def test_a_deposed_candidate_raises_no_epoch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bob.election(PATH).lead().resign()
     freeze_at(alice, 4)  # it comes first, and reads the epoch
@@ -147,7 +147,7 @@ def test_a_deposed_candidate_raises_no_epoch(stage: Stage) -> None:
     assert bob.election(PATH).lead().epoch == 2
 
 
-def test_an_epoch_that_was_raised_meanwhile_is_read_again(stage: Stage) -> None:
+def test_an_epoch_that_was_raised_meanwhile_is_read_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bob.election(PATH).lead().resign()
     freeze_at(alice, 4)
@@ -160,7 +160,9 @@ def test_an_epoch_that_was_raised_meanwhile_is_read_again(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("is_contested", [False, True])
-def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage, is_contested: bool) -> None:
+def test_given_up_at_any_point_it_leaves_nothing_behind(
+    stage: RecipeStage, is_contested: bool
+) -> None:
     alice, bob = stage.member(), stage.member()
     held = [lead(alice).value] if is_contested else []
     point = 1
@@ -173,7 +175,7 @@ def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage, is_contest
     assert candidates(alice) == len(held)
 
 
-def test_a_candidate_whose_znode_is_deleted_is_told(stage: Stage) -> None:
+def test_a_candidate_whose_znode_is_deleted_is_told(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     leadership = lead(alice).value
     wait = lead(bob)
@@ -187,7 +189,7 @@ def test_a_candidate_whose_znode_is_deleted_is_told(stage: Stage) -> None:
     assert alice.election(PATH).leader() is None
 
 
-def test_a_value_of_somebody_else_is_refused(stage: Stage) -> None:
+def test_a_value_of_somebody_else_is_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.ask(Create("/other", b"my value", 0))
     election = alice.election("/other")
@@ -200,7 +202,7 @@ def test_a_value_of_somebody_else_is_refused(stage: Stage) -> None:
     stage.reported.clear()
 
 
-def test_who_leads(stage: Stage) -> None:
+def test_who_leads(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     assert carol.election("/nowhere").leader() is None
     old = lead(alice, b"alice").value
@@ -211,7 +213,7 @@ def test_who_leads(stage: Stage) -> None:
     assert carol.election(PATH).leader() == Leader(b"bob", 2, wait.value.token)
 
 
-def test_an_observer_is_told_of_each_leader(stage: Stage) -> None:
+def test_an_observer_is_told_of_each_leader(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     told: list[Leader | None] = []
     observation = carol.election(PATH).observe(told.append)
@@ -234,7 +236,7 @@ def test_an_observer_is_told_of_each_leader(stage: Stage) -> None:
     assert (len(told), carol.events) == (before, events)  # not even a watch is left
 
 
-def test_an_observer_misses_nothing_without_a_link(stage: Stage) -> None:
+def test_an_observer_misses_nothing_without_a_link(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     told: list[Leader | None] = []
     carol.election(PATH).observe(told.append)
@@ -246,7 +248,7 @@ def test_an_observer_misses_nothing_without_a_link(stage: Stage) -> None:
     assert told[-1] == Leader(b"bob", 2, second.value.token)
 
 
-def test_an_observer_sees_that_a_leader_died(stage: Stage) -> None:
+def test_an_observer_sees_that_a_leader_died(stage: RecipeStage) -> None:
     alice, carol = stage.member(session_timeout_ms=2_000), stage.member()
     lead(alice, b"alice")
     told: list[Leader | None] = []
@@ -265,7 +267,7 @@ def test_an_observer_sees_that_a_leader_died(stage: Stage) -> None:
     assert observation.is_closed
 
 
-def test_an_observation_that_may_not_go_on_watches_nothing(stage: Stage) -> None:
+def test_an_observation_that_may_not_go_on_watches_nothing(stage: RecipeStage) -> None:
     alice, carol = stage.member(), stage.member()
     leadership = lead(alice).value
     acls = [Acl(Permission.WRITE | Permission.ADMIN, "world", "anyone")]
@@ -276,7 +278,7 @@ def test_an_observation_that_may_not_go_on_watches_nothing(stage: Stage) -> None
     assert watches(carol) == 0
 
 
-def test_an_observation_given_up_at_any_point_ends(stage: Stage) -> None:
+def test_an_observation_given_up_at_any_point_ends(stage: RecipeStage) -> None:
     alice, carol = stage.member(), stage.member()
     lead(alice)
     told: list[Leader | None] = []
@@ -291,7 +293,7 @@ def test_an_observation_given_up_at_any_point_ends(stage: Stage) -> None:
     assert (told, carol.events) == ([], events)
 
 
-def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:
+def test_the_end_of_the_session_ends_every_wait(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     lead(alice)
     wait = lead(bob)
@@ -306,7 +308,7 @@ def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:
     observation.close()
 
 
-def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
+def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         alice.election("/")

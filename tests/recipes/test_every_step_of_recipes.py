@@ -16,8 +16,8 @@ from raykeeper.client.recipes.lock_queue import HeldElement
 from raykeeper.client.recipes.primitives import get_children
 from raykeeper.client.recipes.two_phase_commit import Decision
 from raykeeper.znodes.requests import Delete
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 from tests.recipes.giving_up import watches
-from tests.recipes.stage import Member, Outcome, Stage
 from tests.recipes.test_configuration import Limits
 
 PATH = "/recipes/x"
@@ -319,42 +319,42 @@ class Strike:
             self._strike()
 
 
-def _give_up(stage: Stage, bob: Member, outcome: Outcome) -> None:
+def _give_up(stage: RecipeStage, bob: Member, outcome: Outcome) -> None:
     outcome.run.cancel()
     bob.thaw()
 
 
-def _cut(stage: Stage, bob: Member, outcome: Outcome) -> None:
+def _cut(stage: RecipeStage, bob: Member, outcome: Outcome) -> None:
     bob.cut()
     bob.thaw()
     bob.mend(COARSE_MS)
 
 
-def _be_late(stage: Stage, bob: Member, outcome: Outcome) -> None:
+def _be_late(stage: RecipeStage, bob: Member, outcome: Outcome) -> None:
     bob.cut()
     bob.thaw()
     stage.pass_time(1_200, COARSE_MS)
     bob.mend(COARSE_MS)
 
 
-def _close(stage: Stage, bob: Member, outcome: Outcome) -> None:
+def _close(stage: RecipeStage, bob: Member, outcome: Outcome) -> None:
     bob.core.close(bob.now())
     bob.thaw()
 
 
-def _expire(stage: Stage, bob: Member, outcome: Outcome) -> None:
+def _expire(stage: RecipeStage, bob: Member, outcome: Outcome) -> None:
     stage.pass_time(4_000, COARSE_MS)
     bob.thaw()
     stage.pass_time(100)
 
 
-def _delete(stage: Stage, bob: Member, outcome: Outcome) -> None:
+def _delete(stage: RecipeStage, bob: Member, outcome: Outcome) -> None:
     for path in list(ephemerals(stage, bob)):
         stage.members[-1].ask(Delete(path, -1))
     bob.thaw()
 
 
-STRIKES: list[Callable[[Stage, Member, Outcome], None]] = [
+STRIKES: list[Callable[[RecipeStage, Member, Outcome], None]] = [
     _give_up,
     _cut,
     _be_late,
@@ -364,15 +364,15 @@ STRIKES: list[Callable[[Stage, Member, Outcome], None]] = [
 ]
 
 
-def ephemerals(stage: Stage, member: Member) -> list[str]:
+def ephemerals(stage: RecipeStage, member: Member) -> list[str]:
     """The paths of those of its session."""
     tree = stage.servers.leader.server._context.state.tree
     return list(tree.ephemerals.get(member.core.session_id, ()))
 
 
-def _struck(case: Case, strike: Callable[[Stage, Member, Outcome], None], nth: int) -> bool:
+def _struck(case: Case, strike: Callable[[RecipeStage, Member, Outcome], None], nth: int) -> bool:
     """Whether the operation had so many steps."""
-    stage = Stage()
+    stage = RecipeStage()
     alice = stage.member()
     bob = stage.member(session_timeout_ms=3_000, request_timeout_ms=1_000)
     carol = stage.member()
@@ -406,7 +406,7 @@ def _struck(case: Case, strike: Callable[[Stage, Member, Outcome], None], nth: i
 
 @pytest.mark.parametrize("strike", STRIKES)
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_is_left(name: str, strike: Callable[[Stage, Member, Outcome], None]) -> None:
+def test_nothing_is_left(name: str, strike: Callable[[RecipeStage, Member, Outcome], None]) -> None:
     nth = 1
     while _struck(CASES[name], strike, nth):
         nth += 1

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from raykeeper.client.core.outstanding import WatchRemoval
 from raykeeper.client.errors import KeeperError
 from raykeeper.znodes.requests import Create, Delete, Multi, SetData, WatchKind
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.server_memory import forget
-from tests.recipes.stage import Member, Stage
 
 PATHS = ["/app", "/app2"]
 
@@ -54,7 +54,7 @@ def bare(expected: Any) -> Any:
     return expected and expected[0]
 
 
-def truth(stage: Stage, path: str) -> Any:
+def truth(stage: RecipeStage, path: str) -> Any:
     znode = stage.servers.leader.server._context.state.tree.znodes.get(path)
     if znode is None:
         return None
@@ -64,7 +64,7 @@ def truth(stage: Stage, path: str) -> Any:
         return "invalid"
 
 
-def whole_truth(stage: Stage) -> Any:
+def whole_truth(stage: RecipeStage) -> Any:
     each = {path: truth(stage, path) for path in PATHS}
     if None in each.values():
         return None
@@ -98,7 +98,7 @@ def followers(member: Member) -> list[Follower]:
 @settings(max_examples=100)
 @given(st.lists(STEPS, min_size=5, max_size=25))
 def test_who_follows_ends_with_what_there_is(steps: list[Any]) -> None:
-    stage = Stage()
+    stage = RecipeStage()
     alice, bob = stage.member(session_timeout_ms=20_000), stage.member(session_timeout_ms=20_000)
     one, both = followers(alice)
     is_cut = False

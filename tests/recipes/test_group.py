@@ -8,9 +8,9 @@ from raykeeper.client.recipes.group import GroupChange
 from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData, WatchKind
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.freezing import abandoned_at, freeze_at
 from tests.recipes.giving_up import watches
-from tests.recipes.stage import Member, Stage
 
 PATH = "/workers"
 
@@ -25,7 +25,7 @@ def watched(member: Member) -> list[GroupChange]:
     return told
 
 
-def test_members_are_listed_in_the_order_of_joining(stage: Stage) -> None:
+def test_members_are_listed_in_the_order_of_joining(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     assert names(alice) == []
     alice.group(PATH).join("z", b"1")
@@ -40,7 +40,7 @@ def test_members_are_listed_in_the_order_of_joining(stage: Stage) -> None:
     assert [each.token for each in listed] == sorted(each.token for each in listed)
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.group(PATH).join("first")
     told = watched(bob)
@@ -55,7 +55,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert bob.asked.total() == 0  # one lasting watch with values tells it all
 
 
-def test_a_watch_is_told_of_each_change(stage: Stage) -> None:
+def test_a_watch_is_told_of_each_change(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = watched(bob)
     assert told == [GroupChange([], [], [], [])]
@@ -80,7 +80,7 @@ def test_a_watch_is_told_of_each_change(stage: Stage) -> None:
     ]
 
 
-def test_a_watch_begins_with_those_who_are_there_and_ends_with_close(stage: Stage) -> None:
+def test_a_watch_begins_with_those_who_are_there_and_ends_with_close(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.group(PATH).join("one")
     told: list[GroupChange] = []
@@ -95,7 +95,7 @@ def test_a_watch_begins_with_those_who_are_there_and_ends_with_close(stage: Stag
     assert (len(told), bob.events) == (2, events)
 
 
-def test_a_watch_misses_nothing_without_a_link(stage: Stage) -> None:
+def test_a_watch_misses_nothing_without_a_link(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     one = alice.group(PATH).join("one")
     told = watched(bob)
@@ -107,7 +107,7 @@ def test_a_watch_misses_nothing_without_a_link(stage: Stage) -> None:
     assert {each.name for t in told[1:] for each in t.left} == {"one"}
 
 
-def test_changes_while_it_loads_are_not_lost(stage: Stage) -> None:
+def test_changes_while_it_loads_are_not_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     memberships = [alice.group(PATH).join(f"m{n}", b"old") for n in range(3)]
     for point in range(1, 7):
@@ -124,14 +124,14 @@ def test_changes_while_it_loads_are_not_lost(stage: Stage) -> None:
         ]
 
 
-def test_long_values_are_read(stage: Stage) -> None:
+def test_long_values_are_read(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = watched(bob)
     alice.group(PATH).join("big", bytes(1_000_000)).update(bytes(1_000_001))
     assert len(told[-1].members[0].data) == 1_000_001
 
 
-def test_a_member_that_dies_is_told_of(stage: Stage) -> None:
+def test_a_member_that_dies_is_told_of(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     membership = alice.group(PATH).join("one")
     told = watched(bob)
@@ -143,7 +143,7 @@ def test_a_member_that_dies_is_told_of(stage: Stage) -> None:
         membership.update(b"")
 
 
-def test_a_deleted_member_joins_again_by_itself(stage: Stage) -> None:
+def test_a_deleted_member_joins_again_by_itself(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     membership = alice.group(PATH).join("one", b"1")
     membership.update(b"2")
@@ -165,7 +165,7 @@ def test_a_deleted_member_joins_again_by_itself(stage: Stage) -> None:
         membership.update(b"")
 
 
-def test_what_leaves_is_not_made_again(stage: Stage) -> None:
+def test_what_leaves_is_not_made_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     for point in range(1, 4):
         membership = alice.group(PATH).join("one")
@@ -179,7 +179,7 @@ def test_what_leaves_is_not_made_again(stage: Stage) -> None:
         assert names(bob) == []
 
 
-def test_data_that_are_new_while_it_joins_again_are_kept(stage: Stage) -> None:
+def test_data_that_are_new_while_it_joins_again_are_kept(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     for point in range(1, 4):
         membership = alice.group(PATH).join("one", b"old")
@@ -193,7 +193,7 @@ def test_data_that_are_new_while_it_joins_again_are_kept(stage: Stage) -> None:
         membership.leave()
 
 
-def test_who_loses_its_name_is_lost(stage: Stage) -> None:
+def test_who_loses_its_name_is_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     membership = alice.group(PATH).join("one", b"mine")
     alice.freeze()
@@ -206,7 +206,7 @@ def test_who_loses_its_name_is_lost(stage: Stage) -> None:
     assert [each.data for each in bob.group(PATH).members()] == [b"yours"]
 
 
-def test_who_has_lost_its_name_does_not_watch_the_next(stage: Stage) -> None:
+def test_who_has_lost_its_name_does_not_watch_the_next(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     mine = alice.group(PATH).join("x")
     alice.cut()
@@ -217,7 +217,7 @@ def test_who_has_lost_its_name_does_not_watch_the_next(stage: Stage) -> None:
     assert watches(alice) == 0
 
 
-def test_who_loses_its_name_as_it_joins_again_is_lost(stage: Stage) -> None:
+def test_who_loses_its_name_as_it_joins_again_is_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     membership = alice.group(PATH).join("one", b"mine")
     freeze_at(alice, 1)  # it looks, and finds nothing
@@ -228,7 +228,7 @@ def test_who_loses_its_name_as_it_joins_again_is_lost(stage: Stage) -> None:
     assert [each.data for each in bob.group(PATH).members()] == [b"yours"]
 
 
-def test_a_name_that_is_taken_is_waited_for(stage: Stage) -> None:
+def test_a_name_that_is_taken_is_waited_for(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     first = alice.group(PATH).join("one")
     with pytest.raises(WaitTimeoutError, match="another member one"):
@@ -249,7 +249,9 @@ def test_a_name_that_is_taken_is_waited_for(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("name", [None, "one"])
-def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage, name: str | None) -> None:
+def test_given_up_at_any_point_it_leaves_nothing_behind(
+    stage: RecipeStage, name: str | None
+) -> None:
     alice, bob = stage.member(), stage.member()
     point = 1
     while abandoned_at(bob, point, bob.group(PATH).join, name):
@@ -261,7 +263,7 @@ def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage, name: str 
     assert alice.do(get_children(PATH)) == []
 
 
-def test_a_watch_given_up_at_any_point_leaves_no_watch(stage: Stage) -> None:
+def test_a_watch_given_up_at_any_point_leaves_no_watch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.group(PATH).join("one")
     point = 1
@@ -273,7 +275,7 @@ def test_a_watch_given_up_at_any_point_leaves_no_watch(stage: Stage) -> None:
     assert bob.events == events
 
 
-def test_the_end_of_the_session_ends_it(stage: Stage) -> None:
+def test_the_end_of_the_session_ends_it(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     alice.group(PATH).join("one")
     waiting = bob.begin(bob.group(PATH).join, "one")
@@ -288,7 +290,7 @@ def test_the_end_of_the_session_ends_it(stage: Stage) -> None:
     assert names(alice) == ["one"]
 
 
-def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
+def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
     group = stage.member().group(PATH)
     for name in ("", "a/b", 7, ".."):
         with pytest.raises(BadArgumentsError):
@@ -304,7 +306,7 @@ def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
 
 @pytest.mark.parametrize("point", range(1, 5))
 def test_a_session_that_ends_while_they_are_read_is_no_empty_group(
-    stage: Stage, point: int
+    stage: RecipeStage, point: int
 ) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     alice.group(PATH).join("one")

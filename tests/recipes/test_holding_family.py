@@ -9,8 +9,8 @@ from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutE
 from raykeeper.client.recipes.acquirable import Acquirable
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.giving_up import abandoned_at, places, watches
-from tests.recipes.stage import Member, Stage
 
 PATH = "/locks/x"
 ME = b"held by me"
@@ -36,7 +36,7 @@ def make(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.parametrize("is_contended", [True, False])
 @pytest.mark.parametrize("answers", range(12))
 def test_given_up_at_any_point_it_leaves_nothing(
-    stage: Stage, make: Make, is_contended: bool, answers: int
+    stage: RecipeStage, make: Make, is_contended: bool, answers: int
 ) -> None:
     alice, bob = stage.member(), stage.member()
     held = make(alice).acquire() if is_contended else None
@@ -57,7 +57,7 @@ def test_given_up_at_any_point_it_leaves_nothing(
     assert (watches(alice), watches(bob)) == (0, 0)
 
 
-def test_granted_while_it_is_given_up(stage: Stage, make: Make) -> None:
+def test_granted_while_it_is_given_up(stage: RecipeStage, make: Make) -> None:
     alice, bob, carol = stage.member(), stage.member(), stage.member()
     held = make(alice).acquire()
     wait = bob.begin(make(bob).acquire)
@@ -70,7 +70,7 @@ def test_granted_while_it_is_given_up(stage: Stage, make: Make) -> None:
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_a_timeout_leaves_nothing(stage: Stage, make: Make, is_cut: bool) -> None:
+def test_a_timeout_leaves_nothing(stage: RecipeStage, make: Make, is_cut: bool) -> None:
     alice, bob = stage.member(), stage.member()
     held = make(alice).acquire()
     before = places(alice)
@@ -92,7 +92,7 @@ def test_a_timeout_leaves_nothing(stage: Stage, make: Make, is_cut: bool) -> Non
     held.release()
 
 
-def test_tokens_grow_from_holder_to_holder(stage: Stage, make: Make) -> None:
+def test_tokens_grow_from_holder_to_holder(stage: RecipeStage, make: Make) -> None:
     members = [stage.member() for _ in range(4)]
     waits = [member.begin(make(member).acquire) for member in members]
     tokens = []
@@ -104,7 +104,7 @@ def test_tokens_grow_from_holder_to_holder(stage: Stage, make: Make) -> None:
     assert tokens == sorted(set(tokens))
 
 
-def test_a_lost_link_loses_nothing(stage: Stage, make: Make) -> None:
+def test_a_lost_link_loses_nothing(stage: RecipeStage, make: Make) -> None:
     alice, bob = stage.member(), stage.member()
     held = make(alice).acquire()
     wait = bob.begin(make(bob).acquire)
@@ -120,7 +120,7 @@ def test_a_lost_link_loses_nothing(stage: Stage, make: Make) -> None:
     assert wait.value.token > held.token
 
 
-def test_a_release_that_waits_for_a_link(stage: Stage, make: Make) -> None:
+def test_a_release_that_waits_for_a_link(stage: RecipeStage, make: Make) -> None:
     alice = stage.member()
     held = make(alice).acquire()
     alice.cut()
@@ -132,7 +132,7 @@ def test_a_release_that_waits_for_a_link(stage: Stage, make: Make) -> None:
     assert held.is_released
 
 
-def test_a_session_that_ends_ends_the_wait(stage: Stage, make: Make) -> None:
+def test_a_session_that_ends_ends_the_wait(stage: RecipeStage, make: Make) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     make(alice).acquire()
     before = places(alice)
@@ -145,7 +145,7 @@ def test_a_session_that_ends_ends_the_wait(stage: Stage, make: Make) -> None:
 
 
 @pytest.mark.parametrize("later_ms", [0, 3_000])  # later their parent is another one too
-def test_a_deleted_znode_is_a_loss(stage: Stage, make: Make, later_ms: int) -> None:
+def test_a_deleted_znode_is_a_loss(stage: RecipeStage, make: Make, later_ms: int) -> None:
     alice, bob = stage.member(), stage.member()
     held = make(alice).acquire()
     told = alice.begin(held.lost.wait)
@@ -163,7 +163,7 @@ def test_a_deleted_znode_is_a_loss(stage: Stage, make: Make, later_ms: int) -> N
     other.release()
 
 
-def test_a_block_gives_back_what_it_holds(stage: Stage, make: Make) -> None:
+def test_a_block_gives_back_what_it_holds(stage: RecipeStage, make: Make) -> None:
     alice, bob = stage.member(), stage.member()
     recipe: Acquirable[Any, Any] = make(alice)
     with recipe as held:
@@ -178,7 +178,7 @@ def test_a_block_gives_back_what_it_holds(stage: Stage, make: Make) -> None:
             bob.ask(Delete(path, -1))
 
 
-def test_bad_timeouts_are_refused(stage: Stage, make: Make) -> None:
+def test_bad_timeouts_are_refused(stage: RecipeStage, make: Make) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError, match="timeout_s"):
         make(alice).acquire(timeout_s=-1)

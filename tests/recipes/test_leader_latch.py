@@ -8,8 +8,8 @@ from raykeeper.client.recipes.primitives import get_children
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.freezing import freeze_at
-from tests.recipes.stage import Member, Stage
 
 PATH = "/jobs/leader"
 
@@ -31,7 +31,7 @@ def places(member: Member) -> list[str]:
     return sorted(names)
 
 
-def test_one_latch_leads_and_the_next_follows(stage: Stage) -> None:
+def test_one_latch_leads_and_the_next_follows(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     one, other = Told(alice), Told(bob)
     one.latch.start()
@@ -52,7 +52,7 @@ def test_one_latch_leads_and_the_next_follows(stage: Stage) -> None:
     assert places(alice) == []
 
 
-def test_it_queues_up_again_when_its_znode_is_deleted(stage: Stage) -> None:
+def test_it_queues_up_again_when_its_znode_is_deleted(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     one, other = Told(alice), Told(bob)
     one.latch.start()
@@ -67,7 +67,7 @@ def test_it_queues_up_again_when_its_znode_is_deleted(stage: Stage) -> None:
     assert one.events[2:] == [("gained", 3)]
 
 
-def test_a_dead_leader_is_followed(stage: Stage) -> None:
+def test_a_dead_leader_is_followed(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     one, other = Told(alice), Told(bob)
     one.latch.start()
@@ -84,7 +84,7 @@ def test_a_dead_leader_is_followed(stage: Stage) -> None:
     one.latch.close()
 
 
-def test_a_lost_connection_loses_nothing(stage: Stage) -> None:
+def test_a_lost_connection_loses_nothing(stage: RecipeStage) -> None:
     alice = stage.member()
     one = Told(alice)
     with one.latch:
@@ -95,7 +95,7 @@ def test_a_lost_connection_loses_nothing(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("point", range(1, 6))
-def test_closed_at_any_point_it_leaves_nothing_behind(stage: Stage, point: int) -> None:
+def test_closed_at_any_point_it_leaves_nothing_behind(stage: RecipeStage, point: int) -> None:
     alice, bob = stage.member(), stage.member()
     one = Told(alice)
     freeze_at(alice, point)
@@ -108,7 +108,7 @@ def test_closed_at_any_point_it_leaves_nothing_behind(stage: Stage, point: int) 
     assert [what for what, _ in one.events] in ([], ["gained", "lost"])
 
 
-def test_closed_while_it_waits_it_leaves_nothing_behind(stage: Stage) -> None:
+def test_closed_while_it_waits_it_leaves_nothing_behind(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     one, other = Told(alice), Told(bob)
     one.latch.start()
@@ -125,7 +125,7 @@ def test_closed_while_it_waits_it_leaves_nothing_behind(stage: Stage) -> None:
     assert other.events == []
 
 
-def test_what_cannot_be_made_is_told_to_who_waits(stage: Stage) -> None:
+def test_what_cannot_be_made_is_told_to_who_waits(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bob.ask(Create("/jobs", b"not mine", 0))
     latch = alice.leader_latch("/jobs")
@@ -137,7 +137,7 @@ def test_what_cannot_be_made_is_told_to_who_waits(stage: Stage) -> None:
     latch.close()
 
 
-def test_it_is_started_once(stage: Stage) -> None:
+def test_it_is_started_once(stage: RecipeStage) -> None:
     latch = stage.member().leader_latch(PATH)
     with pytest.raises(RecipeError, match="not started"):
         latch.wait()
@@ -153,7 +153,7 @@ def test_it_is_started_once(stage: Stage) -> None:
         stage.member().leader_latch("jobs")
 
 
-def test_it_does_not_lead_while_the_leadership_is_being_given_back(stage: Stage) -> None:
+def test_it_does_not_lead_while_the_leadership_is_being_given_back(stage: RecipeStage) -> None:
     alice = stage.member()
     one = Told(alice)
     one.latch.start()

@@ -18,8 +18,8 @@ from raykeeper.client.errors import (
     SessionExpiredError,
     WaitTimeoutError,
 )
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 from tests.recipes.giving_up import places, watches
-from tests.recipes.stage import Member, Outcome, Stage
 
 ME = b"held by me"
 MEMBERS = 5
@@ -67,7 +67,7 @@ class Course:
     def __init__(self, kind: str, seed: int) -> None:
         self.rng = Random(seed)
         self.kind = kind
-        self.stage = Stage()
+        self.stage = RecipeStage()
         self.players = [self.new_player() for _ in range(MEMBERS)]
         self.watcher = self.stage.member()
         self.newest: dict[str, int] = {}

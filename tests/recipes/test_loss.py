@@ -16,7 +16,7 @@ from raykeeper.client.errors import (
     StaleTokenError,
 )
 from raykeeper.znodes.requests import Delete
-from tests.recipes.stage import Member, Stage
+from tests.harness.recipe_stage import Member, RecipeStage
 
 PATH = "/x"
 
@@ -134,7 +134,7 @@ CASES: dict[str, Callable[[Member], list[Callable[[], object]]]] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_who_stood_still_longer_than_its_session_is_told_so(
-    stage: Stage, case: Callable[[Member], list[Callable[[], object]]]
+    stage: RecipeStage, case: Callable[[Member], list[Callable[[], object]]]
 ) -> None:
     alice = stage.member()
     calls = case(alice)
@@ -148,7 +148,7 @@ def test_who_stood_still_longer_than_its_session_is_told_so(
 
 
 @pytest.mark.parametrize("kind", ["lock", "simple_lock", "reentrant_lock", "election"])
-def test_who_waited_meanwhile_is_told_so(stage: Stage, kind: str) -> None:
+def test_who_waited_meanwhile_is_told_so(stage: RecipeStage, kind: str) -> None:
     alice, bob = stage.member(), stage.member()
     getattr(alice, kind)(PATH).__enter__()
     wait = bob.begin(getattr(bob, kind)(PATH).__enter__)
@@ -160,7 +160,7 @@ def test_who_waited_meanwhile_is_told_so(stage: Stage, kind: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["lock", "simple lock", "semaphore", "lease", "election"])
-def test_whose_znode_was_deleted_is_told_the_same(stage: Stage, case: str) -> None:
+def test_whose_znode_was_deleted_is_told_the_same(stage: RecipeStage, case: str) -> None:
     alice = stage.member()
     lock = {
         "lock": alice.lock(PATH),

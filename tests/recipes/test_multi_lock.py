@@ -8,13 +8,13 @@ from raykeeper.client.errors import LostError, WaitTimeoutError
 from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
 from raykeeper.znodes.requests import Delete
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.giving_up import abandoned_at, places, watches
-from tests.recipes.stage import Member, Stage
 
 A, B, C = "/locks/a", "/locks/b", "/locks/c"
 
 
-def test_all_of_them_are_held_and_each_has_its_token(stage: Stage) -> None:
+def test_all_of_them_are_held_and_each_has_its_token(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lock = alice.multi_lock([C, A, alice.read_write_lock(B).write])
     assert lock.paths == [A, B, C]
@@ -28,7 +28,7 @@ def test_all_of_them_are_held_and_each_has_its_token(stage: Stage) -> None:
     assert watches(alice) == 0
 
 
-def test_two_who_want_the_same_never_wait_for_each_other(stage: Stage) -> None:
+def test_two_who_want_the_same_never_wait_for_each_other(stage: RecipeStage) -> None:
     alice, bob, carol = stage.member(), stage.member(), stage.member()
     both = carol.multi_lock([A, B]).acquire()
     waits = [
@@ -41,7 +41,7 @@ def test_two_who_want_the_same_never_wait_for_each_other(stage: Stage) -> None:
     assert waits[1].is_done
 
 
-def test_a_timeout_is_of_all_together_and_gives_back_what_was_got(stage: Stage) -> None:
+def test_a_timeout_is_of_all_together_and_gives_back_what_was_got(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     last = alice.lock(C).acquire()
     wait = bob.begin(bob.multi_lock([A, B, C]).acquire, timeout_s=2)
@@ -61,7 +61,7 @@ def test_a_timeout_is_of_all_together_and_gives_back_what_was_got(stage: Stage) 
 @pytest.mark.parametrize("answers", range(16))
 @pytest.mark.parametrize("is_contended", [True, False])
 def test_given_up_at_any_point_it_leaves_nothing(
-    stage: Stage, answers: int, is_contended: bool
+    stage: RecipeStage, answers: int, is_contended: bool
 ) -> None:
     alice, bob = stage.member(), stage.member()
     if is_contended:
@@ -74,7 +74,7 @@ def test_given_up_at_any_point_it_leaves_nothing(
     assert watches(bob) == 0
 
 
-def test_it_is_lost_when_one_is(stage: Stage) -> None:
+def test_it_is_lost_when_one_is(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.multi_lock([A, B]).acquire()
     told = alice.begin(held.lost.wait)
@@ -90,7 +90,7 @@ def test_it_is_lost_when_one_is(stage: Stage) -> None:
     assert held.is_released
 
 
-def test_one_that_is_lost_while_another_is_waited_for_ends_the_attempt(stage: Stage) -> None:
+def test_one_that_is_lost_while_another_is_waited_for_ends_the_attempt(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     last = alice.lock(B).acquire()
     wait = bob.begin(bob.multi_lock([A, B]).acquire)
@@ -102,7 +102,7 @@ def test_one_that_is_lost_while_another_is_waited_for_ends_the_attempt(stage: St
     assert places(alice) == []
 
 
-def test_a_holder_that_dies_is_followed(stage: Stage) -> None:
+def test_a_holder_that_dies_is_followed(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     held = alice.multi_lock([A, B]).acquire()
     wait = bob.begin(bob.multi_lock([A, B]).acquire)
@@ -118,7 +118,7 @@ def test_a_holder_that_dies_is_followed(stage: Stage) -> None:
 
 
 def test_a_release_that_fails_may_be_tried_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = stage.member()
     held = alice.multi_lock([A, B]).acquire()
@@ -138,7 +138,7 @@ def test_a_release_that_fails_may_be_tried_again(
     assert places(alice) == []
 
 
-def test_reentrant_locks_stay_reentrant(stage: Stage) -> None:
+def test_reentrant_locks_stay_reentrant(stage: RecipeStage) -> None:
     alice = stage.member()
     inner = alice.reentrant_lock(A)
     lock = alice.multi_lock([inner, B])
@@ -147,7 +147,7 @@ def test_reentrant_locks_stay_reentrant(stage: Stage) -> None:
     assert places(alice) == []
 
 
-def test_a_release_forgets_the_parts(stage: Stage) -> None:
+def test_a_release_forgets_the_parts(stage: RecipeStage) -> None:
     alice = stage.member()
     held = alice.multi_lock([A, B]).acquire()
     for part in held.parts:
@@ -173,7 +173,7 @@ def refused(alice: Member, bob: Member) -> list[tuple[list[object], str]]:
     ]
 
 
-def test_an_election_may_be_one_of_them(stage: Stage) -> None:
+def test_an_election_may_be_one_of_them(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     with alice.multi_lock([alice.election(A), B]) as held:
         assert held.parts[0].epoch == 1
@@ -183,7 +183,7 @@ def test_an_election_may_be_one_of_them(stage: Stage) -> None:
             bob.multi_lock([bob.election(A), B]).acquire(timeout_s=0)
 
 
-def test_bad_arguments(stage: Stage) -> None:
+def test_bad_arguments(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     for locks, why in refused(alice, bob):
         with pytest.raises(BadArgumentsError, match=why):

@@ -10,8 +10,8 @@ from raykeeper.client.recipes.primitives import get_children
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.znodes.errors import BadArgumentsError, KeeperError, NoNodeError
 from raykeeper.znodes.requests import Create, Delete
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.freezing import freeze_at
-from tests.recipes.stage import Member, Stage
 
 PATH = "/shards"
 
@@ -19,7 +19,7 @@ PATH = "/shards"
 class Ledger:
     """Sees all members from outside: nobody may get what somebody else has."""
 
-    def __init__(self, stage: Stage, names: str = "abcdef") -> None:
+    def __init__(self, stage: RecipeStage, names: str = "abcdef") -> None:
         self.stage = stage
         self.names = list(names)
         self.owners: dict[str, tuple[Member, Partition[Blocking]]] = {}
@@ -55,7 +55,7 @@ def shares(*partitioners: Partitioner[Blocking]) -> list[str]:
     return ["".join(each.name for each in one.owned) for one in partitioners]
 
 
-def test_what_there_is_is_divided_with_few_moves(stage: Stage) -> None:
+def test_what_there_is_is_divided_with_few_moves(stage: RecipeStage) -> None:
     ledger = Ledger(stage)
     alice, bob, carol = (stage.member() for _ in range(3))
     one = ledger.join(alice)
@@ -79,7 +79,7 @@ def test_what_there_is_is_divided_with_few_moves(stage: Stage) -> None:
         assert alice.do(get_children(f"{PATH}/{part}")) == []
 
 
-def test_more_members_than_partitions(stage: Stage) -> None:
+def test_more_members_than_partitions(stage: RecipeStage) -> None:
     ledger = Ledger(stage, "ab")
     parts = [ledger.join(stage.member()) for _ in range(4)]
     assert sorted(shares(*parts)) == ["", "", "a", "b"]
@@ -87,7 +87,7 @@ def test_more_members_than_partitions(stage: Stage) -> None:
     assert len(ledger.owners) == 2
 
 
-def test_nobody_gets_it_before_the_release_has_returned(stage: Stage) -> None:
+def test_nobody_gets_it_before_the_release_has_returned(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     seen: list[tuple[str, list[str]]] = []
 
@@ -107,7 +107,7 @@ def test_nobody_gets_it_before_the_release_has_returned(stage: Stage) -> None:
     assert len(bob.called) == 1
 
 
-def test_a_share_is_waited_for(stage: Stage) -> None:
+def test_a_share_is_waited_for(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     one = alice.partitioner(PATH, "ab", on_released=lambda _: alice.freeze())
     with pytest.raises(RecipeError, match="not started"):
@@ -127,7 +127,7 @@ def test_a_share_is_waited_for(stage: Stage) -> None:
         third.wait()
 
 
-def test_a_callback_that_raises_is_one_that_returned(stage: Stage) -> None:
+def test_a_callback_that_raises_is_one_that_returned(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
 
     def wrong(partition: Partition[Blocking]) -> None:
@@ -140,7 +140,7 @@ def test_a_callback_that_raises_is_one_that_returned(stage: Stage) -> None:
     assert shares(one, other) == ["a", "b"]
 
 
-def test_what_a_dead_member_had_goes_to_the_others(stage: Stage) -> None:
+def test_what_a_dead_member_had_goes_to_the_others(stage: RecipeStage) -> None:
     ledger = Ledger(stage)
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     one, other = ledger.join(alice), ledger.join(bob)
@@ -155,7 +155,7 @@ def test_what_a_dead_member_had_goes_to_the_others(stage: Stage) -> None:
     one.close()
 
 
-def test_a_lost_connection_moves_nothing(stage: Stage) -> None:
+def test_a_lost_connection_moves_nothing(stage: RecipeStage) -> None:
     ledger = Ledger(stage)
     alice, bob = stage.member(), stage.member()
     one, other = ledger.join(alice), ledger.join(bob)
@@ -169,7 +169,7 @@ def test_a_lost_connection_moves_nothing(stage: Stage) -> None:
     assert shares(one) == ["abcdef"]
 
 
-def test_znodes_that_somebody_deletes(stage: Stage) -> None:
+def test_znodes_that_somebody_deletes(stage: RecipeStage) -> None:
     ledger = Ledger(stage)
     alice, bob, carol = (stage.member() for _ in range(3))
     one, other = ledger.join(alice), ledger.join(bob)
@@ -186,7 +186,7 @@ def test_znodes_that_somebody_deletes(stage: Stage) -> None:
     assert ledger.take_moves() == []
 
 
-def test_what_an_outsider_holds_is_nobodys(stage: Stage) -> None:
+def test_what_an_outsider_holds_is_nobodys(stage: RecipeStage) -> None:
     carol = stage.member()
     for path in (PATH, f"{PATH}/owners", f"{PATH}/owners/a"):
         carol.ask(Create(path, b"", 0))
@@ -197,7 +197,7 @@ def test_what_an_outsider_holds_is_nobodys(stage: Stage) -> None:
     assert shares(one) == ["abc"]
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     ledger = Ledger(stage)
     alice, bob, carol = (stage.member() for _ in range(3))
     ledger.join(alice)
@@ -213,7 +213,7 @@ def test_what_it_costs(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("point", range(1, 14))
-def test_closed_at_any_point_it_leaves_nothing_behind(stage: Stage, point: int) -> None:
+def test_closed_at_any_point_it_leaves_nothing_behind(stage: RecipeStage, point: int) -> None:
     ledger = Ledger(stage, "ab")
     alice, bob = stage.member(), stage.member()
     freeze_at(alice, point)
@@ -228,7 +228,7 @@ def test_closed_at_any_point_it_leaves_nothing_behind(stage: Stage, point: int) 
     assert ledger.owners == {}
 
 
-def test_close_waits_for_the_releases(stage: Stage) -> None:
+def test_close_waits_for_the_releases(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     one = alice.partitioner(PATH, "ab", on_released=lambda _: alice.freeze())
     one.start()
@@ -244,7 +244,7 @@ def test_close_waits_for_the_releases(stage: Stage) -> None:
         one.start()
 
 
-def test_the_end_of_the_session_releases_everything(stage: Stage) -> None:
+def test_the_end_of_the_session_releases_everything(stage: RecipeStage) -> None:
     ledger = Ledger(stage, "ab")
     alice = stage.member(session_timeout_ms=2_000)
     one = ledger.join(alice)
@@ -258,7 +258,7 @@ def test_the_end_of_the_session_releases_everything(stage: Stage) -> None:
         alice.partitioner(PATH, "ab").start()
 
 
-def test_it_fails_for_good_if_it_may_not_go_on(stage: Stage) -> None:
+def test_it_fails_for_good_if_it_may_not_go_on(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bob.ask(Create("/x", b"", 0))
     one = alice.partitioner("/x/y", "ab")
@@ -270,7 +270,7 @@ def test_it_fails_for_good_if_it_may_not_go_on(stage: Stage) -> None:
     one.close()
 
 
-def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
+def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     for partitions in ([], ["a", "a"], ["a/b"], [""], [7]):
         with pytest.raises(BadArgumentsError):
@@ -285,7 +285,7 @@ def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_there_is_one_owner_and_in_the_end_all_are_owned(
-    stage: Stage, seed: int
+    stage: RecipeStage, seed: int
 ) -> None:
     rng = Random(seed)
     ledger = Ledger(stage, "abcdefg"[: rng.randint(1, 7)])

@@ -4,12 +4,12 @@ import pytest
 
 from raykeeper.client.errors import WaitTimeoutError
 from raykeeper.znodes.errors import BadArgumentsError
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 PATH = "/queues/x"
 
 
-def test_the_lowest_first_then_first_in_first_out(stage: Stage) -> None:
+def test_the_lowest_first_then_first_in_first_out(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     queue = alice.priority_queue(PATH)
     queue.put(b"c")
@@ -22,7 +22,7 @@ def test_the_lowest_first_then_first_in_first_out(stage: Stage) -> None:
     assert [other.get_nowait() for _ in range(6)] == [b"b", b"c", b"d", b"e", b"f", None]
 
 
-def test_what_came_since_is_seen(stage: Stage) -> None:
+def test_what_came_since_is_seen(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.priority_queue(PATH).put_many([b"3", b"4"])
     other = bob.priority_queue(PATH)
@@ -31,7 +31,7 @@ def test_what_came_since_is_seen(stage: Stage) -> None:
     assert other.get() == b"1"
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice = stage.member()
     queue = alice.priority_queue(PATH)
     queue.put_many([b"1", b"2"], 5)
@@ -40,14 +40,14 @@ def test_what_it_costs(stage: Stage) -> None:
     assert dict(alice.asked) == {"GetChildren": 2, "Multi": 2}
 
 
-def test_a_put_wakes_who_waits(stage: Stage) -> None:
+def test_a_put_wakes_who_waits(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.priority_queue(PATH).get)
     bob.priority_queue(PATH).put(b"1", 7)
     assert wait.value == b"1"
 
 
-def test_a_bound_counts_all_priorities(stage: Stage) -> None:
+def test_a_bound_counts_all_priorities(stage: RecipeStage) -> None:
     queue = stage.member().priority_queue(PATH, size_max=2)
     queue.put(b"1", 1)
     queue.put(b"2", 2)
@@ -56,7 +56,7 @@ def test_a_bound_counts_all_priorities(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("priority", [-1, 1_000, True, "1", 1.5])
-def test_a_priority_that_is_none_is_refused(stage: Stage, priority: int) -> None:
+def test_a_priority_that_is_none_is_refused(stage: RecipeStage, priority: int) -> None:
     queue = stage.member().priority_queue(PATH)
     with pytest.raises(BadArgumentsError, match="a priority is 0 to 999"):
         queue.put(b"", priority)

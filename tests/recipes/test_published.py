@@ -17,8 +17,8 @@ from raykeeper.client.recipes.publication import TRANSACTION_OPS_MAX, PublishedV
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.errors import BadArgumentsError, BadVersionError, NoAuthError, NoNodeError
 from raykeeper.znodes.requests import Delete, SetAcls, SetData, WatchKind
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 from tests.recipes.server_memory import forget, watches
-from tests.recipes.stage import Member, Outcome, Stage
 
 PATH = "/app/routes"
 OLD = {"a": b"old", "b": b"old", "c": b"old"}
@@ -84,7 +84,7 @@ def freeze_at_its_end(monkeypatch: pytest.MonkeyPatch, member: Member) -> None:
     monkeypatch.setattr(member, "submit", asked)
 
 
-def test_it_is_published_and_read(stage: Stage) -> None:
+def test_it_is_published_and_read(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = alice.published(PATH), bob.published(PATH)
     with pytest.raises(NoNodeError):
@@ -99,7 +99,7 @@ def test_it_is_published_and_read(stage: Stage) -> None:
     assert (len(versions(alice)), busy(alice)) == (1, [])
 
 
-def test_who_follows_sees_each_version_whole(stage: Stage) -> None:
+def test_who_follows_sees_each_version_whole(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     reader = Reader(bob)
     assert (reader.told, reader.live.newest, reader.live.is_missing) == ([], None, True)
@@ -113,7 +113,7 @@ def test_who_follows_sees_each_version_whole(stage: Stage) -> None:
     assert watches(stage) == 0
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = alice.published(PATH), bob.published(PATH)
     ours.publish(OLD)
@@ -133,7 +133,7 @@ def test_what_it_costs(stage: Stage) -> None:
 
 
 def test_between_any_two_steps_of_a_publisher_readers_see_a_whole_version(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
@@ -153,7 +153,7 @@ def test_between_any_two_steps_of_a_publisher_readers_see_a_whole_version(
 
 
 def test_between_any_two_steps_of_a_reader_others_may_publish(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
@@ -177,7 +177,7 @@ def test_between_any_two_steps_of_a_reader_others_may_publish(
 
 
 def steps_of_a_publication() -> int:
-    stage = Stage()
+    stage = RecipeStage()
     alice = stage.member()
     alice.published(PATH).publish(OLD)
     alice.asked.clear()
@@ -188,7 +188,7 @@ def steps_of_a_publication() -> int:
 @pytest.mark.parametrize("is_taken", [True, False])
 @pytest.mark.parametrize("step", range(1, steps_of_a_publication() + 1))
 def test_a_publisher_may_die_at_any_step(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, step: int, is_taken: bool
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch, step: int, is_taken: bool
 ) -> None:
     alice, bob, carol = stage.member(session_timeout_ms=2_000), stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
@@ -218,7 +218,7 @@ def test_a_publisher_may_die_at_any_step(
 
 @pytest.mark.parametrize("step", range(1, steps_of_a_publication() + 1))
 def test_a_publisher_may_lose_its_link_at_any_step(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, step: int
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
@@ -247,7 +247,7 @@ def test_a_publisher_may_lose_its_link_at_any_step(
 
 @pytest.mark.parametrize("step", range(1, steps_of_a_publication() + 1))
 def test_a_publication_may_be_given_up_at_any_step(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, step: int
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
@@ -268,7 +268,7 @@ def test_a_publication_may_be_given_up_at_any_step(
 
 
 def test_the_newer_one_of_two_publications_stays(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     alice.published(PATH).publish(OLD)
@@ -292,7 +292,7 @@ def test_the_newer_one_of_two_publications_stays(
 
 @pytest.mark.parametrize("what", ["marker", "version"])
 def test_a_publication_whose_znodes_are_deleted_is_lost(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, what: str
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
@@ -319,7 +319,7 @@ def test_a_publication_whose_znodes_are_deleted_is_lost(
 
 
 def test_who_lost_its_marker_takes_nobody_elses_of_that_name(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     alice.published(PATH).publish(OLD)
@@ -344,7 +344,7 @@ def test_who_lost_its_marker_takes_nobody_elses_of_that_name(
     assert carol.published(PATH).read() == PublishedVersion(waits[1].value, {"from": b"it"})
 
 
-def test_what_outsiders_damage_is_told_and_the_last_whole_one_stays(stage: Stage) -> None:
+def test_what_outsiders_damage_is_told_and_the_last_whole_one_stays(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours = alice.published(PATH)
     first = ours.publish(OLD)
@@ -364,7 +364,7 @@ def test_what_outsiders_damage_is_told_and_the_last_whole_one_stays(stage: Stage
     assert [edition and edition.values for edition in reader.told] == [OLD, NEW]
 
 
-def test_what_is_deleted_is_told(stage: Stage) -> None:
+def test_what_is_deleted_is_told(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
     reader = Reader(bob)
@@ -376,7 +376,7 @@ def test_what_is_deleted_is_told(stage: Stage) -> None:
 
 
 def test_readers_of_other_servers_see_whole_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage(3)
+    stage = RecipeStage(3)
     alice, *others = (stage.member(server=server) for server in (1, 2, 3))
     alice.published(PATH).publish(OLD)
     readers = [Reader(member) for member in others]
@@ -395,7 +395,7 @@ def test_readers_of_other_servers_see_whole_versions(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_a_reader_without_a_link_catches_up(stage: Stage, remembers: bool) -> None:
+def test_a_reader_without_a_link_catches_up(stage: RecipeStage, remembers: bool) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
     reader = Reader(bob)
@@ -408,7 +408,7 @@ def test_a_reader_without_a_link_catches_up(stage: Stage, remembers: bool) -> No
     assert [edition and edition.values for edition in reader.told] == [OLD, {"n": b"2"}]
 
 
-def test_the_end_of_the_session(stage: Stage) -> None:
+def test_the_end_of_the_session(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     alice.published(PATH).publish(OLD)
     reader = Reader(bob)
@@ -422,7 +422,7 @@ def test_the_end_of_the_session(stage: Stage) -> None:
     assert alice.published(PATH).read().values == OLD
 
 
-def test_following_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
+def test_following_that_nobody_waited_for_leaves_no_watch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
     bob.cut()
@@ -437,7 +437,7 @@ def test_following_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
     assert len(reader.told) == 2
 
 
-def test_long_values_are_written_in_several_transactions(stage: Stage) -> None:
+def test_long_values_are_written_in_several_transactions(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     values = {str(number): bytes([number]) * 600_000 for number in range(5)}
     alice.published(PATH).publish(values)
@@ -445,7 +445,7 @@ def test_long_values_are_written_in_several_transactions(stage: Stage) -> None:
     assert bob.published(PATH).read().values == values
 
 
-def test_who_may_not_read_it_is_told(stage: Stage) -> None:
+def test_who_may_not_read_it_is_told(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
     (name,) = versions(alice)
@@ -458,7 +458,9 @@ def test_who_may_not_read_it_is_told(stage: Stage) -> None:
         assert watches(stage) == 0
 
 
-def test_who_is_always_crossed_gives_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_always_crossed_gives_up(
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alice, bob = stage.member(), stage.member()
     monkeypatch.setattr("raykeeper.client.recipes.publication.ATTEMPTS_MAX", 5)
     alice.published(PATH).publish(OLD)
@@ -477,7 +479,7 @@ def test_who_is_always_crossed_gives_up(stage: Stage, monkeypatch: pytest.Monkey
     "values",
     [None, 7, [("a", b"")], {"": b""}, {"a/b": b""}, {".": b""}, {7: b""}, {"a": "text"}],
 )
-def test_bad_arguments_are_refused(stage: Stage, values: Any) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage, values: Any) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         alice.published(PATH).publish(values)

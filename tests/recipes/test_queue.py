@@ -10,8 +10,8 @@ from raykeeper.client.recipes.primitives import get_children
 from raykeeper.client.recipes.queue import Element
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.freezing import freeze_at
-from tests.recipes.stage import Member, Stage
 
 PATH = "/queues/x"
 
@@ -20,7 +20,7 @@ def line(member: Member) -> list[str]:
     return sorted(member.do(get_children(f"{PATH}/line")))
 
 
-def test_first_in_first_out(stage: Stage) -> None:
+def test_first_in_first_out(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.queue(PATH).put(b"1")
     bob.queue(PATH).put_many([b"2", b"3"])
@@ -32,7 +32,7 @@ def test_first_in_first_out(stage: Stage) -> None:
     assert (queue.size(), alice.queue("/queues/none").size()) == (0, 0)
 
 
-def test_a_value_is_bytes(stage: Stage) -> None:
+def test_a_value_is_bytes(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.queue(PATH).put(b"1")
     value = alice.queue(PATH).get()
@@ -42,7 +42,7 @@ def test_a_value_is_bytes(stage: Stage) -> None:
     assert (type(again), again) == (bytes, b"1")
 
 
-def test_each_element_goes_to_one_of_many_who_want_it(stage: Stage) -> None:
+def test_each_element_goes_to_one_of_many_who_want_it(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(8)]
     members[0].queue(PATH).put_many([b"%d" % n for n in range(5)])
     waits = [member.begin(member.queue(PATH).get, timeout_s=1) for member in members]
@@ -53,7 +53,7 @@ def test_each_element_goes_to_one_of_many_who_want_it(stage: Stage) -> None:
     assert line(members[0]) == []
 
 
-def test_who_has_given_up_does_not_try_all_that_was_listed(stage: Stage) -> None:
+def test_who_has_given_up_does_not_try_all_that_was_listed(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     queue = alice.queue(PATH)
     queue.put_many([b"%d" % n for n in range(9)])
@@ -67,7 +67,7 @@ def test_who_has_given_up_does_not_try_all_that_was_listed(stage: Stage) -> None
     assert alice.asked == {"Multi": 1}
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.queue(PATH, size_max=9).put(b"0")
     alice.asked.clear()
@@ -80,7 +80,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert bob.events == 0
 
 
-def test_a_put_wakes_two_of_a_hundred(stage: Stage) -> None:
+def test_a_put_wakes_two_of_a_hundred(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(100)]
     alice = stage.member()
     waits = [member.begin(member.queue(PATH).get) for member in members]
@@ -97,7 +97,7 @@ def test_a_put_wakes_two_of_a_hundred(stage: Stage) -> None:
     assert [wait.value for wait in waits[:3]] == [b"1", b"2", b"3"]
 
 
-def test_a_bound_holds_for_all_who_put_at_once(stage: Stage) -> None:
+def test_a_bound_holds_for_all_who_put_at_once(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(6)]
     puts = [m.begin(m.queue(PATH, size_max=4).put, b"%d" % n) for n, m in enumerate(members)]
     assert [put.is_done for put in puts] == [True] * 4 + [False] * 2
@@ -112,7 +112,7 @@ def test_a_bound_holds_for_all_who_put_at_once(stage: Stage) -> None:
     assert line(members[0]) == []
 
 
-def test_several_are_put_together_or_not(stage: Stage) -> None:
+def test_several_are_put_together_or_not(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     queue = alice.queue(PATH, size_max=3)
     queue.put_many([])
@@ -125,7 +125,7 @@ def test_several_are_put_together_or_not(stage: Stage) -> None:
         queue.put_many([b""] * 4)
 
 
-def test_values_have_a_limit(stage: Stage) -> None:
+def test_values_have_a_limit(stage: RecipeStage) -> None:
     queue = stage.member().queue(PATH)
     queue.put(bytes(1 << 20))
     for values in ([bytes((1 << 20) + 1)], [b""] * 1_001, ["text"], [None]):
@@ -134,7 +134,7 @@ def test_values_have_a_limit(stage: Stage) -> None:
     assert queue.size() == 1
 
 
-def test_a_consumer_that_dies_waiting_takes_nothing_along(stage: Stage) -> None:
+def test_a_consumer_that_dies_waiting_takes_nothing_along(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     carol = stage.member()
     alice.begin(alice.queue(PATH).get)
@@ -146,7 +146,7 @@ def test_a_consumer_that_dies_waiting_takes_nothing_along(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("ms", range(0, 400, 50))
-def test_what_crosses_a_timeout_goes_back(stage: Stage, ms: int) -> None:
+def test_what_crosses_a_timeout_goes_back(stage: RecipeStage, ms: int) -> None:
     alice, bob = stage.member(), stage.member()
     bob.queue(PATH).put_many([b"1", b"2"])
     alice.cut()
@@ -160,7 +160,7 @@ def test_what_crosses_a_timeout_goes_back(stage: Stage, ms: int) -> None:
         assert [bob.queue(PATH).get(), bob.queue(PATH).get()] == [b"1", b"2"]
 
 
-def test_a_result_that_nobody_takes_goes_back(stage: Stage) -> None:
+def test_a_result_that_nobody_takes_goes_back(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bob.queue(PATH).put_many([b"1", b"2"])
     alice.begin(alice.queue(PATH).get).run.cancel()
@@ -181,7 +181,7 @@ def clear() -> Flow[None]:
 
 
 @pytest.mark.parametrize("timeout_s", [0, 1])
-def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage, timeout_s: float) -> None:
+def test_a_wait_that_times_out_leaves_nothing_behind(stage: RecipeStage, timeout_s: float) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.queue(PATH).get, timeout_s=timeout_s)
     stage.pass_time(1_200)
@@ -193,7 +193,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage, timeout_s: fl
     assert (alice.events, bob.queue(PATH).size()) == (before, 1)
 
 
-def test_abandoned_in_the_line_it_lets_the_next_one_go_on(stage: Stage) -> None:
+def test_abandoned_in_the_line_it_lets_the_next_one_go_on(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     first = alice.begin(alice.queue(PATH).get)
     second = bob.begin(bob.queue(PATH).get)
@@ -203,7 +203,7 @@ def test_abandoned_in_the_line_it_lets_the_next_one_go_on(stage: Stage) -> None:
     assert second.value == b"1"
 
 
-def test_a_lost_link_loses_no_element(stage: Stage) -> None:
+def test_a_lost_link_loses_no_element(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.queue(PATH).get)
     alice.cut()
@@ -218,7 +218,7 @@ def test_a_lost_link_loses_no_element(stage: Stage) -> None:
     assert [bob.queue(PATH).get(), bob.queue(PATH).get()] == [b"2", b"3"]
 
 
-def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:
+def test_the_end_of_the_session_ends_every_wait(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     get = alice.begin(alice.queue(PATH).get)
     alice.cut()
@@ -229,7 +229,7 @@ def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("touch_first", [True, False])
-def test_a_place_in_the_line_that_is_deleted(stage: Stage, touch_first: bool) -> None:
+def test_a_place_in_the_line_that_is_deleted(stage: RecipeStage, touch_first: bool) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.queue(PATH).get)
     (place,) = line(bob)
@@ -241,7 +241,7 @@ def test_a_place_in_the_line_that_is_deleted(stage: Stage, touch_first: bool) ->
         _ = wait.value
 
 
-def test_a_queue_that_is_deleted_is_made_again(stage: Stage) -> None:
+def test_a_queue_that_is_deleted_is_made_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.queue(PATH).get)
     bob.ask(Delete(f"{PATH}/elements", -1))
@@ -251,7 +251,7 @@ def test_a_queue_that_is_deleted_is_made_again(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-def test_what_was_put_is_not_denied_by_a_timeout(stage: Stage, is_full: bool) -> None:
+def test_what_was_put_is_not_denied_by_a_timeout(stage: RecipeStage, is_full: bool) -> None:
     alice, bob = stage.member(session_timeout_ms=60_000), stage.member()
     queue = bob.queue(PATH)
     queue.put_many([b"0", b"1"])
@@ -272,7 +272,7 @@ def test_what_was_put_is_not_denied_by_a_timeout(stage: Stage, is_full: bool) ->
     assert [queue.get_nowait() for _ in range(4 - is_full)][-2:] == [b"2", None]
 
 
-def test_a_put_that_is_too_late_waits_no_more(stage: Stage) -> None:
+def test_a_put_that_is_too_late_waits_no_more(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=60_000), stage.member()
     queue = bob.queue(PATH)
     queue.put(b"1")
@@ -286,7 +286,7 @@ def test_a_put_that_is_too_late_waits_no_more(stage: Stage) -> None:
     assert [queue.get_nowait(), queue.get_nowait()] == [b"1", None]
 
 
-def test_what_is_no_element_is_left_alone(stage: Stage) -> None:
+def test_what_is_no_element_is_left_alone(stage: RecipeStage) -> None:
     alice = stage.member()
     queue = alice.queue(PATH)
     queue.put(b"1")
@@ -296,7 +296,7 @@ def test_what_is_no_element_is_left_alone(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("size_max", [0, -1, True, 1.5, "2"])
-def test_bad_arguments(stage: Stage, size_max: int) -> None:
+def test_bad_arguments(stage: RecipeStage, size_max: int) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError, match="size_max"):
         alice.queue(PATH, size_max)

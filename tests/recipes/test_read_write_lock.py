@@ -5,7 +5,7 @@ import pytest
 from raykeeper.client.errors import LostError
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete
-from tests.recipes.stage import Member, Outcome, Stage
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 
 PATH = "/locks/x"
 
@@ -30,11 +30,11 @@ def states(waits: list[Outcome]) -> str:
         ("rrwrw", "++..."),
     ],
 )
-def test_who_holds_it_at_first(stage: Stage, queue: str, holders: str) -> None:
+def test_who_holds_it_at_first(stage: RecipeStage, queue: str, holders: str) -> None:
     assert states([begin(stage.member(), kind) for kind in queue]) == holders
 
 
-def test_the_queue_is_served_in_order(stage: Stage) -> None:
+def test_the_queue_is_served_in_order(stage: RecipeStage) -> None:
     waits = [begin(stage.member(), kind) for kind in "rrwrrww"]
     seen = [states(waits)]
     for release in (1, 0, 2, 4, 3, 5, 6):  # a later reader may go before an earlier one
@@ -46,7 +46,7 @@ def test_the_queue_is_served_in_order(stage: Stage) -> None:
     ]
 
 
-def test_a_writer_that_goes_wakes_all_readers_behind_it_together(stage: Stage) -> None:
+def test_a_writer_that_goes_wakes_all_readers_behind_it_together(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(52)]
     writer = begin(members[0], "w")
     readers = [begin(member, "r") for member in members[1:51]]
@@ -67,7 +67,7 @@ def test_a_writer_that_goes_wakes_all_readers_behind_it_together(stage: Stage) -
     assert last.is_done
 
 
-def test_tokens_are_larger_than_those_of_the_other_kind_before(stage: Stage) -> None:
+def test_tokens_are_larger_than_those_of_the_other_kind_before(stage: RecipeStage) -> None:
     waits = [begin(stage.member(), kind) for kind in "wrrwr"]
     tokens = []
     for wait in waits:
@@ -76,7 +76,7 @@ def test_tokens_are_larger_than_those_of_the_other_kind_before(stage: Stage) -> 
     assert tokens == sorted(set(tokens))
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.read_write_lock(PATH).read.acquire().release()
     for kind in "rw":
@@ -87,7 +87,7 @@ def test_what_it_costs(stage: Stage) -> None:
         assert alice.asked["Multi"] == 1
 
 
-def test_a_writer_that_dies_or_gives_up_lets_the_readers_in(stage: Stage) -> None:
+def test_a_writer_that_dies_or_gives_up_lets_the_readers_in(stage: RecipeStage) -> None:
     alice, bob, carol = stage.member(), stage.member(), stage.member(session_timeout_ms=2_000)
     reading = begin(alice, "r").value
     writing = begin(bob, "w")
@@ -104,7 +104,7 @@ def test_a_writer_that_dies_or_gives_up_lets_the_readers_in(stage: Stage) -> Non
     assert not reading.lost.is_set()
 
 
-def test_a_reader_whose_place_is_deleted_is_told(stage: Stage) -> None:
+def test_a_reader_whose_place_is_deleted_is_told(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     begin(alice, "w")
     waiting = begin(bob, "r")
@@ -115,7 +115,7 @@ def test_a_reader_whose_place_is_deleted_is_told(stage: Stage) -> None:
         _ = waiting.value
 
 
-def test_blocks_of_both_kinds(stage: Stage) -> None:
+def test_blocks_of_both_kinds(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lock = alice.read_write_lock(PATH, b"alice")
     with lock.read as first, bob.read_write_lock(PATH).read as second:
@@ -128,7 +128,7 @@ def test_blocks_of_both_kinds(stage: Stage) -> None:
     assert third.token > second.token
 
 
-def test_bad_arguments(stage: Stage) -> None:
+def test_bad_arguments(stage: RecipeStage) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         alice.read_write_lock("/")

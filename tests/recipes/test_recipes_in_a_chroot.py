@@ -6,12 +6,12 @@ import pytest
 
 from raykeeper.znodes.errors import NoNodeError
 from raykeeper.znodes.requests import Create
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 from tests.recipes.test_every_step_of_recipes import CASES, PATH
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_recipe(stage: Stage, name: str) -> None:
+def test_every_recipe(stage: RecipeStage, name: str) -> None:
     stage.member().ask(Create("/app", b"", 0, None, 0))
     alice, bob, carol = (stage.member(chroot="/app") for _ in range(3))
     case = CASES[name]
@@ -43,7 +43,7 @@ def test_every_recipe(stage: Stage, name: str) -> None:
         lambda member: member.lease(PATH, 1).acquire,
     ],
 )
-def test_a_root_that_is_missing(stage: Stage, operation: Any) -> None:
+def test_a_root_that_is_missing(stage: RecipeStage, operation: Any) -> None:
     alice = stage.member(chroot="/app")
     with pytest.raises(NoNodeError):
         operation(alice)()

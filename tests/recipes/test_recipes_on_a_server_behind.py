@@ -5,8 +5,8 @@ The server answers reads with what it has; writes, and what others do, come to i
 
 import pytest
 
+from tests.harness.recipe_stage import RecipeStage
 from tests.recipes.giving_up import watches
-from tests.recipes.stage import Stage
 from tests.recipes.test_every_step_of_recipes import (
     CASES,
     COARSE_MS,
@@ -19,7 +19,7 @@ from tests.recipes.test_every_step_of_recipes import (
 
 def _behind(case: Case, nth: int) -> bool:
     """Whether the operation had so many steps."""
-    stage = Stage(3)
+    stage = RecipeStage(3)
     leader = stage.servers.leader.server_id
     near, far = (number for number in (1, 2, 3) if number != leader)
     alice, carol = stage.member(server=near), stage.member(server=leader)

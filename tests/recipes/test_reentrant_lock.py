@@ -10,7 +10,7 @@ import pytest
 from raykeeper.client.errors import LostError
 from raykeeper.znodes.errors import NoAuthError
 from raykeeper.znodes.requests import Delete
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 PATH = "/locks/x"
 
@@ -24,7 +24,7 @@ def elsewhere(call: Callable[[], Any]) -> Any:
     return results[0]
 
 
-def test_its_owner_acquires_it_again_for_nothing(stage: Stage) -> None:
+def test_its_owner_acquires_it_again_for_nothing(stage: RecipeStage) -> None:
     alice = stage.member()
     lock = alice.reentrant_lock(PATH, b"alice")
     with lock as outer:
@@ -41,7 +41,7 @@ def test_its_owner_acquires_it_again_for_nothing(stage: Stage) -> None:
     assert alice.asked["Multi"] == 1
 
 
-def test_the_last_release_gives_it_back_whichever_it_is(stage: Stage) -> None:
+def test_the_last_release_gives_it_back_whichever_it_is(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lock = alice.reentrant_lock(PATH)
     outer, inner = lock.acquire(), lock.acquire()
@@ -52,7 +52,7 @@ def test_the_last_release_gives_it_back_whichever_it_is(stage: Stage) -> None:
     assert wait.value.token > inner.token
 
 
-def test_another_thread_is_another_owner(stage: Stage) -> None:
+def test_another_thread_is_another_owner(stage: RecipeStage) -> None:
     alice = stage.member()
     lock = alice.reentrant_lock(PATH)
     held = lock.acquire()
@@ -69,7 +69,7 @@ def test_another_thread_is_another_owner(stage: Stage) -> None:
     assert not elsewhere(lambda: alice.begin(lock.acquire)).is_done
 
 
-def test_calls_of_one_owner_wait_for_the_first(stage: Stage) -> None:
+def test_calls_of_one_owner_wait_for_the_first(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.reentrant_lock(PATH).acquire()
     lock = bob.reentrant_lock(PATH)
@@ -88,7 +88,7 @@ def test_calls_of_one_owner_wait_for_the_first(stage: Stage) -> None:
     assert lock.contenders() == []
 
 
-def test_a_hold_that_nobody_takes_is_given_back(stage: Stage) -> None:
+def test_a_hold_that_nobody_takes_is_given_back(stage: RecipeStage) -> None:
     alice = stage.member()
     lock = alice.reentrant_lock(PATH)
     outer = lock.acquire()
@@ -97,7 +97,7 @@ def test_a_hold_that_nobody_takes_is_given_back(stage: Stage) -> None:
     assert lock.contenders() == []
 
 
-def test_a_lock_that_is_lost_is_not_acquired_again(stage: Stage) -> None:
+def test_a_lock_that_is_lost_is_not_acquired_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lock = alice.reentrant_lock(PATH)
     outer, inner = lock.acquire(), lock.acquire()
@@ -113,7 +113,7 @@ def test_a_lock_that_is_lost_is_not_acquired_again(stage: Stage) -> None:
         assert held.token > outer.token
 
 
-def test_while_it_is_given_back_a_new_acquire_queues_up(stage: Stage) -> None:
+def test_while_it_is_given_back_a_new_acquire_queues_up(stage: RecipeStage) -> None:
     alice = stage.member()
     lock = alice.reentrant_lock(PATH)
     held = lock.acquire()
@@ -126,7 +126,7 @@ def test_while_it_is_given_back_a_new_acquire_queues_up(stage: Stage) -> None:
 
 
 def test_a_release_that_fails_may_be_tried_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = stage.member()
     lock = alice.reentrant_lock(PATH)
@@ -145,7 +145,7 @@ def test_a_release_that_fails_may_be_tried_again(
     assert lock.contenders() == []
 
 
-def test_another_process_has_none_of_its_holds(stage: Stage) -> None:
+def test_another_process_has_none_of_its_holds(stage: RecipeStage) -> None:
     lock = stage.member().reentrant_lock(PATH)
     lock.acquire()
     assert pickle.loads(pickle.dumps(lock._holds)).get(threading.current_thread()) is None

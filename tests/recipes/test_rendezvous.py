@@ -18,8 +18,8 @@ from raykeeper.client.recipes.rendezvous import DATA_BYTES_MAX, SIZE_MAX, Genera
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
 from raykeeper.znodes.requests import Create, CreateMode, Delete, SetData
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 from tests.recipes.freezing import abandoned_at, freeze_at
-from tests.recipes.stage import Member, Outcome, Stage
 
 PATH = "/train"
 
@@ -34,14 +34,14 @@ def places(member: Member) -> list[str]:
 
 
 def met(
-    stage: Stage, size: int = 3, session_timeout_ms: int = 2_000
+    stage: RecipeStage, size: int = 3, session_timeout_ms: int = 2_000
 ) -> tuple[list[Member], list[Generation[Blocking]]]:
     members = [stage.member(session_timeout_ms=session_timeout_ms) for _ in range(size)]
     waits = [come(member, f"m{n}".encode(), size) for n, member in enumerate(members)]
     return members, [wait.value for wait in waits]
 
 
-def test_all_get_the_same_list_and_a_rank_each(stage: Stage) -> None:
+def test_all_get_the_same_list_and_a_rank_each(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(3)]
     waits = []
     for number, member in enumerate(members):
@@ -58,7 +58,7 @@ def test_all_get_the_same_list_and_a_rank_each(stage: Stage) -> None:
         meetings[0].wait_broken(timeout_s=0)
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(100)]
     members[0].begin(members[0].rendezvous(PATH, 1).join)  # the znode is there
     stage.rest()
@@ -72,7 +72,7 @@ def test_what_it_costs(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("how", ["leaves", "dies", "is deleted"])
-def test_all_are_told_when_one_goes(stage: Stage, how: str) -> None:
+def test_all_are_told_when_one_goes(stage: RecipeStage, how: str) -> None:
     for gone in range(4):
         members, meetings = met(stage, 4)
         waits = [m.begin(each.wait_broken) for m, each in zip(members, meetings, strict=True)]
@@ -100,7 +100,7 @@ def test_all_are_told_when_one_goes(stage: Stage, how: str) -> None:
                 member.close()
 
 
-def test_the_next_generation_begins_when_one_goes(stage: Stage) -> None:
+def test_the_next_generation_begins_when_one_goes(stage: RecipeStage) -> None:
     members, meetings = met(stage)
     spare = [stage.member() for _ in range(2)]
     waits = [come(member, b"spare") for member in spare]
@@ -118,7 +118,7 @@ def test_the_next_generation_begins_when_one_goes(stage: Stage) -> None:
     assert not second.broken.is_set()
 
 
-def test_those_who_wait_follow_when_all_die_at_once(stage: Stage) -> None:
+def test_those_who_wait_follow_when_all_die_at_once(stage: RecipeStage) -> None:
     members, _ = met(stage)
     spare = [stage.member() for _ in range(7)]
     waits = [come(member) for member in spare]
@@ -132,7 +132,7 @@ def test_those_who_wait_follow_when_all_die_at_once(stage: Stage) -> None:
     assert waits[3].value.generation == 3
 
 
-def test_one_alone_meets_itself(stage: Stage) -> None:
+def test_one_alone_meets_itself(stage: RecipeStage) -> None:
     alice = stage.member()
     with alice.rendezvous(PATH, 1) as meeting:
         assert (meeting.rank, meeting.generation) == (0, 1)
@@ -143,7 +143,7 @@ def test_one_alone_meets_itself(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("how", ["timeout", "abandon", "cut"])
-def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: Stage, how: str) -> None:
+def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: RecipeStage, how: str) -> None:
     alice, bob = stage.member(), stage.member()
     wait = bob.begin(bob.rendezvous(PATH, 2).join, timeout_s=2)
     if how == "timeout":
@@ -165,7 +165,7 @@ def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: Stage, how: str) -
         bob.rendezvous(PATH, 1).join(timeout_s=0)
 
 
-def test_given_up_at_any_point_it_breaks_what_it_was_in(stage: Stage) -> None:
+def test_given_up_at_any_point_it_breaks_what_it_was_in(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     point = 1
     first = come(alice, b"", 2)
@@ -179,7 +179,7 @@ def test_given_up_at_any_point_it_breaks_what_it_was_in(stage: Stage) -> None:
     assert point > 5
 
 
-def test_who_forms_a_generation_may_die_over_it(stage: Stage) -> None:
+def test_who_forms_a_generation_may_die_over_it(stage: RecipeStage) -> None:
     for point in range(1, 7):
         alice, bob, carol, dave = (stage.member(session_timeout_ms=2_000) for _ in range(4))
         waits = [come(alice), come(bob)]
@@ -197,7 +197,7 @@ def test_who_forms_a_generation_may_die_over_it(stage: Stage) -> None:
             each.close()
 
 
-def test_a_participant_whose_znode_is_deleted_is_told(stage: Stage) -> None:
+def test_a_participant_whose_znode_is_deleted_is_told(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     wait = come(bob)
     own = f"{PATH}/{places(alice)[0]}"
@@ -208,7 +208,7 @@ def test_a_participant_whose_znode_is_deleted_is_told(stage: Stage) -> None:
         _ = wait.value
 
 
-def test_who_comes_to_a_rendezvous_that_somebody_deletes_is_told(stage: Stage) -> None:
+def test_who_comes_to_a_rendezvous_that_somebody_deletes_is_told(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.rendezvous(PATH, 1).join().leave()
     freeze_at(bob, 2)  # it looks whether its znode is there
@@ -220,7 +220,7 @@ def test_who_comes_to_a_rendezvous_that_somebody_deletes_is_told(stage: Stage) -
         _ = wait.value
 
 
-def test_a_lost_connection_breaks_nothing(stage: Stage) -> None:
+def test_a_lost_connection_breaks_nothing(stage: RecipeStage) -> None:
     members, meetings = met(stage, session_timeout_ms=20_000)
     members[0].cut()
     members[1].cut()
@@ -230,7 +230,7 @@ def test_a_lost_connection_breaks_nothing(stage: Stage) -> None:
     assert not any(each.broken.is_set() for each in meetings)
 
 
-def test_the_end_of_the_session_breaks_it_on_time(stage: Stage) -> None:
+def test_the_end_of_the_session_breaks_it_on_time(stage: RecipeStage) -> None:
     members, meetings = met(stage)
     members[0].freeze()
     while not meetings[1].broken.is_set():
@@ -246,7 +246,7 @@ def test_the_end_of_the_session_breaks_it_on_time(stage: Stage) -> None:
         _ = wait.value
 
 
-def test_another_size_is_refused(stage: Stage) -> None:
+def test_another_size_is_refused(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     wait = come(alice, b"", 3)
     first = come(bob, b"", 2)
@@ -256,7 +256,7 @@ def test_another_size_is_refused(stage: Stage) -> None:
     assert first.value.broken.is_set()
 
 
-def test_a_value_of_somebody_else_is_refused(stage: Stage) -> None:
+def test_a_value_of_somebody_else_is_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.ask(Create(PATH, b"not a rendezvous", 0))
     with pytest.raises(InvalidValueError, match=PATH):
@@ -264,7 +264,7 @@ def test_a_value_of_somebody_else_is_refused(stage: Stage) -> None:
     assert places(alice) == []
 
 
-def test_the_largest_fits(stage: Stage) -> None:
+def test_the_largest_fits(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     data = bytes(DATA_BYTES_MAX // 2)
     waits = [come(each, data, 2) for each in (alice, bob)]
@@ -272,7 +272,7 @@ def test_the_largest_fits(stage: Stage) -> None:
     assert waits[0].value.rank == 0
 
 
-def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
+def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     for size in (0, -1, SIZE_MAX + 1, True, "3"):
         with pytest.raises(BadArgumentsError, match="size"):
@@ -286,7 +286,7 @@ def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_generations_are_whole_and_go_on(stage: Stage, seed: int) -> None:
+def test_whatever_happens_generations_are_whole_and_go_on(stage: RecipeStage, seed: int) -> None:
     rng = Random(seed)
     waits: list[tuple[Member, Outcome]] = []
     frozen: list[Member] = []
@@ -344,7 +344,7 @@ def test_whatever_happens_generations_are_whole_and_go_on(stage: Stage, seed: in
     assert len(set(members)) == len(members)
 
 
-def test_who_misses_its_own_meeting_comes_anew(stage: Stage) -> None:
+def test_who_misses_its_own_meeting_comes_anew(stage: RecipeStage) -> None:
     alice, bob, carol, dave = (stage.member() for _ in range(4))
     late = come(alice, b"alice", 2)
     alice.freeze()
@@ -360,7 +360,7 @@ def test_who_misses_its_own_meeting_comes_anew(stage: Stage) -> None:
 
 
 def test_who_may_not_be_read_by_the_others_is_an_error_and_no_endless_course(
-    stage: Stage,
+    stage: RecipeStage,
 ) -> None:
     one, other = stage.member(), stage.member()
     one.ask(Create(PATH, b"", 0))

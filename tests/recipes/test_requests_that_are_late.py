@@ -4,13 +4,13 @@ import pytest
 
 from raykeeper.client.errors import OperationTimeoutError
 from raykeeper.znodes.requests import SetData
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.giving_up import places, watches
-from tests.recipes.stage import Member, Stage
 from tests.recipes.test_holding_family import KINDS, PATH, Make
 
 
 @pytest.fixture
-def slow(stage: Stage) -> Member:
+def slow(stage: RecipeStage) -> Member:
     """A member whose requests time out long before its session."""
     return stage.member(session_timeout_ms=60_000, request_timeout_ms=2_000)
 
@@ -24,7 +24,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 @pytest.mark.parametrize("answers", range(4))
 def test_what_a_late_request_creates_is_given_back(
-    stage: Stage, slow: Member, make: Make, answers: int
+    stage: RecipeStage, slow: Member, make: Make, answers: int
 ) -> None:
     alice = stage.member()
     make(alice).acquire().release()
@@ -56,7 +56,7 @@ def test_what_a_late_request_creates_is_given_back(
 
 
 def test_what_is_held_is_not_lost_for_an_answer_that_is_late(
-    stage: Stage, slow: Member, make: Make
+    stage: RecipeStage, slow: Member, make: Make
 ) -> None:
     held = make(slow).acquire()
     alice = stage.member()
@@ -73,7 +73,9 @@ def test_what_is_held_is_not_lost_for_an_answer_that_is_late(
     assert places(alice) == []
 
 
-def test_a_release_that_is_late_comes_in_the_end(stage: Stage, slow: Member, make: Make) -> None:
+def test_a_release_that_is_late_comes_in_the_end(
+    stage: RecipeStage, slow: Member, make: Make
+) -> None:
     alice = stage.member()
     held = make(slow).acquire()
     wait = alice.begin(make(alice).acquire)
@@ -86,7 +88,7 @@ def test_a_release_that_is_late_comes_in_the_end(stage: Stage, slow: Member, mak
     assert wait.value.token > held.token
 
 
-def test_a_latch_has_no_hurry(stage: Stage, slow: Member) -> None:
+def test_a_latch_has_no_hurry(stage: RecipeStage, slow: Member) -> None:
     alice = stage.member()
     slow.cut()
     latch = slow.leader_latch(PATH)

@@ -13,8 +13,8 @@ from raykeeper.client.recipes.services import ServiceChange
 from raykeeper.zab.ids import ZERO
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.freezing import abandoned_at
-from tests.recipes.stage import Member, Stage
 
 PATH = "/services"
 
@@ -32,7 +32,7 @@ def parts(change: ServiceChange) -> tuple[list[Instance], ...]:
     return change.joined, change.left, change.updated
 
 
-def test_instances_are_listed_in_the_order_of_registration(stage: Stage) -> None:
+def test_instances_are_listed_in_the_order_of_registration(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     services = bob.services(PATH)
     assert services.names() == []
@@ -55,7 +55,7 @@ def test_instances_are_listed_in_the_order_of_registration(stage: Stage) -> None
     assert services.names() == ["db"]
 
 
-def test_the_cache_asks_nothing(stage: Stage) -> None:
+def test_the_cache_asks_nothing(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     first = register(alice, "web", 1)
     services = bob.services(PATH)
@@ -72,7 +72,7 @@ def test_the_cache_asks_nothing(stage: Stage) -> None:
     assert dict(alice.asked) == {"Create": 1, "GetData": 1}
 
 
-def test_metadata_are_of_the_type_that_is_named(stage: Stage) -> None:
+def test_metadata_are_of_the_type_that_is_named(stage: RecipeStage) -> None:
     alice = stage.member()
     told: list[tuple[str, str]] = []
     services = alice.services(PATH, Meta, lambda *args: told.append(args))
@@ -93,7 +93,7 @@ def test_metadata_are_of_the_type_that_is_named(stage: Stage) -> None:
         b'{"address":"a","port":1,"metadata":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     ],
 )
-def test_what_is_malformed_is_left_out_and_told(stage: Stage, value: bytes) -> None:
+def test_what_is_malformed_is_left_out_and_told(stage: RecipeStage, value: bytes) -> None:
     alice, bob = stage.member(), stage.member()
     told: list[str] = []
     services = bob.services(PATH, on_malformed=lambda path, why: told.append(path))
@@ -111,7 +111,7 @@ def test_what_is_malformed_is_left_out_and_told(stage: Stage, value: bytes) -> N
     assert services.malformed() == {}
 
 
-def test_a_watch_is_told_of_each_change(stage: Stage) -> None:
+def test_a_watch_is_told_of_each_change(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     one = register(alice, "web", 1)
     services = bob.services(PATH)
@@ -147,7 +147,7 @@ def test_a_watch_is_told_of_each_change(stage: Stage) -> None:
         services.instances("db")
 
 
-def test_picking_waits_for_an_instance(stage: Stage) -> None:
+def test_picking_waits_for_an_instance(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     services = bob.services(PATH)
     with pytest.raises(WaitTimeoutError, match="no instance of web"):
@@ -163,7 +163,7 @@ def test_picking_waits_for_an_instance(stage: Stage) -> None:
     assert len(set(same)) == 1
 
 
-def test_a_dead_instance_goes_and_a_deleted_one_comes_back(stage: Stage) -> None:
+def test_a_dead_instance_goes_and_a_deleted_one_comes_back(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     services = bob.services(PATH)
     register(alice, "web", 1)
@@ -175,7 +175,7 @@ def test_a_dead_instance_goes_and_a_deleted_one_comes_back(stage: Stage) -> None
     assert [each.port for each in services.instances("web")] == [2]
 
 
-def test_nothing_is_missed_without_a_link(stage: Stage) -> None:
+def test_nothing_is_missed_without_a_link(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     services = bob.services(PATH)
     one = register(alice, "web", 1)
@@ -188,7 +188,7 @@ def test_nothing_is_missed_without_a_link(stage: Stage) -> None:
     assert services.names() == ["db"]
 
 
-def test_what_no_server_remembers_is_read_anew(stage: Stage) -> None:
+def test_what_no_server_remembers_is_read_anew(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     services = bob.services(PATH)
     one = register(alice, "web", 1)
@@ -209,7 +209,7 @@ def test_what_no_server_remembers_is_read_anew(stage: Stage) -> None:
     assert services.names() == ["db"]
 
 
-def test_the_cache_is_refused_after_the_session(stage: Stage) -> None:
+def test_the_cache_is_refused_after_the_session(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     register(alice, "web", 1)
     services = bob.services(PATH)
@@ -225,7 +225,7 @@ def test_the_cache_is_refused_after_the_session(stage: Stage) -> None:
     services.close()
 
 
-def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage) -> None:
+def test_given_up_at_any_point_it_leaves_nothing_behind(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     point = 1
     while abandoned_at(bob, point, bob.services(PATH).register, "web", "host", 1):
@@ -234,7 +234,7 @@ def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage) -> None:
     assert point > 1
 
 
-def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
+def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
     services = stage.member().services(PATH)
     for service, address, port, metadata in [
         ("a/b", "host", 1, None),
@@ -262,7 +262,7 @@ class Strict(Struct):
             raise KeyError(self.shard)
 
 
-def test_a_type_that_checks_itself_by_any_error_ends_nothing(stage: Stage) -> None:
+def test_a_type_that_checks_itself_by_any_error_ends_nothing(stage: RecipeStage) -> None:
     alice = stage.member()
     services = alice.services(PATH, Strict)
     services.register("web", "host", 1, {"shard": -1}, name="bad")
@@ -273,12 +273,12 @@ def test_a_type_that_checks_itself_by_any_error_ends_nothing(stage: Stage) -> No
     assert stage.reported == []
 
 
-def test_a_type_that_cannot_be_read_is_refused(stage: Stage) -> None:
+def test_a_type_that_cannot_be_read_is_refused(stage: RecipeStage) -> None:
     with pytest.raises(BadArgumentsError, match="kind"):
         stage.member().services(PATH, int | float | Struct | Meta)
 
 
-def test_watches_that_are_closed_or_that_nobody_wants_are_forgotten(stage: Stage) -> None:
+def test_watches_that_are_closed_or_that_nobody_wants_are_forgotten(stage: RecipeStage) -> None:
     alice = stage.member()
     services = alice.services(PATH)
     for _ in range(100):
@@ -290,7 +290,7 @@ def test_watches_that_are_closed_or_that_nobody_wants_are_forgotten(stage: Stage
     assert alice.called == []
 
 
-def test_what_a_callback_does_to_its_lists_does_not_matter(stage: Stage) -> None:
+def test_what_a_callback_does_to_its_lists_does_not_matter(stage: RecipeStage) -> None:
     alice = stage.member()
     services = alice.services(PATH)
     services.watch(lambda change: change.instances.clear())

@@ -5,12 +5,12 @@ import pytest
 from raykeeper.client.errors import LostError, RecipeError
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 PATH = "/locks/x"
 
 
-def test_a_release_wakes_all_who_wait(stage: Stage) -> None:
+def test_a_release_wakes_all_who_wait(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(101)]
     waits = [member.begin(member.simple_lock(PATH).acquire) for member in members]
     before = sum(member.events for member in members[1:])
@@ -19,7 +19,7 @@ def test_a_release_wakes_all_who_wait(stage: Stage) -> None:
     assert sum(wait.is_done for wait in waits[1:]) == 1
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.simple_lock(PATH).acquire().release()
     alice.asked.clear()
@@ -32,7 +32,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert alice.asked["Multi"] == 1
 
 
-def test_what_it_costs_to_be_woken_for_nothing(stage: Stage) -> None:
+def test_what_it_costs_to_be_woken_for_nothing(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(3)]
     waits = [member.begin(member.simple_lock(PATH).acquire) for member in members]
     for member in members:
@@ -42,7 +42,7 @@ def test_what_it_costs_to_be_woken_for_nothing(stage: Stage) -> None:
     assert dict(loser.asked) == {"Create": 1, "GetData": 1}
 
 
-def test_the_holder_is_listed(stage: Stage) -> None:
+def test_the_holder_is_listed(stage: RecipeStage) -> None:
     alice = stage.member()
     lock = alice.simple_lock(PATH, b"me")
     assert lock.contenders() == []
@@ -52,7 +52,7 @@ def test_the_holder_is_listed(stage: Stage) -> None:
         assert holder.session_id == alice.core.session_id
 
 
-def test_a_holder_that_dies_is_followed(stage: Stage) -> None:
+def test_a_holder_that_dies_is_followed(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     held = alice.simple_lock(PATH).acquire()
     wait = bob.begin(bob.simple_lock(PATH).acquire)
@@ -67,7 +67,7 @@ def test_a_holder_that_dies_is_followed(stage: Stage) -> None:
     assert not wait.value.lost.is_set()
 
 
-def test_a_holder_whose_znode_was_replaced_behind_its_back(stage: Stage) -> None:
+def test_a_holder_whose_znode_was_replaced_behind_its_back(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.simple_lock(PATH).acquire()
     alice.cut()
@@ -81,7 +81,7 @@ def test_a_holder_whose_znode_was_replaced_behind_its_back(stage: Stage) -> None
     other.release()
 
 
-def test_a_znode_that_is_no_lock_is_refused(stage: Stage) -> None:
+def test_a_znode_that_is_no_lock_is_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.ask(Create("/locks", b"", 0))
     alice.ask(Create(PATH, b"", 0))

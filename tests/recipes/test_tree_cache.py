@@ -23,18 +23,20 @@ from raykeeper.znodes.requests import (
     SetData,
     WatchKind,
 )
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.cache_watcher import ROOT, Watcher, make, truth
 from tests.recipes.server_memory import forget, watches
-from tests.recipes.stage import Member, Stage
 
 
 @pytest.fixture
-def pair(stage: Stage) -> tuple[Member, Member]:
+def pair(stage: RecipeStage) -> tuple[Member, Member]:
     """Who caches and who changes."""
     return stage.member(), stage.member()
 
 
-def test_it_shows_what_there_is_and_what_comes(stage: Stage, pair: tuple[Member, Member]) -> None:
+def test_it_shows_what_there_is_and_what_comes(
+    stage: RecipeStage, pair: tuple[Member, Member]
+) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/a/b", "/apple")
     watcher = Watcher(alice)
@@ -63,7 +65,7 @@ def test_it_shows_what_there_is_and_what_comes(stage: Stage, pair: tuple[Member,
         assert watcher.shown == truth(stage)
 
 
-def test_what_it_costs(stage: Stage, pair: tuple[Member, Member]) -> None:
+def test_what_it_costs(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     alice, bob = pair
     make(bob, "/app", *(f"/app/{number}" for number in range(50)), "/app/7/x")
     alice.asked.clear()
@@ -78,7 +80,9 @@ def test_what_it_costs(stage: Stage, pair: tuple[Member, Member]) -> None:
     assert dict(alice.asked) == {"WatchRemoval": 1}
 
 
-def test_its_root_may_be_missing_and_go_and_come(stage: Stage, pair: tuple[Member, Member]) -> None:
+def test_its_root_may_be_missing_and_go_and_come(
+    stage: RecipeStage, pair: tuple[Member, Member]
+) -> None:
     alice, bob = pair
     watcher = Watcher(alice)
     watcher.cache.start()
@@ -91,7 +95,7 @@ def test_its_root_may_be_missing_and_go_and_come(stage: Stage, pair: tuple[Membe
     assert watcher.shown == truth(stage)
 
 
-def test_a_client_finds_its_own_writes(stage: Stage) -> None:
+def test_a_client_finds_its_own_writes(stage: RecipeStage) -> None:
     alice = stage.member()
     make(alice, "/app")
     cache = alice.tree_cache(ROOT).start()
@@ -103,7 +107,7 @@ def test_a_client_finds_its_own_writes(stage: Stage) -> None:
     assert seen != [None]
 
 
-def test_a_transaction_is_one_step(stage: Stage, pair: tuple[Member, Member]) -> None:
+def test_a_transaction_is_one_step(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/a/b")
     sizes: list[int] = []
@@ -128,7 +132,9 @@ def test_a_transaction_is_one_step(stage: Stage, pair: tuple[Member, Member]) ->
     assert watcher.shown == truth(stage)
 
 
-def test_values_that_no_event_can_hold_are_read(stage: Stage, pair: tuple[Member, Member]) -> None:
+def test_values_that_no_event_can_hold_are_read(
+    stage: RecipeStage, pair: tuple[Member, Member]
+) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/b", "/app/c")
     watcher = Watcher(alice)
@@ -149,7 +155,7 @@ def test_values_that_no_event_can_hold_are_read(stage: Stage, pair: tuple[Member
 
 @pytest.mark.parametrize("remembers", [True, False])
 def test_without_a_connection_it_stays_and_catches_up(
-    stage: Stage, pair: tuple[Member, Member], remembers: bool
+    stage: RecipeStage, pair: tuple[Member, Member], remembers: bool
 ) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/a/b", "/app/c")
@@ -174,7 +180,7 @@ def test_without_a_connection_it_stays_and_catches_up(
 
 
 def test_what_happens_while_it_loads_is_not_missed(
-    stage: Stage, pair: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
+    stage: RecipeStage, pair: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/a/b", "/app/c", "/app/d", "/app/d/e")
@@ -206,7 +212,7 @@ def test_what_happens_while_it_loads_is_not_missed(
 
 
 def test_it_goes_on_when_somebody_removes_all_watches(
-    stage: Stage, pair: tuple[Member, Member]
+    stage: RecipeStage, pair: tuple[Member, Member]
 ) -> None:
     alice, bob = pair
     make(bob, "/app")
@@ -219,7 +225,7 @@ def test_it_goes_on_when_somebody_removes_all_watches(
 
 
 def test_after_close_nothing_is_told_and_nothing_watched(
-    stage: Stage, pair: tuple[Member, Member]
+    stage: RecipeStage, pair: tuple[Member, Member]
 ) -> None:
     alice, bob = pair
     make(bob, "/app")
@@ -239,7 +245,7 @@ def test_after_close_nothing_is_told_and_nothing_watched(
 
 
 def test_a_start_that_nobody_waited_for_leaves_no_watch(
-    stage: Stage, pair: tuple[Member, Member]
+    stage: RecipeStage, pair: tuple[Member, Member]
 ) -> None:
     alice, bob = pair
     make(bob, "/app")
@@ -259,7 +265,7 @@ def test_a_start_that_nobody_waited_for_leaves_no_watch(
     assert watcher.told == []
 
 
-def test_too_many_znodes_are_an_error(stage: Stage, pair: tuple[Member, Member]) -> None:
+def test_too_many_znodes_are_an_error(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/b")
     for most in (1, 2):
@@ -284,7 +290,7 @@ def test_too_many_znodes_are_an_error(stage: Stage, pair: tuple[Member, Member])
     assert watches(stage) == 0
 
 
-def test_the_end_of_the_session_leaves_the_copy(stage: Stage) -> None:
+def test_the_end_of_the_session_leaves_the_copy(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     make(bob, "/app", "/app/a")
     watcher = Watcher(alice)
@@ -299,7 +305,7 @@ def test_the_end_of_the_session_leaves_the_copy(stage: Stage) -> None:
         Watcher(alice).cache.start()
 
 
-def test_ephemerals_go_with_their_session(stage: Stage) -> None:
+def test_ephemerals_go_with_their_session(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     make(alice, "/app")
     bob.do(create("/app/bob", ephemeral=True))
@@ -311,7 +317,7 @@ def test_ephemerals_go_with_their_session(stage: Stage) -> None:
     assert watcher.take() == [("removed", "/app/bob")]
 
 
-def test_what_may_not_be_read_is_not_shown(stage: Stage, pair: tuple[Member, Member]) -> None:
+def test_what_may_not_be_read_is_not_shown(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/a/b", "/app/c")
     bob.ask(SetAcls("/app/a", [Acl(Permission.ALL & ~Permission.READ, "world", "anyone")], -1))

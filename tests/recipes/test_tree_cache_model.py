@@ -14,9 +14,9 @@ from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.errors import KeeperError
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.requests import Create, Delete, Multi, SetData
+from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.cache_watcher import Watcher, truth
 from tests.recipes.server_memory import forget
-from tests.recipes.stage import Member, Stage
 
 PATHS = st.sampled_from(
     ["/app", *(f"/app/{a}" for a in "ab"), *(f"/app/{a}/{b}" for a in "ab" for b in "cd")]
@@ -48,7 +48,7 @@ class Crossed(Member):
             self.acts.pop(0)()
 
 
-def crossed_member(stage: Stage) -> Crossed:
+def crossed_member(stage: RecipeStage) -> Crossed:
     server = ServerId(len(stage.servers.hosts))
     member = Crossed(stage, Millis(20_000), server, ClientLimits(), Chroot(""))
     stage.members.append(member)
@@ -59,7 +59,7 @@ def crossed_member(stage: Stage) -> Crossed:
 @settings(max_examples=150)
 @given(st.sampled_from([1, 1, 3]), st.lists(STEPS, min_size=5, max_size=30))
 def test_whatever_happens_it_is_what_the_tree_is(servers: int, steps: list[Any]) -> None:
-    stage = Stage(servers)
+    stage = RecipeStage(servers)
     alice, bob = crossed_member(stage), stage.member(session_timeout_ms=20_000)
     watchers = [Watcher(alice)]
     watchers[0].cache.start()

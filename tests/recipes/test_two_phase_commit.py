@@ -14,7 +14,7 @@ from raykeeper.client.recipes.primitives import get_children, get_or_none
 from raykeeper.client.recipes.two_phase_commit import Decision, TwoPhaseCommit
 from raykeeper.znodes.errors import BadArgumentsError, NodeExistsError, NoNodeError
 from raykeeper.znodes.requests import Delete, SetData
-from tests.recipes.stage import Member, Outcome, Stage
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 
 PATH = "/transactions/t"
 COMMIT, ABORT = Decision.COMMIT, Decision.ABORT
@@ -24,7 +24,9 @@ SITES = ["a", "b", "c"]
 class Play:
     """A coordinator and its sites, each a member of its own."""
 
-    def __init__(self, stage: Stage, *, has_joined: bool = True, timeout_ms: int = 2_000) -> None:
+    def __init__(
+        self, stage: RecipeStage, *, has_joined: bool = True, timeout_ms: int = 2_000
+    ) -> None:
         self.stage = stage
         self.boss = stage.member(session_timeout_ms=timeout_ms)
         self.sites = {name: stage.member(session_timeout_ms=timeout_ms) for name in SITES}
@@ -51,7 +53,7 @@ class Play:
         return decision
 
 
-def test_all_commit(stage: Stage) -> None:
+def test_all_commit(stage: RecipeStage) -> None:
     play = Play(stage)
     decision = play.decide()
     waits = [play.outcome(name) for name in SITES]
@@ -63,7 +65,7 @@ def test_all_commit(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("against", SITES)
-def test_one_vote_to_abort_is_enough(stage: Stage, against: str) -> None:
+def test_one_vote_to_abort_is_enough(stage: RecipeStage, against: str) -> None:
     play = Play(stage)
     decision = play.decide()
     wait = play.outcome(against)
@@ -71,14 +73,14 @@ def test_one_vote_to_abort_is_enough(stage: Stage, against: str) -> None:
     assert (decision.value, wait.value) == (ABORT, ABORT)
 
 
-def test_votes_that_came_before_anybody_looked(stage: Stage) -> None:
+def test_votes_that_came_before_anybody_looked(stage: RecipeStage) -> None:
     play = Play(stage, has_joined=False)
     for name in SITES:
         play.vote(name)
     assert play.decide(timeout_s=0).value is COMMIT
 
 
-def test_progress_tells_all(stage: Stage) -> None:
+def test_progress_tells_all(stage: RecipeStage) -> None:
     play = Play(stage)
     play.vote("b")
     play.vote("c", commit=False)
@@ -91,7 +93,7 @@ def test_progress_tells_all(stage: Stage) -> None:
 # The table of crashes.
 
 
-def test_the_coordinator_dies_before_the_votes_are_complete(stage: Stage) -> None:
+def test_the_coordinator_dies_before_the_votes_are_complete(stage: RecipeStage) -> None:
     play = Play(stage)
     play.decide()
     play.vote("a")
@@ -104,7 +106,7 @@ def test_the_coordinator_dies_before_the_votes_are_complete(stage: Stage) -> Non
     assert play.vote("c") is ABORT  # late, and told so
 
 
-def test_the_coordinator_dies_with_all_votes_but_before_the_decision(stage: Stage) -> None:
+def test_the_coordinator_dies_with_all_votes_but_before_the_decision(stage: RecipeStage) -> None:
     play = Play(stage)
     waits = [play.outcome(name) for name in SITES]
     for name in SITES:
@@ -117,7 +119,7 @@ def test_the_coordinator_dies_with_all_votes_but_before_the_decision(stage: Stag
     assert found[1].version == 1  # decided once
 
 
-def test_the_coordinator_dies_after_the_decision(stage: Stage) -> None:
+def test_the_coordinator_dies_after_the_decision(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -127,7 +129,7 @@ def test_the_coordinator_dies_after_the_decision(stage: Stage) -> None:
     assert [play.outcome(name).value for name in SITES] == [COMMIT] * 3
 
 
-def test_the_coordinator_is_followed_by_another_one(stage: Stage) -> None:
+def test_the_coordinator_is_followed_by_another_one(stage: RecipeStage) -> None:
     play = Play(stage)
     play.vote("a")
     play.boss.die()
@@ -141,7 +143,7 @@ def test_the_coordinator_is_followed_by_another_one(stage: Stage) -> None:
     assert (decision.value, wait.value) == (COMMIT, COMMIT)
 
 
-def test_a_frozen_coordinator_changes_nothing_afterwards(stage: Stage) -> None:
+def test_a_frozen_coordinator_changes_nothing_afterwards(stage: RecipeStage) -> None:
     play = Play(stage)
     decision = play.decide()
     wait = play.outcome("a")
@@ -155,7 +157,7 @@ def test_a_frozen_coordinator_changes_nothing_afterwards(stage: Stage) -> None:
     assert play.of(again).decide() is ABORT
 
 
-def test_a_site_dies_before_it_votes(stage: Stage) -> None:
+def test_a_site_dies_before_it_votes(stage: RecipeStage) -> None:
     play = Play(stage)
     decision = play.decide()
     play.vote("a")
@@ -167,7 +169,7 @@ def test_a_site_dies_before_it_votes(stage: Stage) -> None:
     assert decision.value is ABORT
 
 
-def test_a_site_that_never_joined_is_given_its_time(stage: Stage) -> None:
+def test_a_site_that_never_joined_is_given_its_time(stage: RecipeStage) -> None:
     play = Play(stage, has_joined=False)
     decision = play.decide(timeout_s=5)
     play.vote("a")
@@ -178,7 +180,7 @@ def test_a_site_that_never_joined_is_given_its_time(stage: Stage) -> None:
     assert decision.value is ABORT
 
 
-def test_a_site_dies_after_it_voted_and_learns_the_decision(stage: Stage) -> None:
+def test_a_site_dies_after_it_voted_and_learns_the_decision(stage: RecipeStage) -> None:
     play = Play(stage)
     decision = play.decide()
     play.vote("c")
@@ -195,7 +197,7 @@ def test_a_site_dies_after_it_voted_and_learns_the_decision(stage: Stage) -> Non
 
 
 def test_a_site_that_is_back_before_its_old_session_ends_is_not_taken_for_dead(
-    stage: Stage,
+    stage: RecipeStage,
 ) -> None:
     play = Play(stage)
     decision = play.decide()
@@ -210,7 +212,7 @@ def test_a_site_that_is_back_before_its_old_session_ends_is_not_taken_for_dead(
     assert decision.value is COMMIT
 
 
-def test_everybody_dies_and_the_decision_stays(stage: Stage) -> None:
+def test_everybody_dies_and_the_decision_stays(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -221,7 +223,7 @@ def test_everybody_dies_and_the_decision_stays(stage: Stage) -> None:
     assert play.decided() is COMMIT
 
 
-def test_everybody_dies_and_votes_stay(stage: Stage) -> None:
+def test_everybody_dies_and_votes_stay(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -235,7 +237,7 @@ def test_everybody_dies_and_votes_stay(stage: Stage) -> None:
 # Late, twice, otherwise.
 
 
-def test_a_decision_is_never_changed(stage: Stage) -> None:
+def test_a_decision_is_never_changed(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -244,7 +246,7 @@ def test_a_decision_is_never_changed(stage: Stage) -> None:
     assert play.decided() is COMMIT
 
 
-def test_anybody_may_abort_and_all_are_told(stage: Stage) -> None:
+def test_anybody_may_abort_and_all_are_told(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -253,7 +255,7 @@ def test_anybody_may_abort_and_all_are_told(stage: Stage) -> None:
     assert (wait.value, play.decide().value) == (ABORT, ABORT)
 
 
-def test_votes_twice_otherwise_and_late(stage: Stage) -> None:
+def test_votes_twice_otherwise_and_late(stage: RecipeStage) -> None:
     play = Play(stage)
     assert (play.vote("a"), play.vote("a")) == (None, None)
     with pytest.raises(RecipeError, match="a has voted otherwise"):
@@ -263,7 +265,7 @@ def test_votes_twice_otherwise_and_late(stage: Stage) -> None:
     assert play.of(play.boss).progress().votes == {"a": COMMIT, "b": None, "c": None}
 
 
-def test_who_is_no_site_is_refused(stage: Stage) -> None:
+def test_who_is_no_site_is_refused(stage: RecipeStage) -> None:
     play = Play(stage)
     stranger = play.of(stage.member())
     with pytest.raises(RecipeError, match="has no site d"):
@@ -275,7 +277,7 @@ def test_who_is_no_site_is_refused(stage: Stage) -> None:
         stranger.vote("d", commit=True)
 
 
-def test_it_is_begun_once(stage: Stage) -> None:
+def test_it_is_begun_once(stage: RecipeStage) -> None:
     play = Play(stage)
     with pytest.raises(NodeExistsError):
         play.of(stage.member()).begin(["z"])
@@ -285,7 +287,7 @@ def test_it_is_begun_once(stage: Stage) -> None:
 # Costs, and what is left behind.
 
 
-def test_who_is_woken_by_what(stage: Stage) -> None:
+def test_who_is_woken_by_what(stage: RecipeStage) -> None:
     play = Play(stage)
     play.decide()
     waits = [play.outcome(name) for name in SITES]
@@ -299,7 +301,7 @@ def test_who_is_woken_by_what(stage: Stage) -> None:
     assert [play.sites[n].events - e for n, e in zip(SITES, before[1], strict=True)] == [2] * 3
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     play = Play(stage, has_joined=False)
     site = play.sites["a"]
     play.of(site).join("a")
@@ -312,7 +314,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert dict(site.asked) == {"GetData": 3, "WatchRemoval": 1}
 
 
-def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage) -> None:
+def test_a_wait_that_times_out_leaves_nothing_behind(stage: RecipeStage) -> None:
     play = Play(stage)
     site = play.sites["a"]
     for timeout_s in (0, 1):
@@ -325,7 +327,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage) -> None:
     assert site.events == before
 
 
-def test_who_gives_up_deciding_leaves_it_undecided(stage: Stage) -> None:
+def test_who_gives_up_deciding_leaves_it_undecided(stage: RecipeStage) -> None:
     play = Play(stage)
     play.decide().run.cancel()
     stage.rest()
@@ -340,7 +342,7 @@ def test_who_gives_up_deciding_leaves_it_undecided(stage: Stage) -> None:
     assert "coordinator" not in heir.do(get_children(PATH))
 
 
-def test_finished_it_leaves_nothing_behind(stage: Stage) -> None:
+def test_finished_it_leaves_nothing_behind(stage: RecipeStage) -> None:
     play = Play(stage)
     with pytest.raises(RecipeError, match="nothing was decided"):
         play.of(play.boss).finish()
@@ -359,7 +361,7 @@ def test_finished_it_leaves_nothing_behind(stage: Stage) -> None:
     play.of(play.boss).begin(["z"])
 
 
-def test_a_lost_link_changes_nothing(stage: Stage) -> None:
+def test_a_lost_link_changes_nothing(stage: RecipeStage) -> None:
     play = Play(stage, timeout_ms=10_000)
     decision, wait = play.decide(), play.outcome("a")
     play.boss.cut()
@@ -373,7 +375,7 @@ def test_a_lost_link_changes_nothing(stage: Stage) -> None:
     assert (vote.value, decision.value, wait.value) == (None, COMMIT, COMMIT)
 
 
-def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:
+def test_the_end_of_the_session_ends_every_wait(stage: RecipeStage) -> None:
     play = Play(stage)
     wait = play.outcome("a")
     play.sites["a"].cut()
@@ -382,7 +384,7 @@ def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:
         _ = wait.value
 
 
-def test_a_vote_that_somebody_deletes_does_not_count(stage: Stage) -> None:
+def test_a_vote_that_somebody_deletes_does_not_count(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -393,7 +395,7 @@ def test_a_vote_that_somebody_deletes_does_not_count(stage: Stage) -> None:
     assert decision.value is COMMIT
 
 
-def test_what_is_no_decision_is_told(stage: Stage) -> None:
+def test_what_is_no_decision_is_told(stage: RecipeStage) -> None:
     play = Play(stage)
     play.boss.ask(SetData(PATH, b"maybe", -1))
     for call in ("decide", "outcome", "progress"):
@@ -402,7 +404,7 @@ def test_what_is_no_decision_is_told(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("sites", [[], ["a/b"], [""], [7], [f"s{n}" for n in range(301)]])
-def test_bad_arguments(stage: Stage, sites: list[str]) -> None:
+def test_bad_arguments(stage: RecipeStage, sites: list[str]) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         alice.two_phase_commit(PATH).begin(sites)
@@ -412,7 +414,7 @@ def test_bad_arguments(stage: Stage, sites: list[str]) -> None:
         alice.two_phase_commit(PATH).decide(timeout_s=-1)
 
 
-def test_it_may_have_as_many_as_promised(stage: Stage) -> None:
+def test_it_may_have_as_many_as_promised(stage: RecipeStage) -> None:
     alice = stage.member()
     trip = alice.two_phase_commit(PATH)
     names = [f"s{n}" for n in range(300)]
@@ -429,7 +431,7 @@ def test_it_may_have_as_many_as_promised(stage: Stage) -> None:
 
 
 def test_a_server_that_lags_behind_hides_no_vote() -> None:
-    stage = Stage(3)
+    stage = RecipeStage(3)
     boss, site = stage.member(server=1), stage.member(server=3)
     assert stage.servers.leader is stage.servers[3]
     transaction = boss.two_phase_commit(PATH)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client.errors import BadArgumentsError
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 ROOT = Path(__file__).parents[2]
 LOSES = {
@@ -52,18 +52,20 @@ def arrived() -> Any:
     return pickle.loads(base64.b64decode(sent))
 
 
-def test_a_type_that_has_lost_fields_is_refused_and_no_other(stage: Stage, arrived: Any) -> None:
+def test_a_type_that_has_lost_fields_is_refused_and_no_other(
+    stage: RecipeStage, arrived: Any
+) -> None:
     tried, _, kinds = arrived
     texts = {name: text for name, (_, text) in kinds.items()}
     check_outcomes(texts, tried(stage.member(), kinds))
 
 
-def test_a_dataclass_knows_again_what_has_no_default(stage: Stage, arrived: Any) -> None:
+def test_a_dataclass_knows_again_what_has_no_default(stage: RecipeStage, arrived: Any) -> None:
     _, defaults, kinds = arrived
     assert defaults(kinds, stage.member()) == LEFT_OUT
 
 
-def test_every_recipe_that_takes_a_type_refuses_it(stage: Stage, arrived: Any) -> None:
+def test_every_recipe_that_takes_a_type_refuses_it(stage: RecipeStage, arrived: Any) -> None:
     member, lost = stage.member(), arrived[2]["struct"][0]
     for take in (
         lambda: member.configuration("/app", lost),
@@ -76,7 +78,7 @@ def test_every_recipe_that_takes_a_type_refuses_it(stage: Stage, arrived: Any) -
             take()
 
 
-def test_services_take_what_arrives_whole(stage: Stage, arrived: Any) -> None:
+def test_services_take_what_arrives_whole(stage: RecipeStage, arrived: Any) -> None:
     kind = arrived[2]["dataclass"][0]
     services = stage.member().services("/services", kind)
     services.register("web", "here", 80, kind(7))

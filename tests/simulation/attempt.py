@@ -16,9 +16,9 @@ from types import FrameType
 
 from msgspec import Struct
 
+from tests.harness.schedule import Trace
 from tests.simulation.plan import Plan
 from tests.simulation.recipes.world import RecipeWorld
-from tests.simulation.schedule import Trace
 from tests.simulation.world import Report, World
 
 ROOT = Path(__file__).parents[2]

@@ -27,12 +27,12 @@ from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import ANY_VERSION, SetData
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.told_event import EventTold
 from tests.simulation.client_log import ClientLog
 from tests.simulation.clock import SimClock
 from tests.simulation.network import Network, SimLink, client_end
 from tests.simulation.plan import ClientPlan
-from tests.simulation.schedule import Schedule
 from tests.simulation.workload import Workload
 
 if TYPE_CHECKING:

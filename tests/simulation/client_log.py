@@ -29,7 +29,7 @@ from raykeeper.znodes.requests import (
     TxnOp,
 )
 from raykeeper.znodes.txns import MultiResults, OpChildren, OpDone, OpStat, OpValue
-from tests.simulation.schedule import Schedule
+from tests.harness.schedule import Schedule
 
 _DEFINITE: Final = (
     *(Code.NO_NODE, Code.NODE_EXISTS, Code.NOT_EMPTY, Code.NO_CHILDREN_FOR_EPHEMERALS),

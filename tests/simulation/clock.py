@@ -2,7 +2,7 @@
 
 from raykeeper.client.core.limits import EXPIRY_MARGIN_DIVISOR
 from raykeeper.zab.ids import Millis, Now
-from tests.simulation.schedule import WALL_AT_START, Schedule
+from tests.harness.schedule import WALL_AT_START, Schedule
 
 _MILLION = 1_000_000
 DRIFT_PPM_MAX = 25_000

@@ -6,13 +6,13 @@ A fault is skipped if its target is missing, or if it would exceed what any ense
 from collections import Counter
 from collections.abc import Callable
 
+from tests.harness.schedule import Schedule
 from tests.simulation.client import SimClient
 from tests.simulation.damage import Damage
 from tests.simulation.network import End, Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault, FaultKind
 from tests.simulation.reactions import Reactions
-from tests.simulation.schedule import Schedule
 from tests.simulation.second_process import second_process
 from tests.simulation.temporary_faults import TemporaryFaults, ends_of
 from tests.simulation.triggered_faults import TriggeredFaults

@@ -8,10 +8,10 @@ back just enough of the disks, and nothing is missing; the others get their vote
 
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import Millis
+from tests.harness.schedule import Schedule
 from tests.simulation.checks import Checks
 from tests.simulation.client import SimClient
 from tests.simulation.node import Node
-from tests.simulation.schedule import Schedule
 
 STILL_MS = 5_000
 """How long they are watched from then on."""

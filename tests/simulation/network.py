@@ -6,7 +6,7 @@ Each link has its own random stream, so its delays stay the same when another li
 from collections.abc import Callable
 from random import Random
 
-from tests.simulation.schedule import Schedule
+from tests.harness.schedule import Schedule
 
 DEADLINE_MS = 900
 """How long an end needs to learn that its link is broken, at most."""

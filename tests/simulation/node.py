@@ -47,11 +47,11 @@ from raykeeper.zab.settings import RecentLogLimits, Settings
 from raykeeper.zab.trace_events import MESSAGE_ILLEGAL
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.znode import Znode
+from tests.harness.schedule import Schedule
+from tests.harness.sim_disk import DiskFailedError, SimDisk
 from tests.simulation.clock import SimClock
-from tests.simulation.disk import DiskFailedError, SimDisk
 from tests.simulation.network import Network, SimLink, server_end
 from tests.simulation.plan import HISTORY_MAX, ServerPlan
-from tests.simulation.schedule import Schedule
 from tests.simulation.server_side_actors import SimSnapshotter, SimTracker
 from tests.simulation.timing import TimingPlan
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
+from tests.harness.schedule import Schedule
 from tests.simulation.client import SimClient
 from tests.simulation.damage import Damage
 from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault
-from tests.simulation.schedule import Schedule
 from tests.simulation.temporary_faults import TemporaryFaults, ends_of
 from tests.simulation.triggered_faults import TriggeredFaults
 from tests.simulation.triggers import Reaction

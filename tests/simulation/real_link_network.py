@@ -21,8 +21,8 @@ from raykeeper.links.hello import Hello, client_hello, peer_hello
 from raykeeper.links.stream_link import StreamLink
 from raykeeper.zab.ids import ServerId
 from tests.contract.link_carriers import ENSEMBLE, INCARNATION, SERVER
+from tests.harness.schedule import Schedule
 from tests.simulation.network import End, Network, SimLink
-from tests.simulation.schedule import Schedule
 
 PATIENCE_S = 20.0
 POLL_S = 0.001

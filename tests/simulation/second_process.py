@@ -9,10 +9,10 @@ id: the newer incarnation must win, and stay. The vote belongs to a disk, not to
 from raykeeper.server.peer_messages import TouchSessions, TouchSessionsReply
 from raykeeper.zab.effects import Append, TraceEvent
 from raykeeper.zab.ids import ServerId
+from tests.harness.schedule import Schedule
+from tests.harness.sim_disk import SimDisk
 from tests.simulation.checks import Checks
-from tests.simulation.disk import SimDisk
 from tests.simulation.node import Node
-from tests.simulation.schedule import Schedule
 
 
 class Unwatched(Checks):

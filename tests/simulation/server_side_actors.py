@@ -25,11 +25,11 @@ from raykeeper.server.events import (
 )
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.expiry import SessionExpiry, SessionReport
+from tests.harness.schedule import Schedule
+from tests.harness.sim_disk import SimDisk, StoredSnapshot
 from tests.simulation.checks.full_timeouts import new_awake
 from tests.simulation.clock import SimClock
-from tests.simulation.disk import SimDisk, StoredSnapshot
 from tests.simulation.plan import ServerPlan
-from tests.simulation.schedule import Schedule
 
 TRACKER_CALL_MS = 2_000
 _USUAL_MS = 5

@@ -5,10 +5,10 @@ After the end of all faults nothing begins or ends here: `Faults.end` has ended 
 
 from collections.abc import Callable, Iterable
 
+from tests.harness.schedule import Schedule
 from tests.simulation.client import SimClient
 from tests.simulation.network import End, Network
 from tests.simulation.node import Node
-from tests.simulation.schedule import Schedule
 
 
 class TemporaryFaults:

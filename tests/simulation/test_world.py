@@ -13,16 +13,16 @@ from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, ServerId, Zxid, make_z
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.members import Members
 from raykeeper.zab.trace_events import QUORUM_LOST
+from tests.harness.schedule import Schedule
+from tests.harness.sim_disk import DiskFailedError, SimDisk
 from tests.simulation.campaigns import draw_campaign
 from tests.simulation.checks import Checks
 from tests.simulation.clock import SimClock
 from tests.simulation.damage import Damage
-from tests.simulation.disk import DiskFailedError, SimDisk
 from tests.simulation.draw import draw_plan
 from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault, FaultKind, Plan, ServerPlan
-from tests.simulation.schedule import Schedule
 from tests.simulation.timing import TimingPlan
 from tests.simulation.world import World
 
@@ -115,7 +115,7 @@ def failure_of(plan: Plan) -> str:
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "seen"),
     [
-        (Members, "counts", lambda self, server, _disk: server in self._disks, "Leadership: "),
+        (Members, "has_vote", lambda self, server, _disk: server in self._disks, "Leadership: "),
         (Looking, "_take_note_of", lambda _self, _sender, _told: None, "LostDisks: not all know"),
     ],
 )

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 
 from raykeeper.server.effects import SendPeer
 from raykeeper.zab.effects import Role
+from tests.harness.schedule import Schedule
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault
-from tests.simulation.schedule import Schedule
 
 InjectFault = Callable[[Fault, Node, Node | None], None]
 

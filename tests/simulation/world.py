@@ -12,6 +12,7 @@ from msgspec import Struct
 from raykeeper.server.server_trace_events import COUNTER_EXHAUSTED
 from raykeeper.zab import ids, leader_broadcast, recent_log
 from raykeeper.zab.ids import Millis, ServerId, format_zxid
+from tests.harness.schedule import Schedule, Trace
 from tests.simulation.checks import Checks
 from tests.simulation.checks.sessions import reconnects_come_to_an_end
 from tests.simulation.client import SimClient
@@ -20,7 +21,6 @@ from tests.simulation.lost_majority import LostMajority
 from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Plan
-from tests.simulation.schedule import Schedule, Trace
 
 SETTLE_MS = 1_500
 """How long after the last transaction its events may still be on their way."""

@@ -24,6 +24,7 @@ from raykeeper.znodes.requests import (
     Sync,
     WriteOp,
 )
+from tests.harness.schedule import Schedule
 from tests.simulation.checks import answers, aux_reads, session_deadlines, sessions
 from tests.simulation.checks.committed import Committed
 from tests.simulation.checks.history_recorder import history_keeps_its_promises
@@ -37,7 +38,6 @@ from tests.simulation.checks.session_view import (
 )
 from tests.simulation.checks.told_event import EventTold
 from tests.simulation.checks.zab import Zab
-from tests.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.simulation.client import SimClient

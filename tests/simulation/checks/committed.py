@@ -7,6 +7,7 @@ nobody need ask for. So the truth grows only by what has been judged.
 from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import CloseSessionTxn, CreateSessionTxn, CreateTxn, DeleteTxn, Txn
+from tests.harness.schedule import Schedule
 from tests.simulation.checks import (
     execution,
     expiring_znodes,
@@ -25,7 +26,6 @@ from tests.simulation.checks.session_view import (
 )
 from tests.simulation.checks.truth import Truth
 from tests.simulation.checks.watches import Watches
-from tests.simulation.schedule import Schedule
 
 
 class Committed:

@@ -38,9 +38,9 @@ from raykeeper.znodes.requests import (
     Sync,
 )
 from raykeeper.znodes.txns import MultiResults
+from tests.harness.schedule import Schedule
 from tests.simulation.checks import multi_history
 from tests.simulation.checks.session_view import PendingRequest, SessionView, Told
-from tests.simulation.schedule import Schedule
 
 _KINDS = {GetData: ReadKind.GET, Exists: ReadKind.EXISTS}
 

@@ -14,6 +14,7 @@ from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, format_zxid
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import decode_txn
+from tests.harness.schedule import Schedule
 from tests.simulation.checks import (
     durability,
     full_timeouts,
@@ -25,7 +26,6 @@ from tests.simulation.checks import (
 from tests.simulation.checks.clients import Clients
 from tests.simulation.checks.committed import Committed
 from tests.simulation.checks.session_view import counts_on
-from tests.simulation.schedule import Schedule
 from tests.simulation.trace import note_in_words
 
 if TYPE_CHECKING:

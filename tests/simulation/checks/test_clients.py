@@ -42,6 +42,7 @@ from raykeeper.znodes.txns import (
     DeleteTxn,
     Txn,
 )
+from tests.harness.schedule import Schedule
 from tests.simulation.checks import answers, execution, session_deadlines, sessions
 from tests.simulation.checks.committed import Committed
 from tests.simulation.checks.session_view import (
@@ -53,7 +54,6 @@ from tests.simulation.checks.session_view import (
 )
 from tests.simulation.checks.truth import PastZnode, Truth
 from tests.simulation.checks.watches import Watches
-from tests.simulation.schedule import Schedule
 
 SESSION, OTHER = SessionId(make_zxid(Epoch(1), 1)), SessionId(make_zxid(Epoch(1), 2))
 PASSWORD = b"p" * 16

@@ -6,6 +6,7 @@ import pytest
 from msgspec import Struct
 
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, ServerId, Zxid, make_zxid
+from tests.harness.sim_disk import StoredSnapshot
 from tests.simulation.checks.durability import acked_writes_survive, logs_agree
 from tests.simulation.checks.zab import (
     Entry,
@@ -15,7 +16,6 @@ from tests.simulation.checks.zab import (
     differences_are_found,
     memory_follows_the_disk,
 )
-from tests.simulation.disk import StoredSnapshot
 
 ONE, TWO, THREE = ServerId(1), ServerId(2), ServerId(3)
 LEADER, NEXT = (ONE, 1), (TWO, 1)

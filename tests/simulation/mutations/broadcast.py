@@ -10,7 +10,7 @@ from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Learners, Stage
 from raykeeper.zab.messages import Ack, Commit, UpToDate
 from raykeeper.zab.quorum import Quorum
-from tests.simulation.disk import SimDisk
+from tests.harness.sim_disk import SimDisk
 from tests.simulation.mutations.mutation import Mutation, instead
 
 

@@ -17,7 +17,7 @@ from raykeeper.zab.looking import Looking
 from raykeeper.zab.members import Members
 from raykeeper.zab.messages import Ack
 from raykeeper.zab.quorum import Quorum
-from tests.simulation.disk import SimDisk
+from tests.harness.sim_disk import SimDisk
 from tests.simulation.mutations.mutation import Mutation, instead
 
 

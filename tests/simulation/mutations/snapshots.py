@@ -11,7 +11,7 @@ from raykeeper.zab.learners import Learners
 from raykeeper.znodes.sessions import SessionTable
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.tree import Tree
-from tests.simulation.disk import SimDisk
+from tests.harness.sim_disk import SimDisk
 from tests.simulation.mutations.mutation import Mutation
 
 

@@ -6,12 +6,12 @@ from typing import Any
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.followed import FollowedScenario, follower
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, span
 from tests.simulation.recipes.script import Pause, Script
-from tests.simulation.schedule import Schedule
 
 PATH = f"{ABOVE}/limits"
 

@@ -1,11 +1,11 @@
 """The counter: every addition counts once, and each is told another number."""
 
 from raykeeper.zab.ids import ZERO
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 PATH = f"{ABOVE}/counter"
 

@@ -4,11 +4,11 @@ from typing import Any, Final, Literal
 
 from raykeeper.client.errors import BarrierFullError, BrokenBarrierError, WaitTimeoutError
 from raykeeper.zab.ids import ZERO
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span, timeout_s
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/step"
 ROUND: Final = f"{PATH}/round"

@@ -6,13 +6,13 @@ from typing import Any
 
 from raykeeper.client.recipes.election import Leader
 from raykeeper.zab.ids import ZERO
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.contended import Contended, Way
 from tests.simulation.recipes.holders import Holders
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, span
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 PATH = f"{ABOVE}/election"
 

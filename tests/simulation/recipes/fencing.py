@@ -7,11 +7,11 @@ while: what passes these then, the next one may not let pass.
 from typing import Any, Final
 
 from raykeeper.client.errors import StaleTokenError, WaitTimeoutError
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/lock"
 GUARD: Final = f"{ABOVE}/guard"

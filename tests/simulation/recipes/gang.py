@@ -5,12 +5,12 @@ from typing import Any, Final
 from raykeeper.client.errors import BrokenBarrierError
 from raykeeper.client.ray_tools.gang import FINISHED, finish
 from raykeeper.zab.ids import Millis
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.meeting import SIZE, MeetingScenario, Together
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, span
 from tests.simulation.recipes.script import GaveUpError, Pause, Within
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/gang"
 

@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 from raykeeper.client.errors import WaitTimeoutError
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.holders import Holders
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span, timeout_s
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/workers"
 MANY: Final = 1_000

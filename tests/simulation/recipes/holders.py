@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.zab.ids import ZERO, Zxid, format_zxid
+from tests.harness.schedule import Schedule
 from tests.simulation.recipes.process import Process
-from tests.simulation.schedule import Schedule
 
 
 class Holder(Struct, frozen=True):

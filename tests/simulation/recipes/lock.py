@@ -1,11 +1,11 @@
 """The fair lock: one holder at a time, tokens that grow, and everybody gets its turn."""
 
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.contended import Contended, Way
 from tests.simulation.recipes.holders import Holders
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE
-from tests.simulation.schedule import Schedule
 
 PATH = f"{ABOVE}/lock"
 

@@ -3,13 +3,13 @@
 from typing import Any, Final
 
 from raykeeper.client.errors import WaitTimeoutError
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.holders import Holders
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.queue import ELEMENTS, PATH, QueueScenario
 from tests.simulation.recipes.scenario import patience, span
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 LOCKS: Final = f"{PATH}/locks"
 

@@ -5,11 +5,11 @@ from typing import Any, ClassVar, Final
 
 from raykeeper.client.errors import WaitTimeoutError
 from raykeeper.zab.ids import Millis
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import Scenario, patience, span, timeout_s
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 SIZE: Final = 2
 Together = Generator[Any, Any, bool]

@@ -15,13 +15,13 @@ from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.public_types import ClientState, EventType
 from raykeeper.client.errors import KeeperError
 from raykeeper.zab.ids import Millis, ServerId
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.told_event import EventTold
 from tests.simulation.client import SimClient
 from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.plan import ClientPlan
 from tests.simulation.recipes.process import Process
-from tests.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.simulation.checks import Checks

@@ -4,11 +4,11 @@ from collections import Counter
 from typing import Any, Final
 
 from raykeeper.zab.ids import ZERO
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, Scenario, span
 from tests.simulation.recipes.script import Pause, Script
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/shards"
 NAMES: Final = "abcde"

@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 from raykeeper.client.errors import BadVersionError, NoNodeError
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.followed import FollowedScenario, follower
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, patience, span
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/routes"
 

@@ -6,11 +6,11 @@ from raykeeper.client.errors import WaitTimeoutError
 from raykeeper.client.ray_tools.rate_limit import Bucket
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.zab.ids import ZERO
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span, timeout_s
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/bucket"
 PER_SECOND: Final = 20

@@ -3,12 +3,12 @@
 from typing import Any
 
 from raykeeper.zab.ids import ZERO, format_zxid
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.contended import Contended, Way
 from tests.simulation.recipes.holders import Holders
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE
-from tests.simulation.schedule import Schedule
 
 PATH = f"{ABOVE}/table"
 MANY = 1_000

@@ -4,12 +4,12 @@ import json
 from typing import Any, Final
 
 from raykeeper.zab.ids import ZERO, Millis
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.meeting import SIZE, MeetingScenario, Together
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, span
 from tests.simulation.recipes.script import Pause
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/train"
 

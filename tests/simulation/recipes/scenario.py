@@ -9,11 +9,11 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.plan import Fault, FaultKind
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.script import Script
-from tests.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.simulation.recipes.member import Member

@@ -2,12 +2,12 @@
 
 from typing import Final
 
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.contended import Contended, Way
 from tests.simulation.recipes.holders import Holders
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/permits"
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.contended import Contended, Way
 from tests.simulation.recipes.holders import Holders
@@ -9,7 +10,6 @@ from tests.simulation.recipes.lock import OneHolder
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE
 from tests.simulation.recipes.script import Script
-from tests.simulation.schedule import Schedule
 
 PATH = f"{ABOVE}/lock"
 PATHS = [f"{ABOVE}/a", f"{ABOVE}/b", f"{ABOVE}/c"]

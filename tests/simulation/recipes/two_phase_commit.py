@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from raykeeper.client.errors import NoNodeError, WaitTimeoutError
 from raykeeper.client.recipes.two_phase_commit import Decision
+from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
-from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/trips"
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.client.stage import Stage
+from tests.harness.client_stage import ClientStage
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[ClientStage]:
     """An ensemble and a loop whose time stands still."""
-    stage = Stage()
+    stage = ClientStage()
     yield stage
     stage.end()

@@ -20,12 +20,16 @@ from raykeeper.client.errors import (
     WrongContextError,
 )
 from raykeeper.client.session_options import SessionOptions
-from tests.unit.client.loops import VirtualLoop, run_virtually
-from tests.unit.client.scripted_server import Ensemble
+from tests.harness.event_loops import VirtualLoop, run_virtually
+from tests.harness.scripted_ensemble import ScriptedEnsemble
 
 
 async def opened(
-    ensemble: Ensemble, loop: VirtualLoop, timeout_s: float = 1e6, *, read_only: bool = False
+    ensemble: ScriptedEnsemble,
+    loop: VirtualLoop,
+    timeout_s: float = 1e6,
+    *,
+    read_only: bool = False,
 ) -> AsyncClient:
     options = SessionOptions(session_timeout_s=9, timeout_s=timeout_s, read_only=read_only)
     return await AsyncClient.open(ensemble.servers, ensemble, options, clock=loop.time)
@@ -33,7 +37,7 @@ async def opened(
 
 def test_a_server_without_a_leader_will_do_if_that_was_said() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble = Ensemble()
+        ensemble = ScriptedEnsemble()
         ensemble.leaderless = set(ensemble.servers)
         client = await opened(ensemble, loop, read_only=True)
         assert (client.state, client.session_id) == (ClientState.CONNECTED_READ_ONLY, 0)
@@ -49,7 +53,7 @@ def test_a_server_without_a_leader_will_do_if_that_was_said() -> None:
 
 def test_serves_the_operations() -> None:
     async def main(loop: VirtualLoop) -> None:
-        async with await opened(Ensemble(), loop) as client:
+        async with await opened(ScriptedEnsemble(), loop) as client:
             assert client.session_id
             assert await client.create("/a", b"1") == "/a"
             assert await client.create("/a/s-", sequence=True) == "/a/s-0000000000"
@@ -76,7 +80,7 @@ def test_serves_the_operations() -> None:
 
 def test_requests_leave_in_the_order_of_the_calls_whoever_awaits_them() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble = Ensemble()
+        ensemble = ScriptedEnsemble()
         async with await opened(ensemble, loop) as client:
             values = [str(n).encode() for n in range(100)]
             futures = [client.set("/", value) for value in values]
@@ -88,7 +92,7 @@ def test_requests_leave_in_the_order_of_the_calls_whoever_awaits_them() -> None:
 
 def test_bad_arguments_use_up_nothing() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble = Ensemble()
+        ensemble = ScriptedEnsemble()
         async with await opened(ensemble, loop) as client:
             with pytest.raises(BadArgumentsError, match="1048577 bytes, at most 1048576"):
                 client.set("/", bytes((1 << 20) + 1))
@@ -106,7 +110,7 @@ def test_callbacks_run_before_who_awaits_a_later_reply_goes_on() -> None:
             await client.sync()
             calls.append("coroutine goes on")
 
-        async with await opened(Ensemble(), loop) as client:
+        async with await opened(ScriptedEnsemble(), loop) as client:
             await client.get("/", watch=coroutine)
             await client.exists("/", watch=lambda event: calls.append(("plain", event.type)))
             await client.set("/", b"new")
@@ -134,7 +138,7 @@ def test_what_a_callback_raises_is_logged(caplog: pytest.LogCaptureFixture) -> N
         async def cancelled(event: WatchedEvent) -> None:
             raise asyncio.CancelledError
 
-        async with await opened(Ensemble(), loop) as client:
+        async with await opened(ScriptedEnsemble(), loop) as client:
             for watch in (plain, coroutine, cancelled):
                 await client.get("/", watch=watch)
             await client.set("/", b"new")
@@ -148,7 +152,7 @@ def test_what_a_callback_raises_is_logged(caplog: pytest.LogCaptureFixture) -> N
 
 def test_listeners() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, states, once = Ensemble(), [], []
+        ensemble, states, once = ScriptedEnsemble(), [], []
         client = await opened(ensemble, loop)
 
         def first_only(state: ClientState) -> bool:
@@ -180,7 +184,7 @@ def test_listeners() -> None:
 
 def test_a_reply_nobody_awaits_any_more_is_dropped() -> None:
     async def main(loop: VirtualLoop) -> None:
-        async with await opened(Ensemble(), loop) as client:
+        async with await opened(ScriptedEnsemble(), loop) as client:
             for path in ("/", "/none"):
                 reply = client.get(path)
                 reply.cancel()
@@ -192,7 +196,7 @@ def test_a_reply_nobody_awaits_any_more_is_dropped() -> None:
 
 def test_requests_time_out() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble = Ensemble()
+        ensemble = ScriptedEnsemble()
         client = await opened(ensemble, loop, timeout_s=2)
         ensemble.is_deaf = True
         with pytest.raises(OperationTimeoutError) as caught:
@@ -209,7 +213,7 @@ def test_requests_time_out() -> None:
 
 def test_an_expired_session() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, events = Ensemble(), []
+        ensemble, events = ScriptedEnsemble(), []
         client = await opened(ensemble, loop)
         await client.exists("/a", watch=events.append)
         ensemble.expire_sessions()
@@ -225,7 +229,7 @@ def test_an_expired_session() -> None:
 
 def test_it_knows_that_it_is_lost_though_the_loop_was_kept_from_running() -> None:
     async def main(loop: VirtualLoop) -> None:
-        client = await opened(Ensemble(), loop)
+        client = await opened(ScriptedEnsemble(), loop)
         assert client.state is ClientState.CONNECTED
         loop.seconds += 9
         assert client.state is ClientState.LOST
@@ -236,7 +240,7 @@ def test_it_knows_that_it_is_lost_though_the_loop_was_kept_from_running() -> Non
 
 def test_opening_can_be_cancelled() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble = Ensemble()
+        ensemble = ScriptedEnsemble()
         ensemble.is_deaf = True
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(opened(ensemble, loop), 0.5)
@@ -247,7 +251,7 @@ def test_opening_can_be_cancelled() -> None:
 
 def test_it_belongs_to_its_loop() -> None:
     async def make(loop: VirtualLoop) -> AsyncClient:
-        return await opened(Ensemble(), loop)
+        return await opened(ScriptedEnsemble(), loop)
 
     client = run_virtually(make)
 

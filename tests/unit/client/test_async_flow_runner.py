@@ -8,10 +8,10 @@ import pytest
 from raykeeper.client.async_flow_runner import AsyncFlowRunner
 from raykeeper.client.core.flows import Event, Flow, Wait
 from raykeeper.client.errors import WaitTimeoutError
-from tests.unit.client.stage import Stage
+from tests.harness.client_stage import ClientStage
 
 
-def test_several_loops_share_a_session(stage: Stage) -> None:
+def test_several_loops_share_a_session(stage: ClientStage) -> None:
     runner = AsyncFlowRunner(stage.open())
     assert not runner._is_lost()
     assert runner._now() == runner.client._now()
@@ -30,7 +30,7 @@ def test_several_loops_share_a_session(stage: Stage) -> None:
     assert [asyncio.run(main()) for _ in range(2)] == [7, 7]
 
 
-def test_an_error_is_raised_where_it_is_awaited(stage: Stage) -> None:
+def test_an_error_is_raised_where_it_is_awaited(stage: ClientStage) -> None:
     def fail() -> Flow[None]:
         yield Wait((rung,))
         raise WaitTimeoutError("of the recipe")
@@ -47,7 +47,7 @@ def test_an_error_is_raised_where_it_is_awaited(stage: Stage) -> None:
     asyncio.run(main())
 
 
-def test_a_cancelled_task_abandons_its_flow(stage: Stage) -> None:
+def test_a_cancelled_task_abandons_its_flow(stage: ClientStage) -> None:
     ends: list[str] = []
 
     def wait() -> Flow[None]:

@@ -25,10 +25,10 @@ from raykeeper.client.errors import (
 from raykeeper.client.operations import Operations, WithoutWaiting
 from raykeeper.client.session import BlockingSession
 from raykeeper.znodes.quotas import QuotaLimits
-from tests.unit.client.stage import Stage, called
+from tests.harness.client_stage import ClientStage, called
 
 
-def test_serves_the_operations(stage: Stage) -> None:
+def test_serves_the_operations(stage: ClientStage) -> None:
     client = stage.open()
     assert client.state is ClientState.CONNECTED
     assert client.session_id
@@ -53,7 +53,7 @@ def test_serves_the_operations(stage: Stage) -> None:
     assert client.exists("/a") is None
 
 
-def test_the_async_twins(stage: Stage) -> None:
+def test_the_async_twins(stage: ClientStage) -> None:
     client = stage.open()
     futures: list[Future[Any]] = [
         client.create_async("/a", b"1"),
@@ -74,7 +74,7 @@ def test_the_async_twins(stage: Stage) -> None:
     assert set_stat == stat
 
 
-def test_arguments_are_checked_before_anything_is_sent(stage: Stage) -> None:
+def test_arguments_are_checked_before_anything_is_sent(stage: ClientStage) -> None:
     client = stage.open(value_bytes_max=10)
     for call in (
         lambda: client.create("a"),
@@ -92,7 +92,7 @@ def test_arguments_are_checked_before_anything_is_sent(stage: Stage) -> None:
 # Where it cannot be used.
 
 
-def test_blocking_calls_in_an_event_loop_name_the_other_client(stage: Stage) -> None:
+def test_blocking_calls_in_an_event_loop_name_the_other_client(stage: ClientStage) -> None:
     client = stage.open()
 
     async def main() -> None:
@@ -128,7 +128,7 @@ def test_blocking_calls_in_an_event_loop_name_the_other_client(stage: Stage) -> 
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_process_is_told_at_once(stage: Stage) -> None:
+def test_a_child_process_is_told_at_once(stage: ClientStage) -> None:
     client = stage.open()
     child = os.fork()
     if child == 0:
@@ -152,7 +152,7 @@ def test_a_child_process_is_told_at_once(stage: Stage) -> None:
 class Reopened:
     """What opens the session of a handle that was passed on; counts how often."""
 
-    stage: Stage
+    stage: ClientStage
     count = 0
 
     def __call__(self) -> BlockingSession:
@@ -161,7 +161,7 @@ class Reopened:
 
 
 @pytest.fixture
-def passed_on(stage: Stage) -> Client:
+def passed_on(stage: ClientStage) -> Client:
     """A handle as it arrives in another process."""
     Reopened.stage, Reopened.count = stage, 0
     client = pickle.loads(pickle.dumps(Client(stage.session(), Reopened())))
@@ -195,7 +195,7 @@ def test_a_handle_that_was_passed_into_an_event_loop_says_so(passed_on: Client) 
     asyncio.run(main())
 
 
-def test_a_handle_that_nobody_could_reopen_is_not_passed_on(stage: Stage) -> None:
+def test_a_handle_that_nobody_could_reopen_is_not_passed_on(stage: ClientStage) -> None:
     with pytest.raises(TypeError, match="connect"):
         pickle.dumps(stage.open())
 
@@ -218,7 +218,7 @@ def test_both_clients_show_what_each_operation_takes_and_gives() -> None:
     assert Client.get_async.__doc__ == "`get` without waiting."
 
 
-def test_an_operation_may_be_called_on_the_class(stage: Stage) -> None:
+def test_an_operation_may_be_called_on_the_class(stage: ClientStage) -> None:
     client = stage.open()
     assert Client.create(client, "/a", b"1") == "/a"
     assert Client.get_async(client, "/a").result()[0] == b"1"
@@ -233,7 +233,7 @@ class Shouting(Client):
         raise RuntimeError(path)
 
 
-def test_a_subclass_may_replace_an_operation(stage: Stage) -> None:
+def test_a_subclass_may_replace_an_operation(stage: ClientStage) -> None:
     client = Shouting(stage.session())
     stage.clients.append(client)
     with pytest.raises(RuntimeError):

@@ -20,8 +20,8 @@ from raykeeper.znodes.requests import (
     Sync,
     decode_client_frame,
 )
-from tests.unit.client.loops import VirtualLoop, run_virtually
-from tests.unit.client.scripted_server import Ensemble, MemoryLink
+from tests.harness.event_loops import VirtualLoop, run_virtually
+from tests.harness.scripted_ensemble import MemoryLink, ScriptedEnsemble
 
 SET = SetData("/", b"v", -1)
 
@@ -66,7 +66,7 @@ def frames_on(link: MemoryLink) -> list[Any]:
 
 def test_a_turn_sends_one_frame() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = Ensemble(), Listener()
+        ensemble, listener = ScriptedEnsemble(), Listener()
         driver = driver_of(ensemble, loop, listener)
         await driver.opened
         (link,) = ensemble.links
@@ -90,7 +90,7 @@ def test_a_turn_sends_one_frame() -> None:
 
 def test_heartbeats_keep_an_idle_session() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = Ensemble(), Listener()
+        ensemble, listener = ScriptedEnsemble(), Listener()
         driver = driver_of(ensemble, loop, listener)
         await asyncio.sleep(60)
         assert listener.told == [ClientState.CONNECTED]
@@ -105,7 +105,7 @@ def test_heartbeats_keep_an_idle_session() -> None:
 
 def test_a_cut_link_costs_a_pause() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = Ensemble(), Listener()
+        ensemble, listener = ScriptedEnsemble(), Listener()
         driver = driver_of(ensemble, loop, listener)
         await driver.opened
         driver.submit(SET, listener)
@@ -126,7 +126,7 @@ def test_a_cut_link_costs_a_pause() -> None:
 @pytest.mark.parametrize("switch", ["is_deaf", "is_mute"])
 def test_a_silent_ensemble_ends_in_lost_on_time(switch: str) -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = Ensemble(), Listener()
+        ensemble, listener = ScriptedEnsemble(), Listener()
         driver = driver_of(ensemble, loop, listener)
         await driver.opened
         opened_at = loop.time()
@@ -143,7 +143,7 @@ def test_a_silent_ensemble_ends_in_lost_on_time(switch: str) -> None:
 
 def test_without_servers_opening_fails_on_time() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = Ensemble(), Listener()
+        ensemble, listener = ScriptedEnsemble(), Listener()
         ensemble.is_down = True
         driver = driver_of(ensemble, loop, listener, timeout=5)
         with pytest.raises(ConnectionLossError, match="server 1: nobody answers at 1"):
@@ -157,7 +157,7 @@ def test_without_servers_opening_fails_on_time() -> None:
 
 def test_closed_before_it_is_open() -> None:
     async def main(loop: VirtualLoop) -> None:
-        driver = driver_of(Ensemble(), loop, Listener())
+        driver = driver_of(ScriptedEnsemble(), loop, Listener())
         driver.close()
         with pytest.raises(ConnectionLossError, match="closed before it was open"):
             await driver.opened
@@ -223,7 +223,7 @@ def test_a_link_that_opens_too_late_is_closed_and_not_heard() -> None:
 
 def test_a_token_that_submits_is_served_in_the_next_turn() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = Ensemble(), Listener()
+        ensemble, listener = ScriptedEnsemble(), Listener()
         driver = driver_of(ensemble, loop, listener)
         await driver.opened
 
@@ -244,7 +244,7 @@ def test_a_token_that_submits_is_served_in_the_next_turn() -> None:
 
 def test_watches_and_replies_in_the_order_of_the_frame() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = Ensemble(), Listener()
+        ensemble, listener = ScriptedEnsemble(), Listener()
         driver = driver_of(ensemble, loop, listener)
         await driver.opened
         driver.submit(Query(GetData, "/", "w"), listener)
@@ -259,7 +259,7 @@ def test_watches_and_replies_in_the_order_of_the_frame() -> None:
 
 def test_moves_from_a_server_without_a_leader_to_one_that_has_one() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = Ensemble(), Listener()
+        ensemble, listener = ScriptedEnsemble(), Listener()
         ensemble.leaderless = {ServerId(1), ServerId(2)}
         driver = driver_of(ensemble, loop, listener, read_only=True)
         await driver.opened
@@ -289,7 +289,7 @@ def test_moves_from_a_server_without_a_leader_to_one_that_has_one() -> None:
 
 def test_a_search_that_finds_nobody_goes_on() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = Ensemble(), Listener()
+        ensemble, listener = ScriptedEnsemble(), Listener()
         ensemble.leaderless = {ServerId(1), ServerId(2)}
         driver = driver_of(ensemble, loop, listener, read_only=True)
         await driver.opened

@@ -17,7 +17,7 @@ from raykeeper.links.stream_link import StreamLink
 from raykeeper.znodes.requests import GetData
 from tests.contract.client_handles import Open, open_blocking, options_of
 from tests.contract.stream_room import StreamRoom
-from tests.unit.client.stage import called
+from tests.harness.client_stage import called
 
 
 @pytest.fixture

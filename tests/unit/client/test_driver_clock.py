@@ -15,7 +15,7 @@ from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.driver import Driver, client_clock
 from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
-from tests.unit.client.stage import Stage
+from tests.harness.client_stage import ClientStage
 
 SLEPT_S = 3_600.0
 
@@ -44,7 +44,7 @@ def test_every_client_goes_by_it(who: Callable[..., Any]) -> None:
     assert inspect.signature(who).parameters["clock"].default is client_clock
 
 
-def test_a_client_that_slept_does_not_believe_in_its_session(stage: Stage) -> None:
+def test_a_client_that_slept_does_not_believe_in_its_session(stage: ClientStage) -> None:
     slept_s = 0.0
     session = BlockingSession.open(
         stage.ensemble.servers,

@@ -16,7 +16,7 @@ from raykeeper.client.recipes.primitives import get_children, get_or_none
 from raykeeper.client.session import BlockingSession
 from raykeeper.zab.ids import ServerId
 from tests.contract.client_handles import Room, finish, options_of
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 ID = "3f2a9c0d1e2f4b5c6d7e8f9001000000"
 NODE = "5d0e9a1c7b3f00112233445566778899"
@@ -79,7 +79,7 @@ def made(client: Any, kind: str, **identifier: Any) -> Any:
 def test_contenders_show_it_unless_they_are_given_another_one(
     kind: str, identifier: dict[str, bytes], shown: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    member = Stage().member()
+    member = RecipeStage().member()
     monkeypatch.setattr(member, "_identity", lambda: b"its own line")
     lock = made(member, kind, **identifier)
     with lock:
@@ -90,7 +90,7 @@ def test_contenders_show_it_unless_they_are_given_another_one(
 def test_members_of_partitioners_and_double_barriers_show_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    member = Stage().member()
+    member = RecipeStage().member()
     monkeypatch.setattr(member, "_identity", lambda: b"its own line")
     member.partitioner("/p", ["a"]).start()
     waits = member.begin(member.double_barrier("/d", 2).enter)
@@ -103,7 +103,7 @@ def test_members_of_partitioners_and_double_barriers_show_it(
 
 
 def test_a_renewed_lease_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    member = Stage().member()
+    member = RecipeStage().member()
     monkeypatch.setattr(member, "_identity", lambda: b"its own line")
     lease = member.lease("/x", 60)
     lease.acquire().renew()

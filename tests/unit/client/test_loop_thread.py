@@ -13,7 +13,7 @@ from raykeeper.client import loop_thread
 from raykeeper.client.errors import WrongContextError
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
 from tests.contract.blocking_calls import not_refused, unlisted
-from tests.unit.client.stage import Stage
+from tests.harness.client_stage import ClientStage
 
 
 def test_one_loop_that_runs() -> None:
@@ -65,7 +65,7 @@ def test_a_blocking_call_in_a_loop_is_refused() -> None:
     asyncio.run(main())
 
 
-def test_every_call_of_a_client_that_waits_is_refused(stage: Stage) -> None:
+def test_every_call_of_a_client_that_waits_is_refused(stage: ClientStage) -> None:
     client = stage.open()
 
     async def main() -> list[str]:

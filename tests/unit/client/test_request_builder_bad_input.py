@@ -22,9 +22,9 @@ from raykeeper.znodes.acl import ENTRIES_MAX, Acl
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.znode import TTL_MS_MAX
-from tests.unit.client.loops import VirtualLoop, run_virtually
-from tests.unit.client.scripted_server import Ensemble
-from tests.unit.client.stage import Stage
+from tests.harness.client_stage import ClientStage
+from tests.harness.event_loops import VirtualLoop, run_virtually
+from tests.harness.scripted_ensemble import ScriptedEnsemble
 
 HALF = "\ud800"  # of a surrogate pair: no UTF-8 can say it
 BAD_PATHS: list[Any] = [
@@ -144,7 +144,7 @@ def is_refused(error: BaseException | None, made: Call) -> None:
     assert isinstance(error, KeeperError) and error.definite
 
 
-def test_the_blocking_client_refuses(stage: Stage) -> None:
+def test_the_blocking_client_refuses(stage: ClientStage) -> None:
     client = stage.open(value_bytes_max=10)
     for made in (*CALLS, *ACL_CALLS, *AUTH_CALLS):
         name, args, more = made
@@ -160,7 +160,7 @@ def test_the_blocking_client_refuses(stage: Stage) -> None:
 
 def test_the_async_client_refuses() -> None:
     async def main(loop: VirtualLoop) -> None:
-        ensemble = Ensemble()
+        ensemble = ScriptedEnsemble()
         options = SessionOptions(session_timeout_s=9, timeout_s=1e6, value_bytes_max=10)
         client = await AsyncClient.open(ensemble.servers, ensemble, options, clock=loop.time)
         for made in (*CALLS, *ACL_CALLS, *AUTH_CALLS):

@@ -15,10 +15,10 @@ from raykeeper.client.errors import (
     SessionExpiredError,
 )
 from raykeeper.znodes.requests import CloseSession
-from tests.unit.client.stage import Stage, called
+from tests.harness.client_stage import ClientStage, called
 
 
-def test_many_threads_share_a_handle(stage: Stage) -> None:
+def test_many_threads_share_a_handle(stage: ClientStage) -> None:
     client = stage.open()
     threads = [called(lambda: [client.set("/", b"") for _ in range(20)]) for _ in range(8)]
     versions = sorted(stat.version for thread in threads for stat in thread.result(20))
@@ -28,7 +28,7 @@ def test_many_threads_share_a_handle(stage: Stage) -> None:
 # The order of callbacks and replies.
 
 
-def test_a_watch_is_called_before_the_reply_that_shows_its_cause(stage: Stage) -> None:
+def test_a_watch_is_called_before_the_reply_that_shows_its_cause(stage: ClientStage) -> None:
     client = stage.open()
     for _ in range(50):
         calls: list[str] = []
@@ -37,7 +37,7 @@ def test_a_watch_is_called_before_the_reply_that_shows_its_cause(stage: Stage) -
         assert calls == ["event"]
 
 
-def test_a_blocking_reply_waits_for_the_callbacks_before_it(stage: Stage) -> None:
+def test_a_blocking_reply_waits_for_the_callbacks_before_it(stage: ClientStage) -> None:
     client = stage.open()
     begun, gate = threading.Event(), threading.Event()
 
@@ -54,7 +54,7 @@ def test_a_blocking_reply_waits_for_the_callbacks_before_it(stage: Stage) -> Non
     assert setting.result(5).version == 1
 
 
-def test_a_call_inside_a_callback_overtakes_the_callbacks_queued(stage: Stage) -> None:
+def test_a_call_inside_a_callback_overtakes_the_callbacks_queued(stage: ClientStage) -> None:
     client = stage.open()
     order: list[Any] = []
     finished = threading.Event()
@@ -75,7 +75,7 @@ def test_a_call_inside_a_callback_overtakes_the_callbacks_queued(stage: Stage) -
     assert first.done()
 
 
-def test_callbacks_of_futures_run_in_the_order_of_the_requests(stage: Stage) -> None:
+def test_callbacks_of_futures_run_in_the_order_of_the_requests(stage: ClientStage) -> None:
     client = stage.open()
     order: list[Any] = []
     client.get("/", watch=lambda _: order.append("event"))
@@ -89,7 +89,7 @@ def test_callbacks_of_futures_run_in_the_order_of_the_requests(stage: Stage) -> 
 
 
 def test_a_callback_that_does_not_return_is_named(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: ClientStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_module, "CORE_TIMEOUT_GRACE_S", 0.0)
     client = stage.open()
@@ -107,7 +107,7 @@ def test_a_callback_that_does_not_return_is_named(
 
 
 def test_an_operation_that_goes_on_is_waited_for(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: ClientStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_module, "CORE_TIMEOUT_GRACE_S", 0.0)
     client = stage.open()
@@ -123,7 +123,7 @@ def test_an_operation_that_goes_on_is_waited_for(
 # States.
 
 
-def test_a_lost_link_is_only_a_pause(stage: Stage) -> None:
+def test_a_lost_link_is_only_a_pause(stage: ClientStage) -> None:
     client = stage.open()
     states: list[str] = []
     changed = threading.Semaphore(0)
@@ -146,7 +146,7 @@ def test_a_lost_link_is_only_a_pause(stage: Stage) -> None:
     client.remove_listener(listener)
 
 
-def test_a_listener_can_remove_itself(stage: Stage) -> None:
+def test_a_listener_can_remove_itself(stage: ClientStage) -> None:
     client = stage.open()
     states: list[str] = []
 
@@ -162,7 +162,7 @@ def test_a_listener_can_remove_itself(stage: Stage) -> None:
     assert states == ["SUSPENDED"]
 
 
-def test_no_answer_in_time(stage: Stage) -> None:
+def test_no_answer_in_time(stage: ClientStage) -> None:
     client = stage.open(timeout_s=2)
     stage.switch(is_deaf=True)
     setting, reading = called(lambda: client.set("/", b"")), client.get_async("/")
@@ -177,7 +177,7 @@ def test_no_answer_in_time(stage: Stage) -> None:
     assert error.definite
 
 
-def test_lets_go_on_time(stage: Stage) -> None:
+def test_lets_go_on_time(stage: ClientStage) -> None:
     client = stage.open()
     events: list[WatchedEvent] = []
     client.exists("/a", watch=events.append)
@@ -192,13 +192,13 @@ def test_lets_go_on_time(stage: Stage) -> None:
     assert [(event.type, event.state) for event in events] == [(EventType.NONE, "LOST")]
 
 
-def test_it_knows_that_it_is_lost_before_its_loop_does(stage: Stage) -> None:
+def test_it_knows_that_it_is_lost_before_its_loop_does(stage: ClientStage) -> None:
     client = stage.open()
     stage.loop.seconds += 8.6
     assert client.state is ClientState.LOST
 
 
-def test_opening_in_vain_says_why(stage: Stage) -> None:
+def test_opening_in_vain_says_why(stage: ClientStage) -> None:
     stage.switch(is_down=True)
     opening = called(lambda: stage.open(timeout_s=3))
     while not opening.done():
@@ -207,7 +207,7 @@ def test_opening_in_vain_says_why(stage: Stage) -> None:
         opening.result()
 
 
-def test_close_ends_the_session(stage: Stage) -> None:
+def test_close_ends_the_session(stage: ClientStage) -> None:
     with stage.open() as client:
         client.create_async("/a")
     assert isinstance(stage.ensemble.requests[-1], CloseSession)
@@ -217,7 +217,7 @@ def test_close_ends_the_session(stage: Stage) -> None:
     client.close()
 
 
-def test_close_inside_a_callback(stage: Stage) -> None:
+def test_close_inside_a_callback(stage: ClientStage) -> None:
     client = stage.open()
     closed = threading.Event()
 

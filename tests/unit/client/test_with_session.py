@@ -18,9 +18,9 @@ from raykeeper.client.with_session import (
     _client_inserter,
     with_session,
 )
-from tests.unit.client.loops import VirtualLoop, run_virtually
-from tests.unit.client.scripted_server import Ensemble
-from tests.unit.client.stage import Stage
+from tests.harness.client_stage import ClientStage
+from tests.harness.event_loops import VirtualLoop, run_virtually
+from tests.harness.scripted_ensemble import ScriptedEnsemble
 
 
 def first(client: object, a: int, b: int = 2) -> tuple[Any, ...]:
@@ -100,7 +100,7 @@ def test_in_an_event_loop_a_plain_one_is_refused() -> None:
 # The session: `stage.open` and `opened` stand for connect().
 
 
-def test_a_call_has_a_session_that_ends_with_it(stage: Stage) -> None:
+def test_a_call_has_a_session_that_ends_with_it(stage: ClientStage) -> None:
     seen: list[Client] = []
 
     def work(a: int, client: Client) -> str:
@@ -114,7 +114,7 @@ def test_a_call_has_a_session_that_ends_with_it(stage: Stage) -> None:
     assert seen[0].session_id != seen[1].session_id
 
 
-def test_an_error_ends_it_too(stage: Stage) -> None:
+def test_an_error_ends_it_too(stage: ClientStage) -> None:
     seen: list[Client] = []
 
     def work(client: Client) -> None:
@@ -127,7 +127,7 @@ def test_an_error_ends_it_too(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])
-def test_a_generator_has_it_until_it_ends(stage: Stage, is_dropped: bool) -> None:
+def test_a_generator_has_it_until_it_ends(stage: ClientStage, is_dropped: bool) -> None:
     def count(client: Client) -> Iterator[Client]:
         yield client
         yield client
@@ -143,7 +143,7 @@ def test_a_generator_has_it_until_it_ends(stage: Stage, is_dropped: bool) -> Non
 
 
 async def opened(loop: VirtualLoop) -> AsyncClient:
-    ensemble = Ensemble()
+    ensemble = ScriptedEnsemble()
     return await AsyncClient.open(
         ensemble.servers, ensemble, SessionOptions(session_timeout_s=9), clock=loop.time
     )

@@ -32,7 +32,7 @@ from raykeeper.znodes.requests import (
     Write,
     encode_client_frame,
 )
-from tests.unit.server.one_server import Caller, OneServer, Servers
+from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 NO_SESSION = SessionId(0)
 PASSWORD = bytes(16)
@@ -66,7 +66,7 @@ def kinds(items: list[Item]) -> list[type]:
     ],
 )
 def test_malformed_frame_ends_its_connection_alone(data: bytes) -> None:
-    host = OneServer()
+    host = PureServer()
     bad, good = host.caller(1), host.caller(2)
     bad.raw(data)
     assert bad.ended == Code.CONNECTION_LOSS
@@ -85,7 +85,7 @@ def test_malformed_frame_ends_its_connection_alone(data: bytes) -> None:
     ],
 )
 def test_first_frame_must_be_a_connect(data: bytes) -> None:
-    host = OneServer()
+    host = PureServer()
     host.step(ClientFrameArrived(9, data))
     assert host.frames[9] == [CloseFrame(Code.CONNECTION_LOSS)]
     assert host.closed == [9]
@@ -94,7 +94,7 @@ def test_first_frame_must_be_a_connect(data: bytes) -> None:
 
 def test_what_follows_a_malformed_frame_opens_nothing() -> None:
     """It may wait for the same step, whose end closes the link: nobody would say it is gone."""
-    host = OneServer()
+    host = PureServer()
     connect = encode_client_frame(Caller(host, 9).request())
     host.step(ClientFrameArrived(9, b"\xff"), ClientFrameArrived(9, connect))
     assert host.frames[9] == [CloseFrame(Code.CONNECTION_LOSS)]
@@ -103,7 +103,7 @@ def test_what_follows_a_malformed_frame_opens_nothing() -> None:
 
 
 def test_requests_before_the_session_is_open_are_malformed() -> None:
-    host = OneServer()
+    host = PureServer()
     host.is_disk_held = True
     caller = Caller(host, 1)
     assert caller.connect() is None
@@ -114,7 +114,7 @@ def test_requests_before_the_session_is_open_are_malformed() -> None:
 
 
 def test_malformed_write_is_refused_and_uses_up_its_number() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     ops = [b"\xc0", b"\x93\x02\xa2\xff\xfe\x00", b"\x95\x02\xa1/\x00" + b"\x91" * 800 + b"\xc0\xc0"]
     writes = [Write(n, 0, op) for n, op in enumerate(ops, 1)]
@@ -132,7 +132,7 @@ def test_malformed_write_is_refused_and_uses_up_its_number() -> None:
 
 
 def test_reads_wait_behind_own_writes_and_pass_those_of_others() -> None:
-    host = OneServer()
+    host = PureServer()
     one, other = host.caller(1), host.caller(2)
     one.ask(one.create("/a", b"old"))
     host.is_disk_held = True
@@ -146,7 +146,7 @@ def test_reads_wait_behind_own_writes_and_pass_those_of_others() -> None:
 
 
 def test_read_between_two_writes_sees_the_first_alone() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/a"))
     host.is_disk_held = True
@@ -157,7 +157,7 @@ def test_read_between_two_writes_sees_the_first_alone() -> None:
 
 
 def test_read_between_two_writes_sees_the_first_alone_after_an_election() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     host = servers[1]
     caller = host.caller()
     caller.ask(caller.create("/a"))
@@ -178,7 +178,7 @@ def test_read_between_two_writes_sees_the_first_alone_after_an_election() -> Non
 
 def test_write_does_not_overtake_a_sync() -> None:
     """Else the read behind the sync would see a write that its client asked for later."""
-    servers = Servers(3)
+    servers = PureServers(3)
     host = servers[1]
     one, other = host.caller(1), servers[2].caller(2)
     one.ask(one.create("/a", b"old"))
@@ -196,7 +196,7 @@ def test_write_does_not_overtake_a_sync() -> None:
 
 
 def test_each_sync_releases_the_writes_up_to_the_next() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     host = servers[1]
     caller = host.caller()
     servers.hold(2, 1)
@@ -219,7 +219,7 @@ def test_each_sync_releases_the_writes_up_to_the_next() -> None:
 
 
 def test_write_does_not_overtake_a_held_read() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     host = servers[1]
     caller = host.caller()
     caller.ask(caller.create("/a", b"old"))
@@ -234,7 +234,7 @@ def test_write_does_not_overtake_a_held_read() -> None:
 
 
 def test_event_comes_before_the_reply_to_the_write_that_caused_it() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/a"))
     items = caller.ask(caller.get("/a", watch=True), caller.set("/a", b"1"), caller.get("/a"))
@@ -242,7 +242,7 @@ def test_event_comes_before_the_reply_to_the_write_that_caused_it() -> None:
 
 
 def test_event_comes_before_the_read_that_shows_its_cause() -> None:
-    host = OneServer()
+    host = PureServer()
     watcher, writer = host.caller(1), host.caller(2)
     writer.ask(writer.create("/a"))
     watcher.ask(watcher.get("/a", watch=True))
@@ -253,7 +253,7 @@ def test_event_comes_before_the_read_that_shows_its_cause() -> None:
 
 
 def test_set_watches_tells_what_was_missed_before_it_is_done() -> None:
-    host = OneServer()
+    host = PureServer()
     caller, other = host.caller(1), host.caller(2)
     seen = host.server.state.zxid
     other.ask(other.create("/a"), other.create("/b"))
@@ -267,7 +267,7 @@ def test_set_watches_tells_what_was_missed_before_it_is_done() -> None:
 
 
 def test_watches_of_a_closed_connection_are_gone() -> None:
-    host = OneServer()
+    host = PureServer()
     caller, other = host.caller(1), host.caller(2)
     caller.ask(caller.exists("/a", watch=True))
     assert host.server.stats().watches == 1
@@ -280,7 +280,7 @@ def test_watches_of_a_closed_connection_are_gone() -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_watches_are_bounded(again: bool) -> None:
-    host = OneServer(limits=Limits(watches_max=2))
+    host = PureServer(limits=Limits(watches_max=2))
     caller = host.caller()
     caller.ask(caller.exists("/a", watch=True), caller.exists("/b", watch=True))
     if again:
@@ -297,7 +297,7 @@ def test_watches_are_bounded(again: bool) -> None:
 
 
 def test_queue_is_bounded() -> None:
-    host = OneServer(options=ServerOptions(queued_requests_max=3))
+    host = PureServer(options=ServerOptions(queued_requests_max=3))
     caller = host.caller()
     host.is_disk_held = True
     caller.ask(caller.create("/a"), caller.exists("/"), caller.exists("/"))
@@ -310,7 +310,7 @@ def test_queue_is_bounded() -> None:
 
 
 def test_large_answers_leave_in_frames_of_their_own() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/a", bytes(600_000)))
     before = len(caller.answers)
@@ -320,7 +320,7 @@ def test_large_answers_leave_in_frames_of_their_own() -> None:
 
 
 def test_long_lists_leave_in_frames_of_their_own() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(*[caller.create("/" + f"{n}".ljust(8_000, "x")) for n in range(30)])
     before = len(caller.answers)
@@ -329,7 +329,7 @@ def test_long_lists_leave_in_frames_of_their_own() -> None:
 
 
 def test_what_follows_a_frame_that_left_early_leaves_too() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/a", bytes(1_000_000)))
     items = caller.ask(caller.get("/a"), caller.get("/a"), caller.sync(), caller.set("/a", b""))
@@ -341,7 +341,7 @@ def test_what_follows_a_frame_that_left_early_leaves_too() -> None:
 
 @pytest.mark.parametrize("election", [False, True])
 def test_slow_request_says_at_which_stage(election: bool) -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     host = servers[1]
     caller = host.caller()
     servers.hold(2, 1)
@@ -358,7 +358,7 @@ def test_slow_request_says_at_which_stage(election: bool) -> None:
 
 
 def test_nothing_is_sent_to_a_connection_that_has_ended() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     frames = [caller.frame(caller.exists("/")), ClientFrameArrived(1, b"\xff")]
     host.take()
@@ -369,7 +369,7 @@ def test_nothing_is_sent_to_a_connection_that_has_ended() -> None:
 
 
 def test_the_slowest_request_of_a_step_is_told() -> None:
-    host = OneServer(options=ServerOptions(slow_request_ms=Millis(10)))
+    host = PureServer(options=ServerOptions(slow_request_ms=Millis(10)))
     caller = host.caller()
     host.is_disk_held = True
     caller.ask(caller.create("/a"))
@@ -383,7 +383,7 @@ def test_the_slowest_request_of_a_step_is_told() -> None:
 
 
 def test_confirmed_heartbeat_leaves_with_the_answers_of_its_step() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     caller.ask()
     number = 1
@@ -402,7 +402,7 @@ def test_confirmed_heartbeat_leaves_with_the_answers_of_its_step() -> None:
 
 def test_write_that_passed_a_held_read_is_answered_in_its_turn() -> None:
     """Only a leader can come here: its own disk was slower than the silence of its followers."""
-    servers = Servers(3)
+    servers = PureServers(3)
     leader, caller = servers[3], servers[3].caller()
     servers.cut(3, 1)
     leader.is_disk_held = True
@@ -419,7 +419,7 @@ def test_write_that_passed_a_held_read_is_answered_in_its_turn() -> None:
 @pytest.mark.parametrize("with_sync", [False, True])
 def test_write_does_not_overtake_a_read_held_while_answers_trickle_in(with_sync: bool) -> None:
     """Of five servers one follower is heard at a time, each too long after the one before."""
-    servers = Servers(5, limits=Limits(session_timeout_min_ms=Millis(200)))
+    servers = PureServers(5, limits=Limits(session_timeout_min_ms=Millis(200)))
     leader = servers[5]
     caller = leader.caller()
     caller.ask(caller.create("/a", b"old"))

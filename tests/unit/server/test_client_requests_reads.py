@@ -32,8 +32,8 @@ from raykeeper.znodes.requests import (
     ReadData,
     WhoAmI,
 )
-from tests.simulation.schedule import Schedule
-from tests.unit.server.one_server import Caller, OneServer, Servers
+from tests.harness.pure_servers import Caller, PureServer, PureServers
+from tests.harness.schedule import Schedule
 
 
 def linearizable(caller: Caller, path: str, *, watch: bool = False) -> GetData:
@@ -46,7 +46,7 @@ def kinds(items: list[object]) -> list[type]:
 
 def test_it_sees_what_was_written_elsewhere_before_it_was_asked() -> None:
     """The commit is still on its way to the follower that is asked."""
-    servers = Servers(3)
+    servers = PureServers(3)
     reader, writer = servers[1].caller(1), servers[2].caller(2)
     writer.ask(writer.create("/a", b"old"))
     servers.hold(3, 1)
@@ -60,7 +60,7 @@ def test_it_sees_what_was_written_elsewhere_before_it_was_asked() -> None:
 
 
 def test_a_deposed_leader_does_not_answer_it() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[3].caller()
     caller.ask(caller.create("/a"))
     for other in (1, 2):
@@ -69,7 +69,7 @@ def test_a_deposed_leader_does_not_answer_it() -> None:
 
 
 def test_those_of_one_step_share_one_question() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     host = servers[1]
     one, other = host.caller(1), host.caller(2)
     one.ask(one.create("/a"))
@@ -84,7 +84,7 @@ def test_those_of_one_step_share_one_question() -> None:
 
 
 def test_a_later_write_of_the_same_client_does_not_overtake_it() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     host = servers[1]
     caller = host.caller()
     caller.ask(caller.create("/a", b"old"))
@@ -99,7 +99,7 @@ def test_a_later_write_of_the_same_client_does_not_overtake_it() -> None:
 
 def test_it_waits_until_its_server_may_answer_reads_again() -> None:
     """The answer of the leader stood still on its way, and came alone."""
-    servers = Servers(3)
+    servers = PureServers(3)
     host = servers[1]
     caller = host.caller()
     caller.ask(caller.create("/a"))
@@ -117,7 +117,7 @@ def test_it_waits_until_its_server_may_answer_reads_again() -> None:
 
 
 def test_it_may_set_a_watch() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     caller.ask(caller.create("/a"))
     items = caller.ask(linearizable(caller, "/a", watch=True), caller.set("/a", b"1"))
@@ -125,7 +125,7 @@ def test_it_may_set_a_watch() -> None:
 
 
 def test_inquiries_are_answered_in_order_with_the_writes_before_them() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     items = caller.ask(
         caller.write(AddAuth("digest", b"ann:pw")),
@@ -156,7 +156,7 @@ def test_inquiries_are_answered_in_order_with_the_writes_before_them() -> None:
 
 @pytest.mark.parametrize(("mode", "ttl_ms"), [(CreateMode.TTL, 3_000), (CreateMode.CONTAINER, 0)])
 def test_what_ends_by_itself_is_told_to_who_watches(mode: int, ttl_ms: int) -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[1].caller()
     caller.ask(caller.write(Create("/t", b"", mode, None, ttl_ms)), caller.create("/t/a"))
     caller.ask(caller.delete("/t/a"), caller.exists("/t", watch=True))
@@ -185,7 +185,7 @@ class JumpingWall(Schedule):
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
 def test_a_jump_of_the_wall_clock_neither_ends_nor_keeps_it(jump_ms: int) -> None:
     clock = JumpingWall(0)
-    host = OneServer(clock=clock)
+    host = PureServer(clock=clock)
     caller = host.caller()
     for path in ("/alone", "/refreshed"):
         caller.ask(caller.write(Create(path, b"", CreateMode.TTL, None, 3_000)))
@@ -203,7 +203,7 @@ def test_a_jump_of_the_wall_clock_neither_ends_nor_keeps_it(jump_ms: int) -> Non
 
 
 def test_many_that_are_due_together_go_together_but_not_without_bound() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     for each in range(3):
         ops = [Create(f"/{each}-{n}", b"", CreateMode.TTL, None, 1_000) for n in range(999)]
@@ -226,7 +226,7 @@ def test_many_that_are_due_together_go_together_but_not_without_bound() -> None:
 
 
 def test_without_room_it_stays_until_there_is_room() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.write(Create("/t", b"", CreateMode.TTL, None, 1_000)))
     host.server.peer.history.has_disk_space = False
@@ -238,7 +238,7 @@ def test_without_room_it_stays_until_there_is_room() -> None:
 
 
 def test_a_refresh_that_is_under_way_keeps_it() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[3].caller()
     caller.ask(caller.write(Create("/t", b"", CreateMode.TTL, None, 1_000)))
     servers.pass_time(900)

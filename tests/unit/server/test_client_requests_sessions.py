@@ -23,7 +23,7 @@ from raykeeper.znodes.requests import (
     SessionId,
     encode_client_frame,
 )
-from tests.unit.server.one_server import Caller, OneServer, Servers
+from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 PASSWORD = bytes(16)
 
@@ -33,7 +33,7 @@ def kinds(items: list[Item]) -> list[type]:
 
 
 def test_repeat_of_a_write_is_answered_from_the_table() -> None:
-    host = OneServer()
+    host = PureServer()
     first = host.caller(1)
     before = first.ask(first.create("/s-", b"", CreateMode.SEQUENTIAL))
     first.ask(first.set("/nowhere", b""))
@@ -49,7 +49,7 @@ def test_repeat_of_a_write_is_answered_from_the_table() -> None:
 
 
 def test_repeat_of_an_acknowledged_write_ends_the_connection() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/a"))
     caller.acked = 1
@@ -62,7 +62,7 @@ def test_repeat_of_an_acknowledged_write_ends_the_connection() -> None:
 
 def test_write_through_the_old_connection_is_answered_on_the_new_one() -> None:
     """The move is ordered after the write, so the new connection asks for it again."""
-    servers = Servers(2)
+    servers = PureServers(2)
     old, new = servers[1].caller(1), Caller(servers[1], 2)
     servers.hold(2, 1)
     old.ask(old.create("/a"))
@@ -77,7 +77,7 @@ def test_write_through_the_old_connection_is_answered_on_the_new_one() -> None:
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_move_ends_the_old_connection(elsewhere: bool) -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     old = servers[1].caller(1)
     new = Caller(servers[2] if elsewhere else servers[1], 2)
     answer = new.take_up(old)
@@ -88,7 +88,7 @@ def test_move_ends_the_old_connection(elsewhere: bool) -> None:
 
 
 def test_lost_answer_to_connect_is_asked_for_again() -> None:
-    host = OneServer()
+    host = PureServer()
     first = host.caller(1)
     second = Caller(host, 2, first.password)
     answer = second.connect()
@@ -103,7 +103,7 @@ def test_lost_answer_to_connect_is_asked_for_again() -> None:
     ],
 )
 def test_refused_connect_says_why(session_id: int, password: bytes | None, code: Code) -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     first = servers[1].caller(1)
     caller = Caller(servers[1], 2, password or b"another password")
     caller.password = caller.password.ljust(16)[:16]
@@ -115,7 +115,7 @@ def test_refused_connect_says_why(session_id: int, password: bytes | None, code:
 
 
 def test_refusal_for_a_connection_that_is_gone_or_served_is_dropped() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     leader, host = servers[2], servers[1]
     caller = host.caller(1)
     unknown = Connect(SessionId(99), PASSWORD, Millis(1_000), Zxid(0))
@@ -127,7 +127,7 @@ def test_refusal_for_a_connection_that_is_gone_or_served_is_dropped() -> None:
 
 
 def test_client_of_another_ensemble_is_sent_away() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = Caller(host, 1)
     answer = caller.connect(last_zxid=1 << 62)
     assert answer == CloseFrame(Code.CONNECTION_LOSS)
@@ -136,7 +136,7 @@ def test_client_of_another_ensemble_is_sent_away() -> None:
 
 def test_connect_forwarded_twice_keeps_the_connection_under_its_new_owner_number() -> None:
     """As happens around a change of leader: requests under the first owner number are refused."""
-    servers = Servers(2)
+    servers = PureServers(2)
     leader, host = servers[2], servers[1]
     caller = host.caller(1)
     owner = caller.owner
@@ -152,7 +152,7 @@ def test_connect_forwarded_twice_keeps_the_connection_under_its_new_owner_number
 
 def test_connect_overtaken_by_a_later_one_of_its_client_is_refused() -> None:
     """The client has gone on to another server, and is not thrown off there."""
-    servers = Servers(3)
+    servers = PureServers(3)
     first = servers[3].caller(1)
     servers.hold(1, 3)
     late, newest = Caller(servers[1], 2), Caller(servers[2], 3)
@@ -167,7 +167,7 @@ def test_connect_overtaken_by_a_later_one_of_its_client_is_refused() -> None:
 
 def test_connect_of_a_dead_link_is_sent_to_a_new_leader_and_refused() -> None:
     """Its server cannot know that the client has left, so it is forwarded in each new reign."""
-    servers = Servers(3)
+    servers = PureServers(3)
     first = servers[2].caller(1)
     servers.hold(1, 3)
     dead, newest = Caller(servers[1], 2), Caller(servers[2], 3)
@@ -184,7 +184,7 @@ def test_connect_of_a_dead_link_is_sent_to_a_new_leader_and_refused() -> None:
 @pytest.mark.parametrize("server", [1, 2])
 def test_connect_in_the_log_of_a_new_leader_is_not_proposed_again(server: int) -> None:
     """The old leader proposed it, and died before anybody knew that it was committed."""
-    servers = Servers(3)
+    servers = PureServers(3)
     for n in (1, 2):
         servers[n].is_disk_held = True
     caller = Caller(servers[server], 1)
@@ -200,7 +200,7 @@ def test_connect_in_the_log_of_a_new_leader_is_not_proposed_again(server: int) -
 
 
 def test_close_is_answered_and_then_the_connection_ends() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/e", b"", CreateMode.EPHEMERAL))
     items = caller.ask(caller.exists("/e", watch=True), caller.close())
@@ -210,7 +210,7 @@ def test_close_is_answered_and_then_the_connection_ends() -> None:
 
 
 def test_repeated_close_finds_the_session_gone() -> None:
-    host = OneServer()
+    host = PureServer()
     first = host.caller(1)
     first.ask(first.close())
     second = Caller(host, 2)
@@ -220,7 +220,7 @@ def test_repeated_close_finds_the_session_gone() -> None:
 
 @pytest.mark.parametrize("old", [False, True])
 def test_gap_names_the_session_and_its_owner(old: bool) -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     owner = Zxid(caller.owner - old)
     for session_id in (SessionId(caller.session_id), SessionId(999)):
@@ -229,14 +229,14 @@ def test_gap_names_the_session_and_its_owner(old: bool) -> None:
 
 
 def test_gap_counts_from_the_leader_alone() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[1].caller()
     servers[1].step(PeerFrame(ServerId(2), [WriteGap(caller.session_id, caller.owner)]))
     assert caller.ended is None
 
 
 def test_taken_over_by_another_client() -> None:
-    host = OneServer(options=ServerOptions(session_report_ms=Millis(100), ensemble="the uuid"))
+    host = PureServer(options=ServerOptions(session_report_ms=Millis(100), ensemble="the uuid"))
     first = host.caller(1)
     first.ask(first.create("/a"), first.create("/b"))
     second = Caller(host, 2)
@@ -256,7 +256,7 @@ def test_taken_over_by_another_client() -> None:
 
 def test_late_connect_whose_session_was_taken_over_does_no_harm() -> None:
     """The password names no session any more, so another one is opened; it ends by its timeout."""
-    servers = Servers(3)
+    servers = PureServers(3)
     servers[3].step(TrackerLost())
     servers[3].step(TrackerLost())
     servers.hold(1, 3)
@@ -293,7 +293,7 @@ def test_late_connect_whose_session_was_taken_over_does_no_harm() -> None:
 
 @pytest.mark.parametrize("length", [1, 15, 17])
 def test_a_new_password_of_another_length_is_malformed(length: int) -> None:
-    host = OneServer()
+    host = PureServer()
     caller = Caller(host, 1)
     request = msgspec.structs.replace(caller.request(), new_password=b"n" * length)
     caller.raw(encode_client_frame(request))

@@ -30,7 +30,7 @@ from raykeeper.znodes.requests import (
     WatchKind,
     WatchMode,
 )
-from tests.unit.server.one_server import Caller, OneServer, Servers, zxid_of
+from tests.harness.pure_servers import Caller, PureServer, PureServers, zxid_of
 
 PERSISTENT, RECURSIVE = WatchMode.PERSISTENT, WatchMode.RECURSIVE
 CREATED, CHANGED, CHILD = EventType.CREATED, EventType.CHANGED, EventType.CHILD
@@ -62,7 +62,7 @@ def code(items: list[Item]) -> int:
 
 
 def test_it_stays_until_it_is_removed() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     assert code(caller.ask(add(caller, "/a"))) == 0
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_it_stays_until_it_is_removed() -> None:
 
 
 def test_several_kinds_are_removed_together_and_of_none_there_is_nothing_to_miss() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     assert code(caller.ask(remove(caller, "/a"))) == 0
     caller.ask(caller.exists("/a", watch=True), add(caller, "/a"), add(caller, "/a", RECURSIVE))
@@ -85,7 +85,7 @@ def test_several_kinds_are_removed_together_and_of_none_there_is_nothing_to_miss
 
 
 def test_bad_arguments_set_and_remove_nothing() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     for request in (
         add(caller, "a"), add(caller, "/a/"), add(caller, "/a", 2), add(caller, "/a", -1),
@@ -97,7 +97,7 @@ def test_bad_arguments_set_and_remove_nothing() -> None:
 
 
 def test_they_are_bounded_and_one_that_is_there_may_be_set_once_more() -> None:
-    host = OneServer(limits=Limits(watches_max=2))
+    host = PureServer(limits=Limits(watches_max=2))
     caller = host.caller()
     assert code(caller.ask(add(caller, "/a"))) == 0
     assert code(caller.ask(add(caller, "/a", RECURSIVE))) == 0
@@ -108,7 +108,7 @@ def test_they_are_bounded_and_one_that_is_there_may_be_set_once_more() -> None:
 
 
 def test_events_of_one_transaction_come_together_and_before_what_shows_it() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/a"), add(caller, "/", RECURSIVE))
     ops = [SetData("/a", b"1", -1), Create("/b", b"", 0), Create("/c", b"", 0)]
@@ -123,7 +123,7 @@ def test_events_of_one_transaction_come_together_and_before_what_shows_it() -> N
 
 
 def test_values_are_told_and_a_large_frame_leaves_between_two_transactions() -> None:
-    host = OneServer()
+    host = PureServer()
     watcher, writer = host.caller(1), host.caller(2)
     watcher.ask(add(watcher, "/", RECURSIVE, values=True))
     half = bytes(FRAME_BYTES_MAX // 2)
@@ -143,7 +143,7 @@ def test_values_are_told_and_a_large_frame_leaves_between_two_transactions() -> 
 
 
 def test_on_another_server_everything_missed_is_told_once_and_in_order() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     mine, other = servers[1].caller(1), servers[3].caller(2)
     mine.ask(add(mine, "/", RECURSIVE), add(mine, "/"), mine.exists("/b", watch=True))
     other.ask(other.create("/a"))
@@ -171,7 +171,7 @@ def test_on_another_server_everything_missed_is_told_once_and_in_order() -> None
 
 
 def test_nothing_is_set_before_the_last_of_several_requests() -> None:
-    host = OneServer()
+    host = PureServer()
     caller, other = host.caller(1), host.caller(2)
     since = zxid_of(host)
     other.ask(other.create("/a"))
@@ -186,7 +186,7 @@ def test_nothing_is_set_before_the_last_of_several_requests() -> None:
 
 
 def test_requests_of_which_more_follow_are_bounded() -> None:
-    host = OneServer(limits=Limits(watches_max=2))
+    host = PureServer(limits=Limits(watches_max=2))
     caller = host.caller()
     since = zxid_of(host)
     for path in ("/a", "/b", "/c", "/d", "/e"):
@@ -203,7 +203,7 @@ def test_requests_of_which_more_follow_are_bounded() -> None:
     "bounds", [{"change_log_count_max": 2}, {"change_log_bytes_max": 600}], ids=["count", "bytes"]
 )
 def test_what_no_server_remembers_is_a_resync(bounds: dict[str, int]) -> None:
-    host = OneServer(options=ServerOptions(**bounds))
+    host = PureServer(options=ServerOptions(**bounds))
     caller, other = host.caller(1), host.caller(2)
     since = zxid_of(host)
     for path in ("/a", "/b", "/c"):
@@ -217,7 +217,7 @@ def test_what_no_server_remembers_is_a_resync(bounds: dict[str, int]) -> None:
 
 
 def test_a_restarted_server_knows_what_it_replays_after_its_snapshot() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     mine, other = servers[2].caller(1), servers[2].caller(2)
     since = zxid_of(servers[2])
     other.ask(other.create("/a"), other.create("/b"))
@@ -231,7 +231,7 @@ def test_a_restarted_server_knows_what_it_replays_after_its_snapshot() -> None:
 
 
 def test_who_may_not_read_is_told_nothing_now_and_after_an_absence() -> None:
-    host = OneServer()
+    host = PureServer()
     hers, his = host.caller(1), host.caller(2)
     hers.ask(hers.write(AddAuth("digest", b"alice:secret")))
     acls = [Acl(Permission.ALL, "digest", digest_id("alice", "secret"))]

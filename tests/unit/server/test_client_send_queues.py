@@ -32,7 +32,7 @@ from raykeeper.znodes.requests import (
     ReadData,
     Request,
 )
-from tests.unit.server.one_server import Caller, OneServer, Servers, zxid_of
+from tests.harness.pure_servers import Caller, PureServer, PureServers, zxid_of
 
 PAGED = ServerOptions(page_names=4)
 NARROW = ServerOptions(unsent_bytes_max=SENT_REPORT_BYTES)
@@ -49,13 +49,13 @@ def pages(items: Sequence[Item]) -> list[GetChildrenReply]:
     return [item for item in items if isinstance(item, GetChildrenReply)]
 
 
-def stuck(host: OneServer, caller: Caller, *requests: Request) -> list[Item]:
+def stuck(host: PureServer, caller: Caller, *requests: Request) -> list[Item]:
     """Ask while the client takes nothing."""
     host.stuck[caller.connection] = None
     return caller.ask(*requests)
 
 
-def unstuck(host: OneServer, caller: Caller) -> list[Item]:
+def unstuck(host: PureServer, caller: Caller) -> list[Item]:
     """The client takes all it is sent from now on; what came of it."""
     del host.stuck[caller.connection]
     host.pass_time(0)
@@ -71,7 +71,7 @@ def values(items: Sequence[Item]) -> list[bytes]:
 
 class TestPages:
     def test_all_are_as_of_one_zxid_and_each_takes_a_step(self) -> None:
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         caller, other = host.caller(1), host.caller(2)
         crowded(caller, 10)
         begun = host.server.state.zxid
@@ -95,7 +95,7 @@ class TestPages:
 
     def test_what_comes_after_it_is_told_after_it(self) -> None:
         """The watch is set as of the list, and other requests wait for their turn."""
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         caller, other = host.caller(1), host.caller(2)
         crowded(caller, 10)
         caller.new()
@@ -116,7 +116,7 @@ class TestPages:
         assert shown == [True, True, False, EventType.CHILD, "ExistsReply", "EmptyReply"]
 
     def test_frames_tell_no_zxid_whose_event_is_still_to_come(self) -> None:
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         caller, other = host.caller(1), host.caller(2)
         crowded(caller, 10)
         caller.ask(caller.get("/a", watch=True))
@@ -131,7 +131,7 @@ class TestPages:
             pytest.fail("no event")
 
     def test_what_was_asked_before_it_is_told_before_it(self) -> None:
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         caller = host.caller()
         crowded(caller, 5)
         items = caller.ask(caller.exists("/a"), caller.children("/a"), caller.exists("/a"))
@@ -143,7 +143,7 @@ class TestPages:
 
     def test_two_between_two_writes_follow_each_other(self) -> None:
         """The second one cannot wait: the write behind it is under way."""
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         caller = host.caller()
         crowded(caller, 5)
         caller.new()
@@ -159,7 +159,7 @@ class TestPages:
         ]
 
     def test_those_of_two_clients_go_on_in_turn(self) -> None:
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         one, two = host.caller(1), host.caller(2)
         crowded(one, 10)
         host.take()
@@ -169,7 +169,7 @@ class TestPages:
         assert len(pages(one.new())) == len(pages(two.new())) == 3
 
     def test_a_client_that_is_gone_gets_no_more(self) -> None:
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         caller = host.caller()
         crowded(caller, 10)
         host.step(caller.frame(caller.children("/a")))
@@ -180,7 +180,7 @@ class TestPages:
         assert not host.server._clients.has_work
 
     def test_a_session_that_is_closed_gets_no_more(self) -> None:
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         caller, other = host.caller(1), host.caller(2)
         crowded(caller, 10)
         host.step(caller.frame(caller.children("/a"), caller.close()))
@@ -189,7 +189,7 @@ class TestPages:
         assert other.ask(other.exists("/a")) != []
 
     def test_ephemerals_come_in_pages_too(self) -> None:
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         caller = host.caller()
         crowded(caller, 10, CreateMode.EPHEMERAL)
         caller.ask(GetEphemerals(caller.next_xid(), "/"))
@@ -199,7 +199,7 @@ class TestPages:
         assert sorted(p for item in found for p in item.paths) == sorted(f"/{n}" for n in range(10))
 
     def test_a_count_takes_several_steps_and_tells_once(self) -> None:
-        host = OneServer(options=PAGED)
+        host = PureServer(options=PAGED)
         caller = host.caller()
         crowded(caller, 10)
         caller.ask(CountDescendants(caller.next_xid(), "/a"))
@@ -209,7 +209,7 @@ class TestPages:
         assert count.count == 10
 
     def test_long_answers_to_inquiries_leave_in_frames_of_their_own(self) -> None:
-        host = OneServer()
+        host = PureServer()
         caller = host.caller()
         caller.ask(caller.create("/big", bytes(700_000)))
         long = "/" + "x" * 8_000
@@ -223,7 +223,7 @@ class TestPages:
 
 class TestStuck:
     def test_a_client_that_takes_nothing_is_sent_no_more_than_the_bound(self) -> None:
-        host = OneServer(options=NARROW)
+        host = PureServer(options=NARROW)
         caller = host.caller()
         caller.ask(caller.create("/a", BIG))
         host.take()
@@ -236,7 +236,7 @@ class TestStuck:
 
     def test_many_large_values_leave_as_fast_as_they_are_taken(self) -> None:
         """2 GB are asked for at once; there are never more than a few MB of them."""
-        host = OneServer(options=ServerOptions())
+        host = PureServer(options=ServerOptions())
         caller = host.caller()
         caller.ask(caller.create("/a", bytes(1 << 20)))
         host.stuck[caller.connection] = None
@@ -255,7 +255,7 @@ class TestStuck:
         assert most < 8 << 20
 
     def test_its_requests_are_answered_in_order_once_it_takes_them(self) -> None:
-        host = OneServer(options=NARROW)
+        host = PureServer(options=NARROW)
         caller = host.caller()
         caller.ask(caller.create("/a", b"0" + BIG))
         got = stuck(host, caller, *(caller.get("/a") for _ in range(100)))
@@ -273,7 +273,7 @@ class TestStuck:
 
     def test_a_read_before_a_write_that_is_on_its_way_does_not_see_it(self) -> None:
         """It cannot wait: it is answered, and the answer does."""
-        servers = Servers(3, options=NARROW)
+        servers = PureServers(3, options=NARROW)
         host = servers[1]
         caller = host.caller()
         caller.ask(caller.create("/a", b"0"), caller.create("/big", BIG))
@@ -289,7 +289,7 @@ class TestStuck:
         assert values(got) == [b"1", *[BIG] * 100]
 
     def test_answers_that_must_be_kept_are_bounded(self) -> None:
-        servers = Servers(
+        servers = PureServers(
             3,
             options=ServerOptions(
                 unsent_bytes_max=SENT_REPORT_BYTES, queued_bytes_max=5 * len(BIG)
@@ -312,7 +312,7 @@ class TestStuck:
         assert len(other.ask(other.exists("/a"))) == 1
 
     def test_events_wait_for_it_in_order(self) -> None:
-        host = OneServer(options=NARROW)
+        host = PureServer(options=NARROW)
         caller, other = host.caller(1), host.caller(2)
         names = [f"/{number}" for number in range(20)]
         caller.ask(*map(caller.create, names), caller.create("/big", BIG))
@@ -327,7 +327,7 @@ class TestStuck:
 
     def test_a_frame_that_was_held_tells_the_zxid_of_its_last_event(self) -> None:
         """It leaves in a step that applies more; the event of that comes in the next frame."""
-        host = OneServer(options=NARROW)
+        host = PureServer(options=NARROW)
         caller, other = host.caller(1), host.caller(2)
         names = ["/a", "/b", "/late"]
         caller.ask(*map(caller.create, names), caller.create("/big", BIG))
@@ -351,7 +351,7 @@ class TestStuck:
         assert told == [("/a", held_at), ("/b", held_at), ("/late", zxid_of(host))]
 
     def test_one_for_whom_too_many_events_wait_is_let_go_and_others_are_not(self) -> None:
-        host = OneServer(
+        host = PureServer(
             options=ServerOptions(unsent_bytes_max=SENT_REPORT_BYTES, queued_items_max=9)
         )
         caller, other = host.caller(1), host.caller(2)
@@ -369,7 +369,7 @@ class TestStuck:
         assert sum(isinstance(item, WatcherEvent) for item in other.items) == 10
 
     def test_one_whose_session_ends_in_the_same_step_is_told_that(self) -> None:
-        host = OneServer(
+        host = PureServer(
             options=ServerOptions(unsent_bytes_max=SENT_REPORT_BYTES, queued_items_max=1)
         )
         caller, other = host.caller(1), host.caller(2)
@@ -384,7 +384,7 @@ class TestStuck:
 
     def test_a_heartbeat_is_not_held(self) -> None:
         """What is held needs no frame of its own; the next frame tells the newest heartbeat."""
-        host = OneServer(options=NARROW)
+        host = PureServer(options=NARROW)
         caller = host.caller()
         caller.ask(caller.create("/a", BIG))
         stuck(host, caller, *(caller.get("/a") for _ in range(10)))
@@ -396,7 +396,7 @@ class TestStuck:
         assert caller.answers[-1].heartbeat_seq == caller.beat
 
     def test_a_long_list_waits_until_the_client_takes_it(self) -> None:
-        host = OneServer(options=ServerOptions(page_names=4, unsent_bytes_max=SENT_REPORT_BYTES))
+        host = PureServer(options=ServerOptions(page_names=4, unsent_bytes_max=SENT_REPORT_BYTES))
         caller = host.caller()
         crowded(caller, 10)
         caller.ask(caller.create("/big", BIG))
@@ -407,14 +407,14 @@ class TestStuck:
         assert len(pages(unstuck(host, caller))) == 3
 
     def test_what_an_unknown_client_took_is_of_no_interest(self) -> None:
-        host = OneServer()
+        host = PureServer()
         host.step(ClientBytesSent(77, 5))
         assert host.of(SendClient) == []
 
 
 class TestWindow:
     def test_it_is_an_equal_share_and_told_with_every_frame(self) -> None:
-        host = OneServer(options=ServerOptions(outstanding_requests_max=9))
+        host = PureServer(options=ServerOptions(outstanding_requests_max=9))
         one = host.caller(1)
         assert isinstance(one.greeting, ConnectReply) and one.greeting.window == 9
         two, three = host.caller(2), host.caller(3)
@@ -426,10 +426,10 @@ class TestWindow:
         assert one.answers[-1].window == 4
 
     def test_it_is_never_less_than_one_nor_more_than_outcomes_are_kept(self) -> None:
-        host = OneServer(options=ServerOptions(outstanding_requests_max=2))
+        host = PureServer(options=ServerOptions(outstanding_requests_max=2))
         callers = [host.caller(number) for number in range(1, 6)]
         greeting = callers[-1].greeting
         assert isinstance(greeting, ConnectReply) and greeting.window == 1
-        alone = OneServer(options=ServerOptions(outstanding_requests_max=1_000_000)).caller()
+        alone = PureServer(options=ServerOptions(outstanding_requests_max=1_000_000)).caller()
         assert isinstance(alone.greeting, ConnectReply)
         assert alone.greeting.window == 2000

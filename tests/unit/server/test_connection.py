@@ -5,12 +5,12 @@ from itertools import product
 import pytest
 
 from raykeeper.server.connection import TRANSITIONS, Connection, Phase
-from tests.unit.server.one_server import Caller, OneServer
+from tests.harness.pure_servers import Caller, PureServer
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(Phase, Phase)))
 def test_only_the_transitions_of_the_table_are_possible(before: Phase, after: Phase) -> None:
-    connection = Connection(1, Caller(OneServer(), 1).request())
+    connection = Connection(1, Caller(PureServer(), 1).request())
     connection.phase = before
     if after in TRANSITIONS[before]:
         connection.enter(after)

@@ -13,10 +13,10 @@ from raykeeper.server.events import (
 from raykeeper.server.peer_messages import EndDeadSessions, OwnedSession
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.requests import CreateMode, encode_client_frame
-from tests.unit.server.one_server import Caller, OneServer, Servers
+from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 
-def holder(host: OneServer, connection: int = 1) -> Caller:
+def holder(host: PureServer, connection: int = 1) -> Caller:
     """A client with an ephemeral /mine."""
     caller = host.caller(connection)
     caller.ask(caller.create("/mine", b"", CreateMode.EPHEMERAL))
@@ -24,17 +24,17 @@ def holder(host: OneServer, connection: int = 1) -> Caller:
     return caller
 
 
-def is_held(host: OneServer) -> bool:
+def is_held(host: PureServer) -> bool:
     return "/mine" in host.server.state.tree.znodes
 
 
-def kept(host: OneServer) -> int:
+def kept(host: PureServer) -> int:
     return len(host.server._clients.dead_clients)
 
 
 @pytest.mark.parametrize("at", [1, 3], ids=["of a follower", "of the leader"])
 def test_the_session_of_a_dead_process_ends_at_once_everywhere(at: int) -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     host = servers[at]
     caller = holder(host)
     host.step(ClientDisconnected(1))
@@ -48,7 +48,7 @@ def test_the_session_of_a_dead_process_ends_at_once_everywhere(at: int) -> None:
 
 
 def test_its_link_is_over_also_if_that_was_not_told() -> None:
-    host = OneServer()
+    host = PureServer()
     holder(host)
     host.step(ClientProcessDied(1))
     assert not is_held(host)
@@ -60,7 +60,7 @@ def test_its_link_is_over_also_if_that_was_not_told() -> None:
 
 
 def test_what_it_had_asked_before_is_done() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     host = servers[1]
     caller = host.caller(1)
     host.step(caller.frame(caller.create("/done")), ClientDisconnected(1), ClientProcessDied(1))
@@ -71,7 +71,7 @@ def test_what_it_had_asked_before_is_done() -> None:
 
 def test_a_session_that_is_taken_up_again_lives_on() -> None:
     """By the same client over another link, or by whoever has taken it over."""
-    servers = Servers(3)
+    servers = PureServers(3)
     old, new = holder(servers[1]), Caller(servers[2], 2)
     servers[1].step(ClientDisconnected(1))
     assert new.take_up(old) is not None
@@ -83,7 +83,7 @@ def test_a_session_that_is_taken_up_again_lives_on() -> None:
 
 def test_the_leader_knows_of_a_move_that_is_under_way() -> None:
     """The follower does not: it names the owner number that it knows."""
-    servers = Servers(3)
+    servers = PureServers(3)
     old = holder(servers[1])
     servers.hold(3, 1)
     servers[1].step(ClientDisconnected(1))
@@ -98,7 +98,7 @@ def test_the_leader_knows_of_a_move_that_is_under_way() -> None:
 
 
 def test_another_owner_number_is_dropped_by_the_leader() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = holder(servers[1])
     wrong = OwnedSession(caller.session_id, servers[1].server.state.zxid)
     servers[3].step(PeerFrame(ServerId(1), [EndDeadSessions([wrong])]))
@@ -107,7 +107,7 @@ def test_another_owner_number_is_dropped_by_the_leader() -> None:
 
 
 def test_it_is_kept_until_there_is_a_leader() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = holder(servers[1])
     servers.crash(3)
     servers.crash(2)
@@ -122,7 +122,7 @@ def test_it_is_kept_until_there_is_a_leader() -> None:
 
 def test_it_is_told_again_to_the_next_leader() -> None:
     """The one that was told died with it."""
-    servers = Servers(3)
+    servers = PureServers(3)
     holder(servers[1])
     servers.hold(1, 3)
     servers[1].step(ClientDisconnected(1), ClientProcessDied(1))
@@ -134,7 +134,7 @@ def test_it_is_told_again_to_the_next_leader() -> None:
 
 
 def test_on_a_full_disk_it_waits_for_the_reign_that_can_write_it() -> None:
-    host = OneServer(segment_bytes=1)
+    host = PureServer(segment_bytes=1)
     caller = holder(host)
     host.disk.log_space.is_full = True
     host.step(caller.frame(caller.create("/fills")))
@@ -150,7 +150,7 @@ def test_on_a_full_disk_it_waits_for_the_reign_that_can_write_it() -> None:
 
 
 def test_a_session_that_is_opened_after_its_process_died_ends() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     servers.hold(3, 1)
     caller = Caller(servers[1], 1)
     servers[1].step(ClientFrameArrived(1, encode_client_frame(caller.request())))
@@ -163,7 +163,7 @@ def test_a_session_that_is_opened_after_its_process_died_ends() -> None:
 
 
 def test_a_session_that_was_opened_before_that_is_known_ends() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     servers.hold(3, 1)
     caller = Caller(servers[1], 1)
     servers[1].step(ClientFrameArrived(1, encode_client_frame(caller.request())))
@@ -178,7 +178,7 @@ def test_a_session_that_was_opened_before_that_is_known_ends() -> None:
 
 def test_the_owner_number_that_a_second_opening_raised_is_the_one_named() -> None:
     """A request that was forwarded twice, around a change of leader, opens the session again."""
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = holder(servers[1])
     servers[1].step(ClientDisconnected(1))
     dead_clients = servers[1].server._clients.dead_clients
@@ -191,7 +191,7 @@ def test_the_owner_number_that_a_second_opening_raised_is_the_one_named() -> Non
 
 
 def test_nothing_is_kept_of_a_session_that_has_ended() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller(1)
     host.step(caller.frame(caller.close()))
     assert caller.ended is not None
@@ -204,7 +204,7 @@ def test_nothing_is_kept_of_a_session_that_has_ended() -> None:
 
 
 def test_those_without_a_session_are_bounded() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     servers.hold(1, 3)
     for number in range(1, UNOPENED_MAX + 5):
         request = Caller(servers[1], number).request()
@@ -215,7 +215,7 @@ def test_those_without_a_session_are_bounded() -> None:
 
 def test_a_snapshot_tells_which_sessions_live_on() -> None:
     """While the server was away, one session moved, one has ended, and one is where it was."""
-    servers = Servers(3, segment_bytes=2_000)
+    servers = PureServers(3, segment_bytes=2_000)
     host = servers[1]
     moved, ended, left = (host.caller(number) for number in (1, 2, 3))
     host.step(ClientDisconnected(1), ClientDisconnected(2), ClientDisconnected(3))

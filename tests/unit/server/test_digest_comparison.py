@@ -10,18 +10,18 @@ from raykeeper.server.peer_messages import DigestMismatch, DigestReply, DigestRe
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import DiskId, ServerId, format_zxid
 from raykeeper.zab.messages import FollowerInfo
-from tests.unit.server.one_server import OPTIONS, OneServer, Servers
+from tests.harness.pure_servers import OPTIONS, PureServer, PureServers
 
 ROUND_MS = COMPARE_EVERY_REPORTS * OPTIONS.session_report_ms
 
 
-def spoil(servers: Servers, *wrong: int) -> None:
+def spoil(servers: PureServers, *wrong: int) -> None:
     """A bit of the state of each of these servers flips, another one in each."""
     for server in wrong:
         servers[server].server.state.voters[ServerId(200)] = DiskId(f"flipped on {server}")
 
 
-def asked(servers: Servers, *held: int) -> str:
+def asked(servers: PureServers, *held: int) -> str:
     """One write, and one comparison after it; the zxid it is about. The answers `held` wait."""
     caller = servers.leader.caller(90 + servers.clock.now)
     zxid = servers.leader.server.state.zxid
@@ -32,14 +32,14 @@ def asked(servers: Servers, *held: int) -> str:
     return format_zxid(zxid)
 
 
-def ended(servers: Servers) -> list[int]:
+def ended(servers: PureServers) -> list[int]:
     """Who was told to begin anew, without its disk."""
     found = {n: host.of(Restart) for n, host in servers.hosts.items()}
     assert all(len(effects) < 2 and effects[0].wipe_disk for effects in found.values() if effects)
     return [n for n, effects in found.items() if effects]
 
 
-def noted(host: OneServer) -> list[object]:
+def noted(host: PureServer) -> list[object]:
     return [
         *host.notes(server_trace_events.DIGEST_DIFFERS),
         *host.notes(server_trace_events.DIGEST_UNDECIDED),
@@ -47,7 +47,7 @@ def noted(host: OneServer) -> list[object]:
 
 
 def test_equal_replicas_are_asked_once_for_each_state() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     zxid = asked(servers)
     leader, follower = servers[3], servers[1]
     assert leader.server.peer.role is Role.LEADER
@@ -66,7 +66,7 @@ def test_equal_replicas_are_asked_once_for_each_state() -> None:
 
 @pytest.mark.parametrize("wrong", [1, 2])
 def test_follower_that_differs_from_a_quorum_begins_anew(wrong: int) -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     spoil(servers, wrong)
     zxid = asked(servers)
     assert ended(servers) == [wrong]
@@ -80,7 +80,7 @@ def test_follower_that_differs_from_a_quorum_begins_anew(wrong: int) -> None:
 
 
 def test_leader_that_differs_from_a_quorum_begins_anew_itself() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     spoil(servers, 3)
     zxid = asked(servers)
     assert ended(servers) == [3]
@@ -90,7 +90,7 @@ def test_leader_that_differs_from_a_quorum_begins_anew_itself() -> None:
 
 def test_leader_that_is_wrong_accuses_nobody_else() -> None:
     """Who else differs is told by the next leader."""
-    servers = Servers(5)
+    servers = PureServers(5)
     spoil(servers, 1, 5)
     asked(servers)
     assert ended(servers) == [5]
@@ -98,7 +98,7 @@ def test_leader_that_is_wrong_accuses_nobody_else() -> None:
 
 
 def test_several_followers_may_be_wrong_each_in_its_way() -> None:
-    servers = Servers(5)
+    servers = PureServers(5)
     spoil(servers, 1, 3)
     zxid = asked(servers)
     assert ended(servers) == [1, 3]
@@ -106,7 +106,7 @@ def test_several_followers_may_be_wrong_each_in_its_way() -> None:
 
 
 def test_nobody_is_judged_again_when_the_rest_has_told() -> None:
-    servers = Servers(5)
+    servers = PureServers(5)
     spoil(servers, 1)
     zxid = asked(servers)
     assert len({*servers.hosts} - {5}) == len(servers[5].sent(DigestRequest)) == 4
@@ -114,7 +114,7 @@ def test_nobody_is_judged_again_when_the_rest_has_told() -> None:
 
 
 def test_when_no_quorum_agrees_all_go_on() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     spoil(servers, 1, 2)
     zxid = asked(servers)
     assert ended(servers) == []
@@ -125,7 +125,7 @@ def test_when_no_quorum_agrees_all_go_on() -> None:
 
 
 def test_two_of_three_that_differ_say_nothing_of_each_other() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     servers.crash(2)
     spoil(servers, 1)
     zxid = asked(servers)
@@ -134,7 +134,7 @@ def test_two_of_three_that_differ_say_nothing_of_each_other() -> None:
 
 def test_too_few_that_agree_are_no_difference() -> None:
     """The others are gone; the leader will find that out at its next tick."""
-    servers = Servers(5)
+    servers = PureServers(5)
     leader = servers[5]
     leader.caller()
     for server in (1, 2, 3, 4):
@@ -150,7 +150,7 @@ def test_too_few_that_agree_are_no_difference() -> None:
 
 
 def test_answer_that_comes_late_is_judged_by_what_was_agreed() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     spoil(servers, 1)
     zxid = asked(servers, 1)
     assert noted(servers[3]) == []
@@ -160,7 +160,7 @@ def test_answer_that_comes_late_is_judged_by_what_was_agreed() -> None:
 
 @pytest.mark.parametrize("wrong", [1, 2])
 def test_late_answer_to_an_earlier_question_says_nothing(wrong: int) -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     leader = servers[3]
     spoil(servers, wrong)
     asked(servers, wrong)
@@ -175,7 +175,7 @@ def test_late_answer_to_an_earlier_question_says_nothing(wrong: int) -> None:
 
 
 def test_answer_after_the_end_of_a_comparison_says_nothing() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     spoil(servers, 1, 2)
     asked(servers)
     leader = servers[3]
@@ -185,11 +185,11 @@ def test_answer_after_the_end_of_a_comparison_says_nothing() -> None:
 
 
 def test_learner_without_a_vote_is_judged_and_does_not_judge() -> None:
-    servers = Servers(3, observers=1)
+    servers = PureServers(3, observers=1)
     spoil(servers, 4)
     zxid = asked(servers)
     assert (ended(servers), noted(servers[3])) == ([4], [(zxid, [4])])
-    servers = Servers(3, observers=1)
+    servers = PureServers(3, observers=1)
     spoil(servers, 1, 2)
     zxid = asked(servers, 1, 2)
     assert servers[4].sent(DigestReply)[0].digest == servers[3].server.state.digest()
@@ -200,7 +200,7 @@ def test_learner_without_a_vote_is_judged_and_does_not_judge() -> None:
 
 def test_leader_without_its_own_disk_in_the_list_judges_by_the_others() -> None:
     """Its log moves its vote away; it gives up the lead once that is delivered."""
-    servers = Servers(3)
+    servers = PureServers(3)
     servers[3].settings.members.change_logged(ServerId(3), DiskId("new"))
     spoil(servers, 1)
     zxid = asked(servers)
@@ -208,7 +208,7 @@ def test_leader_without_its_own_disk_in_the_list_judges_by_the_others() -> None:
 
 
 def test_learner_that_does_not_follow_yet_is_not_asked() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     leader = servers[3]
     stint = servers[1].sent(FollowerInfo)[-1].follow_attempt + 1
     servers.hold(3, 1)
@@ -219,7 +219,7 @@ def test_learner_that_does_not_follow_yet_is_not_asked() -> None:
 
 
 def test_follower_answers_only_where_the_leader_was() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     host = servers[1]
     zxid = host.server.state.zxid
     host.take()
@@ -230,13 +230,13 @@ def test_follower_answers_only_where_the_leader_was() -> None:
 
 
 def test_accusation_by_another_than_the_leader_is_ignored() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     servers[1].step(PeerFrame(ServerId(2), [DigestMismatch(servers[1].server.state.zxid)]))
     assert ended(servers) == []
 
 
 def test_question_of_a_reign_that_is_over_is_not_answered_by_the_next() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     leader = servers[3]
     asked(servers, 1)
     leader.server.peer.step_down("to see", leader.clock.now)

@@ -16,7 +16,7 @@ from raykeeper.zab.ids import ServerId, Zxid
 from raykeeper.zab.trace_events import MESSAGE_STALE
 from raykeeper.znodes.replies import EmptyReply, GetDataReply, WriteReply
 from raykeeper.znodes.requests import SessionId
-from tests.unit.server.one_server import Caller, OneServer, Servers
+from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 
 def confirmed(caller: Caller) -> int:
@@ -24,13 +24,13 @@ def confirmed(caller: Caller) -> int:
     return max([frame.heartbeat_seq for frame in caller.answers], default=0)
 
 
-def stop_pongs(servers: Servers) -> None:
+def stop_pongs(servers: PureServers) -> None:
     """Nobody answers the leader, server 3, any more."""
     servers.hold(1, 3)
     servers.hold(2, 3)
 
 
-def stale_kinds(host: OneServer) -> list[str]:
+def stale_kinds(host: PureServer) -> list[str]:
     """The kinds of messages that were refused; asserts that nothing else was done."""
     effects = host.take()
     assert all(isinstance(x, TraceEvent) and x.name == MESSAGE_STALE for x in effects), effects
@@ -41,7 +41,7 @@ def stale_kinds(host: OneServer) -> list[str]:
 
 
 def test_heartbeat_is_confirmed_on_every_server() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     callers = [servers[n].caller(n) for n in (1, 2, 3)]
     for _ in range(3):
         for caller in callers:
@@ -51,7 +51,7 @@ def test_heartbeat_is_confirmed_on_every_server() -> None:
 
 
 def test_heartbeat_of_a_leaders_client_waits_for_a_probe() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[3].caller()
     stop_pongs(servers)
     caller.ask()
@@ -62,7 +62,7 @@ def test_heartbeat_of_a_leaders_client_waits_for_a_probe() -> None:
 
 
 def test_heartbeat_through_a_follower_waits_for_a_probe() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[1].caller()
     servers.hold(3, 1)
     servers.hold(2, 3)
@@ -78,7 +78,7 @@ def test_heartbeat_through_a_follower_waits_for_a_probe() -> None:
 
 
 def test_one_batch_is_under_way_at_a_time() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     servers.hold(2, 1)
     for _ in range(4):
@@ -92,7 +92,7 @@ def test_one_batch_is_under_way_at_a_time() -> None:
 
 
 def test_leader_rejects_what_has_moved_or_is_not() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     unknown, live = SessionId(99), caller.session_id
     touches = [
@@ -105,7 +105,7 @@ def test_leader_rejects_what_has_moved_or_is_not() -> None:
 
 
 def test_rejected_heartbeat_is_not_confirmed() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     servers.hold(1, 2)
     caller.ask()
@@ -123,7 +123,7 @@ def test_rejected_heartbeat_is_not_confirmed() -> None:
 
 def test_heartbeat_of_a_connection_that_has_gone_is_told_to_nobody() -> None:
     """The harness asserts it: nothing is sent after the end of a connection."""
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     servers.hold(2, 1)
     caller.ask()
@@ -136,7 +136,7 @@ def test_heartbeat_of_a_connection_that_has_gone_is_told_to_nobody() -> None:
 
 
 def test_heartbeat_is_told_again_to_the_next_leader() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[1].caller()
     servers.hold(3, 1)
     caller.ask()
@@ -150,7 +150,7 @@ def test_heartbeat_is_told_again_to_the_next_leader() -> None:
 
 
 def test_sync_waits_for_the_commits_before_its_read_point() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     mine, other = servers[1].caller(1), servers[2].caller(2)
     servers.hold(3, 1)
     other.ask(other.create("/a", b"x"))
@@ -162,7 +162,7 @@ def test_sync_waits_for_the_commits_before_its_read_point() -> None:
 
 def test_deposed_leader_confirms_no_read_point() -> None:
     """What the others have committed meanwhile would be missing from the answer."""
-    servers = Servers(3)
+    servers = PureServers(3)
     old, new = servers[3].caller(1), servers[2].caller(2)
     servers.hold(1, 3)
     servers.hold(2, 3)
@@ -188,7 +188,7 @@ def test_deposed_leader_confirms_no_read_point() -> None:
 
 
 def test_sync_of_one_server_alone_is_answered_at_once() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     assert [type(item) for item in caller.ask(caller.sync(), caller.sync())] == [
         EmptyReply,
@@ -197,7 +197,7 @@ def test_sync_of_one_server_alone_is_answered_at_once() -> None:
 
 
 def test_answers_that_nobody_waits_for_are_dropped() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     servers[1].step(
         PeerFrame(ServerId(2), [ReadIndexReply(77, Zxid(1)), TouchSessionsReply(77, [])])
@@ -207,7 +207,7 @@ def test_answers_that_nobody_waits_for_are_dropped() -> None:
 
 def test_requests_to_a_server_that_does_not_lead_are_dropped() -> None:
     """They were meant for what it was before; their senders ask again."""
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[2].caller()
     connect = ForwardConnect(5, Caller(servers[2], 5).request())
     servers[1].take()
@@ -218,7 +218,7 @@ def test_requests_to_a_server_that_does_not_lead_are_dropped() -> None:
 
 
 def test_what_is_forwarded_together_is_bounded() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     servers[1].take()
     value = bytes(FORWARDED_BYTES_MAX * 2 // 5)
@@ -231,7 +231,7 @@ def test_what_is_forwarded_together_is_bounded() -> None:
 
 
 def test_connects_are_not_collected_while_there_is_no_leader() -> None:
-    host = OneServer(1, (1, 2))
+    host = PureServer(1, (1, 2))
     for connection in range(5):
         assert Caller(host, connection).connect() is None
         host.step(ClientDisconnected(connection))
@@ -239,7 +239,7 @@ def test_connects_are_not_collected_while_there_is_no_leader() -> None:
 
 
 def test_requests_of_a_server_that_is_not_linked_are_dropped() -> None:
-    host = OneServer(2, (1, 2))
+    host = PureServer(2, (1, 2))
     host.step(LinkUp(ServerId(1)), LinkDown(ServerId(1)))
     host.take()
     messages = [ReadIndexRequest(1), ReadIndexReply(1, Zxid(1)), TouchSessionsReply(1, [])]

@@ -20,16 +20,16 @@ from raykeeper.znodes.replies import (
     WriteReply,
 )
 from raykeeper.znodes.requests import CreateMode, SessionId, encode_client_frame
-from tests.unit.server.one_server import Caller, OneServer, Servers
+from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 FOLLOWER = ServerId(1)
 
 
-def reports(host: OneServer) -> list[SessionReport]:
+def reports(host: PureServer) -> list[SessionReport]:
     return [effect.report for effect in host.of(TrackSessions)]
 
 
-def verdict(host: OneServer, caller: Caller, **changed: int) -> ExpiryProposal:
+def verdict(host: PureServer, caller: Caller, **changed: int) -> ExpiryProposal:
     """The verdict that a tracker would give if nothing was heard after the last report."""
     last = [r for r in reports(host) if caller.session_id in [t.session_id for t in r.touched]][-1]
     fields = {
@@ -45,7 +45,7 @@ def verdict(host: OneServer, caller: Caller, **changed: int) -> ExpiryProposal:
 
 
 def test_a_subtree_above_its_soft_limit_is_noted_by_the_leader() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     for path, value in (("", b""), ("/zookeeper_limits", b"count=1,bytes=9")):
         caller.ask(caller.create(f"/zookeeper/quota/a{path}", value))
@@ -58,7 +58,7 @@ def test_a_subtree_above_its_soft_limit_is_noted_by_the_leader() -> None:
 
 @pytest.mark.parametrize("server", [1, 2])
 def test_gap_ends_the_connection_wherever_it_is(server: int) -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[server].caller()
     caller.ask(caller.create("/a"))
     caller.number += 1
@@ -74,7 +74,7 @@ def test_gap_ends_the_connection_wherever_it_is(server: int) -> None:
 
 
 def test_more_writes_than_outcomes_are_kept_are_a_gap() -> None:
-    host = OneServer(limits=Limits(outcomes_max=2))
+    host = PureServer(limits=Limits(outcomes_max=2))
     caller = host.caller()
     assert len(caller.ask(caller.create("/a"), caller.create("/b"))) == 2
     caller.acked = 1
@@ -85,7 +85,7 @@ def test_more_writes_than_outcomes_are_kept_are_a_gap() -> None:
 
 @pytest.mark.parametrize("owner_is", ["older", "unknown"])
 def test_write_under_another_owner_number_is_fenced(owner_is: str) -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     leader, old = servers[2], servers[1].caller(1)
     owner, session_id = old.owner, old.session_id
     if owner_is == "older":
@@ -102,7 +102,7 @@ def test_write_under_another_owner_number_is_fenced(owner_is: str) -> None:
 
 
 def test_write_behind_a_close_is_fenced() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.close(), caller.create("/a"))
     assert host.notes(server_trace_events.WRITE_FENCED) == [(caller.session_id, 2, 1)]
@@ -110,7 +110,7 @@ def test_write_behind_a_close_is_fenced() -> None:
 
 
 def test_repeat_makes_no_second_transaction() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     leader, caller = servers[2], servers[1].caller()
     forwarded = ForwardedWrite(
         caller.session_id, caller.owner, caller.create("/s-", b"", CreateMode.SEQUENTIAL)
@@ -123,7 +123,7 @@ def test_repeat_makes_no_second_transaction() -> None:
 
 
 def test_proposals_are_bounded_in_bytes() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     host.take()
     caller.ask(*[caller.create(f"/{n}", bytes(400_000)) for n in range(5)])
@@ -132,7 +132,7 @@ def test_proposals_are_bounded_in_bytes() -> None:
 
 
 def test_slow_proposal_waited_for_the_followers() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     leader = servers[3]
     caller = leader.caller()
     servers.hold(1, 3)
@@ -145,7 +145,7 @@ def test_slow_proposal_waited_for_the_followers() -> None:
 
 
 def test_slow_proposal_waited_for_nobody_but_our_own_disk() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     leader = servers[3]
     caller = leader.caller()
     leader.is_disk_held = True
@@ -164,7 +164,7 @@ def test_slow_proposal_waited_for_nobody_but_our_own_disk() -> None:
 
 
 def test_first_report_is_full_and_later_ones_name_what_was_heard() -> None:
-    host = OneServer()
+    host = PureServer()
     one, two = host.caller(1), host.caller(2, timeout_ms=5_000)
     host.pass_time(100)
     one.ask()
@@ -181,7 +181,7 @@ def test_first_report_is_full_and_later_ones_name_what_was_heard() -> None:
 
 
 def test_session_that_ends_before_its_report_is_not_named() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.close())
     host.pass_time(100)
@@ -201,7 +201,7 @@ def test_session_that_ends_before_its_report_is_not_named() -> None:
 def test_verdict_counts_only_if_it_knew_of_the_last_touch(
     changed: dict[str, int], expires: bool
 ) -> None:
-    host = OneServer()
+    host = PureServer()
     caller, other = host.caller(1), host.caller(2)
     caller.ask(caller.create("/e", b"", CreateMode.EPHEMERAL))
     other.ask(other.exists("/e", watch=True))
@@ -216,7 +216,7 @@ def test_verdict_counts_only_if_it_knew_of_the_last_touch(
 
 
 def test_touch_after_the_report_outruns_the_verdict() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     host.pass_time(100)
     told = verdict(host, caller)
@@ -228,7 +228,7 @@ def test_touch_after_the_report_outruns_the_verdict() -> None:
 
 
 def test_verdict_on_a_session_that_is_about_to_end_is_dropped() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     host.pass_time(100)
     told = verdict(host, caller)
@@ -240,7 +240,7 @@ def test_verdict_on_a_session_that_is_about_to_end_is_dropped() -> None:
 
 
 def test_verdict_and_loss_of_a_tracker_mean_nothing_to_a_follower() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     servers.pass_time(100)
     told = verdict(servers[2], caller)
@@ -250,7 +250,7 @@ def test_verdict_and_loss_of_a_tracker_mean_nothing_to_a_follower() -> None:
 
 
 def test_lost_tracker_gives_every_session_its_whole_timeout() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     host.pass_time(100)
     told = verdict(host, caller)
@@ -264,7 +264,7 @@ def test_lost_tracker_gives_every_session_its_whole_timeout() -> None:
 
 
 def test_leader_expires_sessions_itself_after_two_losses() -> None:
-    host = OneServer()
+    host = PureServer()
     quiet, loud = host.caller(1, timeout_ms=1_000), host.caller(2, timeout_ms=1_000)
     host.pass_time(100)
     host.step(TrackerLost())
@@ -284,7 +284,7 @@ def test_leader_expires_sessions_itself_after_two_losses() -> None:
 
 
 def test_losses_far_apart_are_each_the_first() -> None:
-    host = OneServer()
+    host = PureServer()
     host.step(TrackerLost())
     host.pass_time(20_000)
     host.step(TrackerLost())
@@ -303,7 +303,7 @@ def short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short_epochs")
 def test_exhausted_counter_begins_a_new_epoch_and_loses_no_request() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller, other = servers[1].caller(1), servers[3].caller(2)
     writes = [caller.create(f"/{n}") for n in range(9)]
     items = caller.ask(*writes, caller.get("/8"))
@@ -319,7 +319,7 @@ def test_exhausted_counter_begins_a_new_epoch_and_loses_no_request() -> None:
 
 @pytest.mark.usefixtures("short_epochs")
 def test_exhausted_counter_delays_the_opening_of_sessions() -> None:
-    host = OneServer()
+    host = PureServer()
     callers = [Caller(host, n) for n in range(1, 9)]
     host.is_disk_held = True
     for caller in callers:
@@ -332,7 +332,7 @@ def test_exhausted_counter_delays_the_opening_of_sessions() -> None:
 
 @pytest.mark.usefixtures("short_epochs")
 def test_exhausted_counter_delays_an_expiry_to_the_next_reign() -> None:
-    host = OneServer()
+    host = PureServer()
     callers = [host.caller(n) for n in range(1, 6)]
     host.pass_time(100)
     told = [verdict(host, caller) for caller in callers]
@@ -348,7 +348,7 @@ def test_exhausted_counter_delays_an_expiry_to_the_next_reign() -> None:
 
 @pytest.mark.usefixtures("short_epochs")
 def test_counter_may_be_exhausted_in_the_step_of_a_report() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     leader = servers.leader
     callers = [leader.caller(n) for n in range(1, 6)]
     servers.pass_time(100)
@@ -361,7 +361,7 @@ def test_counter_may_be_exhausted_in_the_step_of_a_report() -> None:
 def test_requests_of_one_step_behind_the_exhaustion_wait_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller(1)
     monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 2)
     late = [Caller(host, n) for n in (2, 3, 4)]

@@ -32,15 +32,15 @@ from raykeeper.znodes.requests import (
     encode_client_frame,
 )
 from raykeeper.znodes.txns import CreateSessionErrorTxn, CreateSessionTxn
-from tests.unit.server.one_server import OPTIONS, TIMING, Caller, OneServer, Servers, zxid_of
+from tests.harness.pure_servers import OPTIONS, TIMING, Caller, PureServer, PureServers, zxid_of
 
 AFTER_MS = OPTIONS.read_only_after_ms
 GIVEN_UP_MS = TIMING.sync_ms + 2 * TIMING.tick_ms
 
 
-def alone() -> Servers:
+def alone() -> PureServers:
     """Server 1 of three, which has /a = 1, and whose peers are gone, for long enough."""
-    servers = Servers(3)
+    servers = PureServers(3)
     writer = servers[1].caller(9)
     writer.ask(writer.create("/a", b"1"))
     for other in (2, 3):
@@ -51,7 +51,7 @@ def alone() -> Servers:
 
 
 def reader(
-    host: OneServer,
+    host: PureServer,
     connection: int = 1,
     *,
     session_id: int = 0,
@@ -91,7 +91,7 @@ def test_whoever_did_not_ask_for_it_waits() -> None:
 
 
 def test_who_came_before_it_was_time_is_served_when_it_is() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     writer = servers[1].caller(9)
     writer.ask(writer.create("/a", b"1"))
     for other in (2, 3):
@@ -108,7 +108,7 @@ def test_who_came_before_it_was_time_is_served_when_it_is() -> None:
 
 
 def test_who_has_a_session_and_wants_it_is_sent_away_to_come_again() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     host = servers[1]
     willing, other = reader(host), host.caller(2)
     for peer in (2, 3):
@@ -123,7 +123,7 @@ def test_who_has_a_session_and_wants_it_is_sent_away_to_come_again() -> None:
 
 
 def test_not_before_it_was_without_a_leader_for_so_long() -> None:
-    host = OneServer(1, (1, 2))
+    host = PureServer(1, (1, 2))
     caller = reader(host)
     host.pass_time(AFTER_MS - 1)
     assert host.notes(server_trace_events.READ_ONLY_BEGUN) == []
@@ -134,7 +134,7 @@ def test_not_before_it_was_without_a_leader_for_so_long() -> None:
 
 
 def test_a_vain_attempt_to_follow_does_not_start_the_time_anew() -> None:
-    host = OneServer(1, (1, 2))
+    host = PureServer(1, (1, 2))
     read_only = host.server._clients.read_only
     host.clock.now = Millis(AFTER_MS - 1)
     host.step()
@@ -211,7 +211,7 @@ def test_it_ends_when_there_is_a_leader_and_a_session_is_opened_then() -> None:
 
 
 def test_a_client_of_before_is_known_by_its_password() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     writer = servers[1].caller(9)
     writer.ask(writer.write(AddAuth("digest", b"ann:secret")))
     ann = Identity("digest", digest_id("ann", "secret"))
@@ -239,7 +239,7 @@ def test_a_second_connect_ends_the_link() -> None:
 @pytest.mark.parametrize("is_consistent", [False, True])
 def test_a_tree_that_is_no_real_state_is_not_served(is_consistent: bool) -> None:
     """Nor is the server woken for it again: only a leader can mend that."""
-    host = OneServer(1, (1, 2))
+    host = PureServer(1, (1, 2))
     read_only = host.server._clients.read_only
     host.server._context.now = Now(AFTER_MS, Millis(0))
     read_only.start_if_due(is_consistent=is_consistent)

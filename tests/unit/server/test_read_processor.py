@@ -3,9 +3,9 @@
 from typing import get_args
 
 from raykeeper.server.connection import LocalRequest
-from tests.unit.server.one_server import OneServer
+from tests.harness.pure_servers import PureServer
 
 
 def test_every_request_has_its_answer() -> None:
-    one = OneServer()
+    one = PureServer()
     assert set(one.server._clients._read_processor._by_type) == set(get_args(LocalRequest))

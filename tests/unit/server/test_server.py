@@ -45,8 +45,8 @@ from raykeeper.znodes.replies import (
 )
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotWalk
-from tests.simulation.disk import StoredSnapshot
-from tests.unit.server.one_server import OPTIONS, TIMING, Caller, OneServer, Servers
+from tests.harness.pure_servers import OPTIONS, TIMING, Caller, PureServer, PureServers
+from tests.harness.sim_disk import StoredSnapshot
 
 FORWARDS: list[ServerMessage] = [
     ForwardWrites([]),
@@ -67,7 +67,7 @@ FORWARDS: list[ServerMessage] = [
 
 def test_the_same_events_have_the_same_effects() -> None:
     def life() -> list[object]:
-        servers = Servers(
+        servers = PureServers(
             3, options=ServerOptions(snapshot_every_txns=4, session_report_ms=Millis(100))
         )
         callers = [servers[n].caller(n) for n in (1, 2, 3)]
@@ -87,7 +87,7 @@ def test_the_same_events_have_the_same_effects() -> None:
 
 
 def test_requests_of_many_clients_in_one_step_are_one_run() -> None:
-    host = OneServer()
+    host = PureServer()
     callers = [host.caller(n) for n in range(1, 5)]
     host.take()
     host.step(*[caller.frame(caller.create(f"/{caller.connection}")) for caller in callers])
@@ -96,7 +96,7 @@ def test_requests_of_many_clients_in_one_step_are_one_run() -> None:
 
 
 def test_answers_to_one_client_leave_in_one_frame() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     servers[1].take()
     caller.ask(*[caller.create(f"/{n}") for n in range(10)])
@@ -108,7 +108,7 @@ def test_answers_to_one_client_leave_in_one_frame() -> None:
 def test_a_message_that_the_role_does_not_expect_is_stale(
     message: ServerMessage, linked: bool
 ) -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     if linked:
         host, sender = servers[1], ServerId(2)  # a follower, which neither leads nor asks
     else:
@@ -122,7 +122,7 @@ def test_a_message_that_the_role_does_not_expect_is_stale(
 
 
 def test_link_that_comes_twice_is_a_new_one() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     host = servers[1]
     host.step(LinkUp(ServerId(2)))
     assert host.server.peer.role is not Role.FOLLOWER or not host.server.peer.is_active
@@ -130,7 +130,7 @@ def test_link_that_comes_twice_is_a_new_one() -> None:
 
 
 def test_completion_for_a_learner_that_has_gone_is_ignored() -> None:
-    host = OneServer()
+    host = PureServer()
     host.take()
     host.step(LogRead(ServerId(2), Zxid(0), []))
     assert host.take() == []
@@ -140,17 +140,17 @@ def test_completion_for_a_learner_that_has_gone_is_ignored() -> None:
 
 
 def test_deadline_is_the_earlier_of_report_and_protocol() -> None:
-    host = OneServer()
+    host = PureServer()
     assert host.server.deadline() == 100  # the next report
     host.pass_time(TIMING.ping_ms - 50)
     assert host.server.deadline() == TIMING.ping_ms
 
 
 def test_server_without_a_role_waits_for_events_alone() -> None:
-    host = OneServer(1, (1, 2))
+    host = PureServer(1, (1, 2))
     host.is_disk_held = True
     assert host.server.deadline() == TIMING.resend_min_ms
-    draining = OneServer()
+    draining = PureServer()
     draining.is_disk_held = True
     caller = draining.caller()
     caller.ask(caller.create("/a"))
@@ -163,7 +163,7 @@ def test_server_without_a_role_waits_for_events_alone() -> None:
 
 def test_what_came_in_time_is_no_silence() -> None:
     """The leader's ping waited while the process was held up."""
-    servers = Servers(2)
+    servers = PureServers(2)
     host = servers[1]
     servers.clock.now = Millis(servers.clock.now + TIMING.sync_ms + 1)
     host.step(PeerFrame(ServerId(2), [Ping(1)]))
@@ -174,7 +174,7 @@ def test_what_came_in_time_is_no_silence() -> None:
 
 
 def test_report_is_skipped_when_the_role_ends_in_the_same_step() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     host = servers[2]
     host.step(LinkDown(ServerId(1)))
     servers.clock.now = Millis(servers.clock.now + TIMING.sync_ms + 2)
@@ -188,7 +188,7 @@ def test_report_is_skipped_when_the_role_ends_in_the_same_step() -> None:
 
 
 def test_reads_are_held_while_the_leader_is_silent_and_answered_when_it_is_heard() -> None:
-    servers = Servers(2)  # the shortest session timeout is 1000 ms, the patience 4000 ms
+    servers = PureServers(2)  # the shortest session timeout is 1000 ms, the patience 4000 ms
     caller = servers[1].caller()
     caller.ask(caller.create("/a", b"x"))
     servers.hold(2, 1)
@@ -206,7 +206,7 @@ def test_reads_are_held_while_the_leader_is_silent_and_answered_when_it_is_heard
 
 
 def test_reads_of_a_leader_are_held_while_its_followers_are_silent() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[3].caller()
     servers.hold(1, 3)
     servers.hold(2, 3)
@@ -218,7 +218,7 @@ def test_reads_of_a_leader_are_held_while_its_followers_are_silent() -> None:
 
 def test_reads_of_a_leader_are_held_though_an_observer_is_in_touch() -> None:
     """Its voters may have elected another one, and that one ended sessions."""
-    servers = Servers(3, observers=1)
+    servers = PureServers(3, observers=1)
     leader, observer = servers[3], ServerId(4)
     caller = leader.caller()
     servers.hold(1, 3)
@@ -232,7 +232,7 @@ def test_reads_of_a_leader_are_held_though_an_observer_is_in_touch() -> None:
 
 
 def test_clients_stay_connected_while_their_server_looks_for_a_leader() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller, late = servers[1].caller(1), Caller(servers[1], 2)
     servers.hold(2, 1)
     servers.crash(3)
@@ -246,7 +246,7 @@ def test_clients_stay_connected_while_their_server_looks_for_a_leader() -> None:
 
 
 def test_client_that_left_meanwhile_is_not_served() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     gone = Caller(servers[1], 1)
     servers.hold(2, 1)
     gone.connect()
@@ -257,7 +257,7 @@ def test_client_that_left_meanwhile_is_not_served() -> None:
 
 
 def test_repeated_deliveries_answer_nobody_twice() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[1].caller()
     caller.ask(caller.create("/a"), caller.create("/b"))
     servers.cut(1, 3)
@@ -270,7 +270,7 @@ def test_repeated_deliveries_answer_nobody_twice() -> None:
 
 
 def test_stats() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[1].caller()
     caller.ask(caller.create("/a"), caller.exists("/a", watch=True))
     stats = servers[1].server.stats()
@@ -286,7 +286,7 @@ def test_stats() -> None:
 
 
 def test_restart_recovers_snapshot_and_log() -> None:
-    host = OneServer()
+    host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/a", b"1"))
     walk = SnapshotWalk(host.server.state)
@@ -307,7 +307,7 @@ def test_restart_recovers_snapshot_and_log() -> None:
 
 
 def test_recovers_no_further_than_is_known_to_be_committed() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     caller = servers[3].caller()
     servers.hold(1, 3)
     servers.hold(2, 3)
@@ -320,14 +320,14 @@ def test_recovers_no_further_than_is_known_to_be_committed() -> None:
 
 
 def test_damaged_snapshot_is_told() -> None:
-    host = OneServer()
+    host = PureServer()
     recovered = RecoveredState(Epoch(1), Epoch(1), Zxid(1), Zxid(1), [b"\x90"], [], ZERO)
     with pytest.raises(SnapshotFormatError):
         Server(host.settings, host.limits, host.options, recovered)
 
 
 def test_observer_serves_and_does_not_vote() -> None:
-    servers = Servers(3, window=RecentLogLimits(), observers=1)
+    servers = PureServers(3, window=RecentLogLimits(), observers=1)
     caller = servers[4].caller()
     assert servers[4].server.peer.role is Role.OBSERVER
     assert [type(x) for x in caller.ask(caller.create("/a"), caller.sync())] == [
@@ -338,7 +338,7 @@ def test_observer_serves_and_does_not_vote() -> None:
 
 
 def test_reads_at_observers_cost_nobody_else_anything() -> None:
-    servers = Servers(3, observers=2)
+    servers = PureServers(3, observers=2)
     callers = [servers[4].caller(), servers[5].caller(2)]
     callers[0].ask(callers[0].create("/a"))
     for host in servers.hosts.values():
@@ -350,7 +350,7 @@ def test_reads_at_observers_cost_nobody_else_anything() -> None:
 
 
 def test_writes_wait_for_no_observer_and_for_a_majority_of_the_voters() -> None:
-    servers = Servers(3, observers=2)
+    servers = PureServers(3, observers=2)
     caller = servers[3].caller()
     servers.hold(1, 3)
     servers.hold(4, 3)
@@ -364,14 +364,14 @@ def test_writes_wait_for_no_observer_and_for_a_majority_of_the_voters() -> None:
 
 @pytest.mark.parametrize("event", [SessionsOverdue([]), TrackerLost()])
 def test_words_of_a_tracker_to_a_server_without_a_reign_are_ignored(event: Event) -> None:
-    host = OneServer(1, (1, 2))
+    host = PureServer(1, (1, 2))
     host.take()
     host.step(event)
     assert host.take() == []
 
 
 def test_log_that_went_too_far_is_cut() -> None:
-    servers = Servers(3)
+    servers = PureServers(3)
     servers.hold(3, 1)
     servers.hold(3, 2)
     caller = servers[3].caller()  # its transaction is in the log of server 3 alone

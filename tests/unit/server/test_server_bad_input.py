@@ -66,7 +66,7 @@ from raykeeper.znodes.txns import (
     SetIdentitiesTxn,
 )
 from raykeeper.znodes.znode import TTL_MS_MAX
-from tests.unit.server.one_server import Caller, Servers
+from tests.harness.pure_servers import Caller, PureServers
 
 BAD, MALFORMED = Code.BAD_ARGUMENTS, Code.MARSHALLING_ERROR
 NO_NODE, NO_AUTH, BAD_VERSION = Code.NO_NODE, Code.NO_AUTH, Code.BAD_VERSION
@@ -233,7 +233,7 @@ RAW: list[tuple[bytes, Code]] = [
 @pytest.fixture(scope="module")
 def caller() -> Caller:
     """A client of a follower. Every test leaves everything as it was, so one is enough."""
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     done = caller.ask(
         caller.create("/a", b"1"),
@@ -382,7 +382,7 @@ FRAMES = [
 
 @pytest.mark.parametrize("data", FRAMES, ids=shown)
 def test_what_is_no_request_ends_the_link_alone(data: bytes) -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     caller.ask(caller.create("/e", b"", CreateMode.EPHEMERAL))
     before = digests(caller)
@@ -397,7 +397,7 @@ def test_what_is_no_request_ends_the_link_alone(data: bytes) -> None:
 
 
 def test_watches_set_again_that_make_no_sense() -> None:
-    servers = Servers(2)
+    servers = PureServers(2)
     caller = servers[1].caller()
     caller.ask(caller.create("/a"), caller.create("/alive"))
     before = digests(caller)

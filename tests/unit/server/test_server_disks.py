@@ -12,19 +12,19 @@ from raykeeper.zab.ids import ZERO, Epoch, Millis, Now, ServerId
 from raykeeper.zab.messages import Ack, LogPaused
 from raykeeper.zab.settings import Settings
 from raykeeper.znodes.replies import EmptyReply, GetDataReply, WriteReply
-from tests.unit.server.one_server import LIMITS, OPTIONS, TIMING, OneServer, Servers
+from tests.harness.pure_servers import LIMITS, OPTIONS, TIMING, PureServer, PureServers
 
 S1, S2 = ServerId(1), ServerId(2)
 FULL, ROOM = DiskSpaceChanged(False), DiskSpaceChanged(True)
 EVERY_MS = OPTIONS.disk_space_check_ms
 
 
-def fill(host: OneServer) -> None:
+def fill(host: PureServer) -> None:
     """The disk can allocate nothing more; the next segment is its last."""
     host.disk.log_space.is_full = True
 
 
-def empty(host: OneServer) -> None:
+def empty(host: PureServer) -> None:
     host.disk.log_space.is_full = False
 
 
@@ -32,7 +32,7 @@ class TestLooksAgain:
     """A full disk is asked now and then whether it has room again."""
 
     def test_until_it_has(self) -> None:
-        host = OneServer(segment_bytes=1)
+        host = PureServer(segment_bytes=1)
         caller = host.caller()
         fill(host)
         caller.ask(caller.create("/a"))
@@ -51,7 +51,7 @@ class TestLooksAgain:
         assert len(host.of(CheckDiskSpace)) == 4
 
     def test_at_its_time_and_once_until_the_disk_has_answered(self) -> None:
-        host = OneServer(1, (1, 2))
+        host = PureServer(1, (1, 2))
         host.is_disk_held = True
         host.step(FULL)
         until = host.clock.now + EVERY_MS
@@ -79,7 +79,7 @@ class TestLooksAgain:
         assert CheckDiskSpace() in server.step([], Now(Millis(70_000 + EVERY_MS), Millis(0)))
 
     def test_not_while_it_has_room(self) -> None:
-        host = OneServer()
+        host = PureServer()
         host.step(ROOM)
         assert host.notes(server_trace_events.DISK_SPACE_FREED) == []
         host.pass_time(3 * EVERY_MS)
@@ -89,9 +89,9 @@ class TestLooksAgain:
 class TestFollower:
     """It goes on in memory alone until it has room again or its role ends."""
 
-    def paused(self) -> Servers:
+    def paused(self) -> PureServers:
         """Server 1 follows; its disk is full after one more write."""
-        servers = Servers(3, segment_bytes=1)
+        servers = PureServers(3, segment_bytes=1)
         fill(servers[1])
         caller = servers[3].caller(7)
         assert len(caller.ask(caller.create("/before"))) == 1
@@ -144,7 +144,7 @@ class TestFollower:
         assert servers[1].server.peer.role is Role.LOOKING
 
     def test_begins_anew_once_whatever_comes_before_its_end(self) -> None:
-        servers = Servers(3, segment_bytes=1)
+        servers = PureServers(3, segment_bytes=1)
         fill(servers[1])
         servers[3].caller(7)  # all that it took is on disk, so it looks on at once
         assert servers[1].server.peer.history.is_paused
@@ -155,7 +155,7 @@ class TestFollower:
         assert len(servers[1].of(Restart)) == 1
 
     def test_that_finds_room_before_it_followed_goes_on(self) -> None:
-        servers = Servers(3)
+        servers = PureServers(3)
         servers.cut(1, 3)
         servers.cut(1, 2)
         servers[1].step(FULL)
@@ -171,7 +171,7 @@ class TestLeader:
     """It leaves the lead to who has room; if nobody has, writes wait."""
 
     def test_hands_over_to_a_follower_with_room(self) -> None:
-        servers = Servers(3, segment_bytes=1)
+        servers = PureServers(3, segment_bytes=1)
         caller = servers[1].caller()
         fill(servers[3])
         items = caller.ask(*(caller.create(f"/{n}") for n in range(3)))
@@ -184,7 +184,7 @@ class TestLeader:
 
     @pytest.mark.parametrize("count", [1, 3])
     def test_leaves_writes_lying_until_there_is_room_somewhere(self, count: int) -> None:
-        servers = Servers(count, segment_bytes=1)
+        servers = PureServers(count, segment_bytes=1)
         leader = servers.leader
         caller, reader = leader.caller(1), leader.caller(2)
         for host in servers.hosts.values():
@@ -211,7 +211,7 @@ class TestLeader:
         assert leader.of(Restart) == []
 
     def test_opens_and_expires_no_sessions_meanwhile(self) -> None:
-        host = OneServer(segment_bytes=1)
+        host = PureServer(segment_bytes=1)
         quiet = host.caller(1, timeout_ms=1_000)
         host.track()
         fill(host)

@@ -28,7 +28,7 @@ from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.snapshot import SnapshotWalk
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import ErrorTxn, ReplaceVoterTxn, Txn, TxnBody, decode_txn, encode_txn
-from tests.unit.server.one_server import LIMITS, OPTIONS, TIMING, OneServer, Servers
+from tests.harness.pure_servers import LIMITS, OPTIONS, TIMING, PureServer, PureServers
 
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
 NEW = DiskId("new")
@@ -36,13 +36,13 @@ LONG_MS = 1_000
 NO_DIFF = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
 
 
-def replaced_in(host: OneServer) -> list[ReplaceVoterTxn]:
+def replaced_in(host: PureServer) -> list[ReplaceVoterTxn]:
     """The votes that the log of a server moves, in order."""
     changes = [decode_txn(txn).body for _, txn in host.disk.log]
     return [change for change in changes if isinstance(change, ReplaceVoterTxn)]
 
 
-def renew(servers: Servers, *lost: int) -> list[DiskId]:
+def renew(servers: PureServers, *lost: int) -> list[DiskId]:
     """Servers come back on empty disks of other names, before any report of the leader."""
     for server in lost:
         if server in servers.hosts:
@@ -53,7 +53,7 @@ def renew(servers: Servers, *lost: int) -> list[DiskId]:
     return [servers[server].disk.disk for server in lost]
 
 
-def votes(servers: Servers) -> dict[int, bool]:
+def votes(servers: PureServers) -> dict[int, bool]:
     return {number: host.server.stats().has_vote for number, host in servers.hosts.items()}
 
 
@@ -61,7 +61,7 @@ class TestRestored:
     """By a leader that has the server among its followers."""
 
     def test_a_server_on_a_new_disk_has_its_vote_back_at_the_next_report(self) -> None:
-        servers = Servers(3)
+        servers = PureServers(3)
         servers[3].caller()
         (disk,) = renew(servers, 1)
         host = servers[1]
@@ -78,7 +78,7 @@ class TestRestored:
         assert len(set(servers.digests())) == 1
 
     def test_without_its_vote_it_observes_and_is_named(self) -> None:
-        servers = Servers(3)
+        servers = PureServers(3)
         servers.hold(2, 3)  # nothing is committed without the vote of server 2
         renew(servers, 1)
         servers.pass_time(500)
@@ -95,7 +95,7 @@ class TestRestored:
         assert host.server.stats().has_vote
 
     def test_it_is_said_twice_and_once_at_a_time(self) -> None:
-        servers = Servers(3)
+        servers = PureServers(3)
         servers.hold(2, 3)
         (disk,) = renew(servers, 1)
         servers.pass_time(LONG_MS)  # ten reports
@@ -109,7 +109,7 @@ class TestRestored:
 
     def test_what_an_earlier_leader_left_is_said_once_more(self) -> None:
         """It was logged and not delivered; the one who said it first is gone."""
-        servers = Servers(3)
+        servers = PureServers(3)
         servers.hold(2, 3)
         (disk,) = renew(servers, 1)
         servers.pass_time(500)
@@ -124,7 +124,7 @@ class TestRestored:
 
     def test_all_that_begin_anew_right_after_it_count_the_vote(self) -> None:
         """The log tells that the first transaction is committed because a second came behind it."""
-        servers = Servers(3)
+        servers = PureServers(3)
         renew(servers, 1)
         servers.pass_time(LONG_MS)
         for number in (1, 2, 3):
@@ -137,7 +137,7 @@ class TestRestored:
         assert [type(item) for item in caller.ask(caller.create("/a"))] == [WriteReply]
 
     def test_a_disk_that_is_lost_again_gives_way_to_the_next(self) -> None:
-        servers = Servers(3)
+        servers = PureServers(3)
         (one,) = renew(servers, 1)
         servers.pass_time(LONG_MS)
         (other,) = renew(servers, 1)
@@ -146,7 +146,7 @@ class TestRestored:
         assert votes(servers) == {1: True, 2: True, 3: True}
 
     def test_observers_have_none_to_get_back(self) -> None:
-        servers = Servers(3, observers=1)
+        servers = PureServers(3, observers=1)
         renew(servers, 4)
         servers.pass_time(LONG_MS)
         assert servers[4].server.peer.is_active
@@ -154,7 +154,7 @@ class TestRestored:
         assert not servers[4].server.stats().has_vote
 
     def test_not_to_a_server_that_cannot_log(self) -> None:
-        servers = Servers(3)
+        servers = PureServers(3)
         renew(servers, 1)
         servers[1].step(DiskSpaceChanged(False))
         servers.run()
@@ -163,7 +163,7 @@ class TestRestored:
         assert replaced_in(servers[3]) == []
 
     def test_not_to_a_server_that_does_not_follow_yet(self) -> None:
-        servers = Servers(3)
+        servers = PureServers(3)
         servers.crash(1)
         servers.down[1].disk.repair()
         servers.hold(1, 3)
@@ -175,7 +175,7 @@ class TestRestored:
         assert votes(servers)[1]
 
     def test_not_by_a_leader_without_room(self) -> None:
-        servers = Servers(3)
+        servers = PureServers(3)
         servers[2].step(DiskSpaceChanged(False))
         servers.run()
         renew(servers, 1)
@@ -187,7 +187,7 @@ class TestRestored:
     def test_in_the_next_reign_when_the_counter_is_exhausted(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        servers = Servers(5)
+        servers = PureServers(5)
         servers[5].caller()
         renew(servers, 1, 2)
         assert replaced_in(servers[5]) == []
@@ -201,7 +201,7 @@ class TestRestored:
 
     def test_too_many_lost_at_once_are_not_voted_back(self) -> None:
         """Nobody knows what the two had acknowledged; a person must say."""
-        servers = Servers(3)
+        servers = PureServers(3)
         renew(servers, 1, 2)
         servers.pass_time(10_000)
         assert {host.server.peer.role for host in servers.hosts.values()} == {Role.LOOKING}
@@ -336,7 +336,7 @@ class TestInTheAir:
         assert not alone.server.stats().has_vote
 
     def test_a_leader_that_has_proposed_it_does_not_count_the_old_disk(self) -> None:
-        servers = Servers(3)
+        servers = PureServers(3)
         servers.hold(2, 3)
         (disk,) = renew(servers, 1)
         servers.pass_time(500)
@@ -351,7 +351,7 @@ class TestAdopted:
     """The list of members comes with a received tree."""
 
     def test_replaces_the_list(self) -> None:
-        servers = Servers(5, window=NO_DIFF)
+        servers = PureServers(5, window=NO_DIFF)
         (disk,) = renew(servers, 2)
         part(servers)
         servers.pass_time(LONG_MS)
@@ -362,7 +362,7 @@ class TestAdopted:
 
     def test_may_bring_a_servers_own_vote_back(self) -> None:
         """It never saw the transaction, only a tree that has it."""
-        servers = Servers(3, window=NO_DIFF)
+        servers = PureServers(3, window=NO_DIFF)
         renew(servers, 1)
         host = servers[1]
         servers.hold(3, 1)
@@ -378,7 +378,7 @@ class TestAdopted:
 
     def test_may_bring_the_second_word_on_a_vote(self) -> None:
         """The server has its vote by the first word, and never sees the second one itself."""
-        servers = Servers(3, window=NO_DIFF)
+        servers = PureServers(3, window=NO_DIFF)
         renew(servers, 1)
         host = servers[1]
         servers.hold(3, 1)
@@ -394,21 +394,21 @@ class TestAdopted:
         assert not host.disk.is_replaced
 
 
-def part(servers: Servers) -> None:
+def part(servers: PureServers) -> None:
     """Server 1 loses the others."""
     for other in sorted({*servers.hosts} - {1}):
         servers._unlink(1, other)
     servers.run()
 
 
-def rejoin(servers: Servers) -> None:
+def rejoin(servers: PureServers) -> None:
     servers[1].take()
     for other in sorted({*servers.hosts} - {1}):
         servers.link(1, other)
     assert servers[1].notes(server_trace_events.SNAPSHOT_INSTALLED), "this was to be no DIFF"
 
 
-def write_much(host: OneServer) -> None:
+def write_much(host: PureServer) -> None:
     """More transactions than the window of the leader holds."""
     caller = host.caller()
     for _ in range(6):

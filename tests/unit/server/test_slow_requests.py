@@ -4,11 +4,11 @@ from raykeeper.server import server_trace_events
 from raykeeper.server.slow_requests import SlowRequests
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.requests import SessionId
-from tests.unit.server.one_server import OneServer
+from tests.harness.pure_servers import PureServer
 
 
 def test_one_note_names_the_slowest_and_its_stage() -> None:
-    host = OneServer()
+    host = PureServer()
     context = host.server._context
     slow = SlowRequests(context)
     slow.role_changed_at = Millis(500)

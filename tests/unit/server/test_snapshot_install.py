@@ -22,20 +22,20 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import ConnectReply, EventType, GetDataReply, WatcherEvent, WriteReply
 from raykeeper.znodes.requests import AddWatch, PersistentWatch, SetWatches, WatchMode
 from raykeeper.znodes.snapshot import SnapshotWalk
-from tests.unit.server.one_server import Caller, OneServer, Servers, zxid_of
+from tests.harness.pure_servers import Caller, PureServer, PureServers, zxid_of
 
 NO_DIFF = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
 LEADER = ServerId(3)
 
 
-def part(servers: Servers) -> None:
+def part(servers: PureServers) -> None:
     """Server 1 loses the others, who go on without it."""
     servers._unlink(1, 2)
     servers._unlink(1, 3)
     servers.run()
 
 
-def rejoin(servers: Servers) -> None:
+def rejoin(servers: PureServers) -> None:
     servers.link(1, 3)
     servers.link(1, 2)
     assert servers[1].notes(server_trace_events.SNAPSHOT_INSTALLED), "this was to be no DIFF"
@@ -48,7 +48,7 @@ def busy(caller: Caller) -> None:
 
 
 def test_watches_fire_before_any_reply_from_the_new_tree() -> None:
-    servers = Servers(3, window=NO_DIFF)
+    servers = PureServers(3, window=NO_DIFF)
     mine, other = servers[1].caller(1), servers[2].caller(2)
     other.ask(*[other.create(path) for path in ("/set", "/deleted", "/same", "/parent")])
     mine.ask(
@@ -77,7 +77,7 @@ def test_watches_fire_before_any_reply_from_the_new_tree() -> None:
 
 
 def test_persistent_watches_are_told_to_read_anew_and_the_history_begins_there() -> None:
-    servers = Servers(3, window=NO_DIFF)
+    servers = PureServers(3, window=NO_DIFF)
     mine, other = servers[1].caller(1), servers[2].caller(2)
     since = zxid_of(servers[1])
     mine.ask(
@@ -102,7 +102,7 @@ def test_persistent_watches_are_told_to_read_anew_and_the_history_begins_there()
 
 
 def test_sessions_that_are_gone_or_elsewhere_end_and_others_go_on() -> None:
-    servers = Servers(3, window=NO_DIFF)
+    servers = PureServers(3, window=NO_DIFF)
     stays, goes, moves = (servers[1].caller(n) for n in (1, 2, 3))
     part(servers)
     moved = Caller(servers[2], 4)
@@ -119,7 +119,7 @@ def test_sessions_that_are_gone_or_elsewhere_end_and_others_go_on() -> None:
 
 
 def test_writes_in_the_new_tree_are_answered_from_its_table() -> None:
-    servers = Servers(3, window=NO_DIFF)
+    servers = PureServers(3, window=NO_DIFF)
     mine, other = servers[1].caller(1), servers[2].caller(2)
     servers.hold(3, 1)  # neither the proposal nor its commit come back
     mine.ask(mine.create("/a"))
@@ -132,7 +132,7 @@ def test_writes_in_the_new_tree_are_answered_from_its_table() -> None:
 
 
 def test_connect_in_the_new_tree_is_asked_for_again() -> None:
-    servers = Servers(3, window=NO_DIFF)
+    servers = PureServers(3, window=NO_DIFF)
     other = servers[2].caller(2)
     servers.hold(3, 1)
     mine = Caller(servers[1], 1)
@@ -149,8 +149,8 @@ class Rejoining:
     """Server 1, that a test makes follow a leader of epoch 2 by hand, packet by packet."""
 
     def __init__(self) -> None:
-        self.servers = Servers(3)
-        self.host: OneServer = self.servers[1]
+        self.servers = PureServers(3)
+        self.host: PureServer = self.servers[1]
         self.caller = self.host.caller(1)
         self.log = self.host.disk.log
 

@@ -24,19 +24,19 @@ from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.zab.messages import Snapshot, SnapshotChunk, SnapshotCredit, SnapshotEnd
 from raykeeper.zab.settings import RecentLogLimits
 from raykeeper.znodes.snapshot import SnapshotLoader
-from tests.simulation.disk import StoredSnapshot
-from tests.unit.server.one_server import Caller, OneServer, Servers
+from tests.harness.pure_servers import Caller, PureServer, PureServers
+from tests.harness.sim_disk import StoredSnapshot
 
 OPTIONS = ServerOptions(snapshot_every_txns=6, session_report_ms=Millis(100))
 NO_DIFF = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
 
 
-def alone(znodes: int = 0) -> tuple[OneServer, Caller]:
+def alone(znodes: int = 0) -> tuple[PureServer, Caller]:
     """A server that has just been told to begin a snapshot with its next transaction.
 
     Each of `znodes` makes a chunk of its own.
     """
-    host = OneServer(options=OPTIONS)
+    host = PureServer(options=OPTIONS)
     caller = host.caller()
     for n in range(znodes):
         caller.ask(caller.create(f"/{n}", bytes(70_000)))
@@ -46,13 +46,13 @@ def alone(znodes: int = 0) -> tuple[OneServer, Caller]:
     return host, caller
 
 
-def rest(host: OneServer) -> None:
+def rest(host: PureServer) -> None:
     """Step until the server does not ask for another step at once."""
     while host.server.deadline() == host.clock.now:
         host.step()
 
 
-def begun(host: OneServer) -> Zxid:
+def begun(host: PureServer) -> Zxid:
     (effect,) = host.of(SnapshotBegin)
     return effect.zxid
 
@@ -62,7 +62,7 @@ def begun(host: OneServer) -> Zxid:
 
 @pytest.mark.parametrize(("server", "transactions"), [(1, 6), (2, 8), (3, 10)])
 def test_servers_take_turns(server: int, transactions: int) -> None:
-    servers = Servers(3, options=OPTIONS)
+    servers = PureServers(3, options=OPTIONS)
     caller = servers[3].caller()  # the first transaction
     for _ in range(transactions - 2):
         caller.ask(caller.set("/", b""))
@@ -129,7 +129,7 @@ def test_published_once_written_and_the_next_one_counts_from_the_beginning_of_th
     assert len(host.of(SnapshotBegin)) == 1
 
 
-def stored(host: OneServer, zxid: Zxid) -> None:
+def stored(host: PureServer, zxid: Zxid) -> None:
     """The Snapshotter has what was sent to it, so that the disk can publish it."""
     (finish,) = host.of(SnapshotFinish)
     chunks = [write.data for write in host.of(SnapshotWrite)]
@@ -137,7 +137,7 @@ def stored(host: OneServer, zxid: Zxid) -> None:
 
 
 def test_published_only_when_the_log_is_synced_past_the_end_of_the_walk() -> None:
-    servers = Servers(3, options=OPTIONS)
+    servers = PureServers(3, options=OPTIONS)
     host, caller = servers[1], servers[3].caller()
     host.is_disk_held = True  # the others commit without it
     for _ in range(5):
@@ -197,9 +197,9 @@ def test_one_snapshot_at_a_time() -> None:
 # Learners.
 
 
-def lagging(znodes: int) -> tuple[Servers, Caller]:
+def lagging(znodes: int) -> tuple[PureServers, Caller]:
     """Server 1 is cut off; what the others have by now no DIFF can bring it."""
-    servers = Servers(3, window=NO_DIFF)
+    servers = PureServers(3, window=NO_DIFF)
     caller = servers[2].caller()
     servers.cut(1, 2)
     servers.cut(1, 3)
@@ -208,7 +208,7 @@ def lagging(znodes: int) -> tuple[Servers, Caller]:
     return servers, caller
 
 
-def streaming(servers: Servers) -> None:
+def streaming(servers: PureServers) -> None:
     """The leader has begun to stream, and hears nothing more of server 1."""
     leader = servers[3]
     servers.hold(1, 3)
@@ -268,7 +268,7 @@ def test_stream_ends_with_its_learner() -> None:
 
 @pytest.mark.parametrize("when", ["walking", "finished", "publishing", "idle"])
 def test_replaced_tree_ends_the_walk_of_the_old_one(when: str) -> None:
-    servers = Servers(3, window=NO_DIFF, options=OPTIONS)
+    servers = PureServers(3, window=NO_DIFF, options=OPTIONS)
     host, caller = servers[1], servers[2].caller()
     if when != "idle":
         for n in range(5):
@@ -303,7 +303,7 @@ def test_replaced_tree_ends_the_walk_of_the_old_one(when: str) -> None:
 
 
 def test_published_only_when_synced_past_the_end_and_not_just_the_beginning() -> None:
-    servers = Servers(3, options=OPTIONS)
+    servers = PureServers(3, options=OPTIONS)
     host, caller = servers[1], servers[3].caller()
     for n in range(5):
         caller.ask(caller.create(f"/{n}", bytes(70_000)))
@@ -321,7 +321,7 @@ def test_published_only_when_synced_past_the_end_and_not_just_the_beginning() ->
 
 
 def test_received_tree_begins_the_count_anew() -> None:
-    servers = Servers(3, window=NO_DIFF, options=OPTIONS)
+    servers = PureServers(3, window=NO_DIFF, options=OPTIONS)
     host, caller = servers[1], servers[2].caller()
     for _ in range(4):
         caller.ask(caller.set("/", b""))

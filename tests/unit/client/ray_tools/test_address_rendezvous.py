@@ -9,13 +9,13 @@ import pytest
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError
 from raykeeper.client.ray_tools import Rendezvous
 from raykeeper.client.ray_tools.address_rendezvous import RendezvousResult, listen
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 PATH = "/train/rendezvous"
 
 
 def test_everybody_can_be_reached_before_it_serves() -> None:
-    stage = Stage()
+    stage = RecipeStage()
     members = [stage.member() for _ in range(2)]
     rendezvous = Rendezvous("coord", PATH, 2)
     brought = [listen("127.0.0.1", 0, data) for data in (b"a", b"b")]
@@ -41,7 +41,7 @@ def test_everybody_can_be_reached_before_it_serves() -> None:
 
 
 def test_one_without_an_address_is_an_error() -> None:
-    stage = Stage()
+    stage = RecipeStage()
     member, stranger = stage.member(), stage.member()
     own, address = listen("127.0.0.1", 0)
     join = member.begin(Rendezvous("coord", PATH, 2)._on(member, address).join)

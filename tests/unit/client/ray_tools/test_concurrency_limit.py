@@ -7,7 +7,7 @@ import pytest
 
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.ray_tools import ConcurrencyLimit
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 PATH = "/limits/gpu"
 
@@ -28,7 +28,7 @@ def test_it_pickles_as_its_settings() -> None:
 
 
 def test_it_can_be_of_a_client_that_is_there() -> None:
-    stage = Stage()
+    stage = RecipeStage()
     member = stage.member()
     with ConcurrencyLimit("coord", PATH, 1)._on(member) as held:
         assert [each.name for each in ConcurrencyLimit("coord", PATH, 1)._on(member).holders()] == [

@@ -15,14 +15,14 @@ from raykeeper.client.ray_tools import Gang
 from raykeeper.client.ray_tools.gang import _attempts, _breaks_generation, finish
 from raykeeper.client.recipes.rendezvous import Generation
 from raykeeper.znodes.requests import SetData
-from tests.recipes.stage import Member, Outcome, Stage
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 
 PATH = "/gangs/train"
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def stage() -> RecipeStage:
+    return RecipeStage()
 
 
 def met(members: list[Member]) -> list[Generation[Any]]:
@@ -36,7 +36,7 @@ def finishing(member: Member, meeting: Generation[Any]) -> Outcome:
     return member.begin(lambda: member._run_flow(finish(meeting), "finish"))
 
 
-def test_all_finish_together(stage: Stage) -> None:
+def test_all_finish_together(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(3)]
     for generation in (1, 2):
         meetings = met(members)
@@ -50,7 +50,7 @@ def test_all_finish_together(stage: Stage) -> None:
     assert stage.reported == []
 
 
-def test_one_that_dies_unfinished_breaks_it_for_those_who_wait(stage: Stage) -> None:
+def test_one_that_dies_unfinished_breaks_it_for_those_who_wait(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(3)]
     meetings = met(members)
     ends = [finishing(*each) for each in zip(members[:2], meetings[:2], strict=True)]
@@ -61,7 +61,7 @@ def test_one_that_dies_unfinished_breaks_it_for_those_who_wait(stage: Stage) -> 
             _ = end.value
 
 
-def test_who_leaves_after_the_end_breaks_nothing(stage: Stage) -> None:
+def test_who_leaves_after_the_end_breaks_nothing(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(2)]
     meetings = met(members)
     late = finishing(members[0], meetings[0])
@@ -73,7 +73,7 @@ def test_who_leaves_after_the_end_breaks_nothing(stage: Stage) -> None:
     assert late.value is None, "all had finished before one left"
 
 
-def test_who_is_of_an_older_generation_cannot_finish(stage: Stage) -> None:
+def test_who_is_of_an_older_generation_cannot_finish(stage: RecipeStage) -> None:
     old, other, new = (stage.member() for _ in range(3))
     meetings = met([old, other])
     meetings[1].leave()
@@ -87,7 +87,7 @@ def test_who_is_of_an_older_generation_cannot_finish(stage: Stage) -> None:
         _ = finishing(old, meetings[0]).value
 
 
-def test_the_work_may_learn_of_a_death_sooner_than_the_gang(stage: Stage) -> None:
+def test_the_work_may_learn_of_a_death_sooner_than_the_gang(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(2)]
     meetings = met(members)
     assert _breaks_generation(meetings[0], BrokenBarrierError("a barrier of the work's own"))
@@ -97,7 +97,7 @@ def test_the_work_may_learn_of_a_death_sooner_than_the_gang(stage: Stage) -> Non
     assert _breaks_generation(meetings[0], ConnectionResetError())
 
 
-def test_a_wait_that_nobody_wants_any_more(stage: Stage) -> None:
+def test_a_wait_that_nobody_wants_any_more(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(2)]
     meetings = met(members)
     end = finishing(members[0], meetings[0])
@@ -107,7 +107,7 @@ def test_a_wait_that_nobody_wants_any_more(stage: Stage) -> None:
     assert stage.reported == []
 
 
-def test_the_end_of_the_session_ends_the_wait(stage: Stage) -> None:
+def test_the_end_of_the_session_ends_the_wait(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(2)]
     meetings = met(members)
     end = finishing(members[0], meetings[0])
@@ -116,7 +116,7 @@ def test_the_end_of_the_session_ends_the_wait(stage: Stage) -> None:
     assert isinstance(end.error, SessionExpiredError)
 
 
-def test_something_else_in_the_znode_is_an_error(stage: Stage) -> None:
+def test_something_else_in_the_znode_is_an_error(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(2)]
     meetings = met(members)
     finishing(members[0], meetings[0])

@@ -10,14 +10,14 @@ from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WaitTi
 from raykeeper.client.ray_tools import RateLimit
 from raykeeper.client.ray_tools.rate_limit import RELEARN_MS, Bucket
 from raykeeper.znodes.requests import Delete, SetData
-from tests.recipes.stage import STEP_MS, Member, Outcome, Stage
+from tests.harness.recipe_stage import STEP_MS, Member, Outcome, RecipeStage
 
 PATH = "/limits/api"
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    stage = Stage()
+def stage() -> Iterator[RecipeStage]:
+    stage = RecipeStage()
     yield stage
     assert stage.reported == []
 
@@ -31,7 +31,7 @@ def taken(waits: list[Outcome]) -> int:
 
 
 @pytest.mark.parametrize("burst", [1, 5])
-def test_so_many_pass_over_all_clients(stage: Stage, burst: int) -> None:
+def test_so_many_pass_over_all_clients(stage: RecipeStage, burst: int) -> None:
     members = [stage.member() for _ in range(4)]
     buckets = [bucket(member, burst=burst) for member in members]
     waits = [
@@ -48,7 +48,7 @@ def test_so_many_pass_over_all_clients(stage: Stage, burst: int) -> None:
     assert taken(waits) == 40
 
 
-def test_a_pause_is_worth_a_burst_and_no_more(stage: Stage) -> None:
+def test_a_pause_is_worth_a_burst_and_no_more(stage: RecipeStage) -> None:
     member = stage.member()
     limited = bucket(member, burst=3)
     limited.take(3)
@@ -57,7 +57,7 @@ def test_a_pause_is_worth_a_burst_and_no_more(stage: Stage) -> None:
     assert taken(waits) == 3
 
 
-def test_several_at_once_wait_for_all(stage: Stage) -> None:
+def test_several_at_once_wait_for_all(stage: RecipeStage) -> None:
     member = stage.member()
     limited = bucket(member, burst=5)
     limited.take(4)
@@ -68,7 +68,7 @@ def test_several_at_once_wait_for_all(stage: Stage) -> None:
     assert wait.is_done
 
 
-def test_what_would_come_too_late_is_told_at_once(stage: Stage) -> None:
+def test_what_would_come_too_late_is_told_at_once(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bucket(alice, per_second=1).take()
     for timeout_s in (0, 0.9):
@@ -79,7 +79,7 @@ def test_what_would_come_too_late_is_told_at_once(stage: Stage) -> None:
     assert in_time.value is None
 
 
-def test_who_gives_up_gives_back_unless_others_count_on_it(stage: Stage) -> None:
+def test_who_gives_up_gives_back_unless_others_count_on_it(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bucket(alice).take()
     wait = alice.begin(bucket(alice).take)
@@ -96,7 +96,7 @@ def test_who_gives_up_gives_back_unless_others_count_on_it(stage: Stage) -> None
     assert fourth.is_done
 
 
-def test_what_it_costs(stage: Stage) -> None:
+def test_what_it_costs(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     mine, other = bucket(alice, 1000, 100), bucket(bob, 1000, 100)
     mine.take()
@@ -111,7 +111,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert (alice.events, bob.events) == (0, 0)
 
 
-def test_a_client_that_counted_for_long_asks_for_the_time(stage: Stage) -> None:
+def test_a_client_that_counted_for_long_asks_for_the_time(stage: RecipeStage) -> None:
     member = stage.member(session_timeout_ms=40_000)
     limited = bucket(member)
     limited.take()
@@ -121,7 +121,7 @@ def test_a_client_that_counted_for_long_asks_for_the_time(stage: Stage) -> None:
     assert dict(member.asked) == {"Multi": 2}
 
 
-def test_what_somebody_else_knows_of_the_time_is_not_forgotten(stage: Stage) -> None:
+def test_what_somebody_else_knows_of_the_time_is_not_forgotten(stage: RecipeStage) -> None:
     member = stage.member()
     bucket(member, per_second=1).take()
     # As after a leader whose clock is an hour ahead of this one's: somebody took a share there.
@@ -133,7 +133,7 @@ def test_what_somebody_else_knows_of_the_time_is_not_forgotten(stage: Stage) -> 
     assert wait.is_done and wait.error is None
 
 
-def test_a_bucket_that_somebody_deleted_is_full(stage: Stage) -> None:
+def test_a_bucket_that_somebody_deleted_is_full(stage: RecipeStage) -> None:
     member = stage.member()
     limited = bucket(member, per_second=1, burst=2)
     limited.take(2)
@@ -142,7 +142,7 @@ def test_a_bucket_that_somebody_deleted_is_full(stage: Stage) -> None:
     assert not member.begin(limited.take).is_done
 
 
-def test_something_else_in_the_znode_is_an_error(stage: Stage) -> None:
+def test_something_else_in_the_znode_is_an_error(stage: RecipeStage) -> None:
     member = stage.member()
     bucket(member).take()
     member.ask(SetData(PATH, b"soon", -1))
@@ -150,7 +150,7 @@ def test_something_else_in_the_znode_is_an_error(stage: Stage) -> None:
         bucket(member).take()
 
 
-def test_it_goes_on_as_soon_as_the_znode_holds_a_bucket_again(stage: Stage) -> None:
+def test_it_goes_on_as_soon_as_the_znode_holds_a_bucket_again(stage: RecipeStage) -> None:
     member, other = stage.member(), stage.member()
     limited = bucket(member, burst=3)
     limited.take()
@@ -162,7 +162,7 @@ def test_it_goes_on_as_soon_as_the_znode_holds_a_bucket_again(stage: Stage) -> N
 
 
 @pytest.mark.parametrize("count", [0, 3, True, "1"])
-def test_a_count_is_at_most_the_burst(stage: Stage, count: Any) -> None:
+def test_a_count_is_at_most_the_burst(stage: RecipeStage, count: Any) -> None:
     with pytest.raises(BadArgumentsError, match="from 1 to burst=2"):
         bucket(stage.member(), burst=2).take(count)
 
@@ -187,6 +187,6 @@ def test_it_pickles_as_its_settings() -> None:
     copy.close()  # of which there is nothing
 
 
-def test_it_can_be_of_a_client_that_is_there(stage: Stage) -> None:
+def test_it_can_be_of_a_client_that_is_there(stage: RecipeStage) -> None:
     member = stage.member()
     RateLimit("coord", PATH, 10)._on(member).take()

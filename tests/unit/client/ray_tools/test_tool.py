@@ -13,7 +13,7 @@ from raykeeper.client.ray_tools.tool import ContextTool, Tool
 from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.requests import Delete
 from tests.contract.client_handles import Room, open_blocking
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_an_event_loop_is_not_blocked() -> None:
 
 
 def test_a_block_holds_and_gives_back() -> None:
-    member = Stage().member()
+    member = RecipeStage().member()
 
     class Here(ConcurrencyLimit):
         def _get_client(self) -> Any:
@@ -68,7 +68,7 @@ def test_a_block_holds_and_gives_back() -> None:
 
 
 def test_a_gang_is_a_block_too() -> None:
-    member = Stage().member()
+    member = RecipeStage().member()
 
     class Here(Gang):
         def _get_client(self) -> Any:

@@ -13,13 +13,13 @@ from raykeeper.client.ray_tools.worker_group import (
     worker_of,
     workers_of,
 )
-from tests.recipes.stage import Stage
+from tests.harness.recipe_stage import RecipeStage
 
 PATH = "/workers/app"
 
 
 def test_a_watch_is_told_of_workers() -> None:
-    stage = Stage()
+    stage = RecipeStage()
     one, other = stage.member(), stage.member()
     workers = WorkerGroup("coord", PATH)
     told: list[WorkersChange] = []
@@ -35,7 +35,7 @@ def test_a_watch_is_told_of_workers() -> None:
 
 
 def test_a_member_that_is_no_worker_is_an_error() -> None:
-    member = Stage().member()
+    member = RecipeStage().member()
     group = WorkerGroup("coord", PATH)._on(member)
     group.join("stranger", b"hello")
     with pytest.raises(InvalidValueError, match="stranger is no worker"):
@@ -43,7 +43,7 @@ def test_a_member_that_is_no_worker_is_an_error() -> None:
 
 
 def test_who_is_no_worker_is_left_out() -> None:
-    stage = Stage()
+    stage = RecipeStage()
     one, other = stage.member(), stage.member()
     workers = WorkerGroup("coord", PATH)
     told: list[WorkersChange] = []
@@ -59,7 +59,7 @@ def test_who_is_no_worker_is_left_out() -> None:
 
 
 def test_a_worker_with_new_data_is_the_same_worker() -> None:
-    stage = Stage()
+    stage = RecipeStage()
     one, other = stage.member(), stage.member()
     workers = WorkerGroup("coord", PATH)
     me = one.do(workers._join_flow(one, "worker", b"old", None))

@@ -17,13 +17,13 @@ from raykeeper.zab.messages import Notification, ZabMessage
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.quorum import Quorum
 from raykeeper.zab.settings import RecentLogLimits, Settings
-from tests.paper.zab_disk import Disk, encode_snapshot, entries_of
-from tests.paper.zab_properties import Properties
+from tests.harness.zab_disk import ZabDisk, encode_snapshot, entries_of
+from tests.harness.zab_properties import Properties
 
 Call = Callable[[Peer, Millis], None]
 
 
-class Link:
+class ZabLink:
     """One incarnation of the link between two servers."""
 
     def __init__(self, a: ServerId, b: ServerId) -> None:
@@ -40,13 +40,13 @@ class Stream:
         self.chunks: list[bytes] | None = None  # None until it begins
 
 
-class Server:
+class ZabServer:
     """One server: its disk stays, the rest dies with each incarnation."""
 
     def __init__(self, server_id: ServerId, disk_id: DiskId) -> None:
         self.id = server_id
         self.disk_id = disk_id
-        self.disk = Disk()
+        self.disk = ZabDisk()
         self.checked = 0  # entries of the disk that were checked
         self.incarnation = 0
         self.paused_until = 0
@@ -57,7 +57,7 @@ class Server:
         self.incarnation += 1
         self.peer: Peer | None = None
         self.out: list[effects.Effect] = []
-        self.links: dict[ServerId, Link] = {}
+        self.links: dict[ServerId, ZabLink] = {}
         self.streams: dict[ServerId, Stream] = {}
         self.applied = 0
         self.inbox: list[Call] = []  # what waits while the server is paused
@@ -66,7 +66,7 @@ class Server:
         self.is_disk_busy = False
 
 
-class World:
+class ZabWorld:
     """`run_until` moves time; the methods named after faults may be called in between."""
 
     def __init__(
@@ -78,7 +78,7 @@ class World:
         self.voters = tuple(ids[:voters])
         self.quorum = Quorum(self.voters)
         self.properties = Properties(self.quorum)
-        self.servers = {i: Server(i, FOUNDING_DISK) for i in ids}
+        self.servers = {i: ZabServer(i, FOUNDING_DISK) for i in ids}
         self.window = window or RecentLogLimits()
         self.latency_ms = 2
         self.disk_ms = 3
@@ -86,7 +86,7 @@ class World:
         self.dial_ms = 50  # how long it may take to begin a new link
         self.wiped = 0
         self.trace: list[str] | None = None
-        self.ambush: Callable[[Server, effects.Effect], None] | None = None
+        self.ambush: Callable[[ZabServer, effects.Effect], None] | None = None
         self.notes: dict[str, int] = {}
         self._cuts: set[tuple[ServerId, ServerId]] = set()
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
@@ -94,7 +94,7 @@ class World:
         self._count = 0
         self._in_a_row = 0  # events at one and the same millisecond
         self._dialing: set[tuple[ServerId, ServerId]] = set()
-        self._newest: dict[tuple[ServerId, ServerId], Link] = {}
+        self._newest: dict[tuple[ServerId, ServerId], ZabLink] = {}
 
     # Time.
 
@@ -146,7 +146,7 @@ class World:
         server = self.servers[server_id]
         self.wiped += server.disk_id == FOUNDING_DISK and server_id in self.voters
         server.disk_id = DiskId(f"{server.disk_id}+")
-        server.disk, server.checked = Disk(), 0
+        server.disk, server.checked = ZabDisk(), 0
 
     def cut(self, a: ServerId, b: ServerId) -> None:
         """Lose everything from `a` to `b`."""
@@ -201,7 +201,7 @@ class World:
 
     # Events of one server.
 
-    def event(self, server: Server, call: Call) -> None:
+    def event(self, server: ZabServer, call: Call) -> None:
         """Give a server one event, now or when it is no longer paused."""
         if server.peer is None:
             return
@@ -209,7 +209,7 @@ class World:
         if len(server.inbox) == 1:
             self.at(max(self.now, server.paused_until), lambda: self._work_off(server, call))
 
-    def _work_off(self, server: Server, first: Call) -> None:
+    def _work_off(self, server: ZabServer, first: Call) -> None:
         if server.paused_until > self.now:
             self.at(server.paused_until, lambda: self._work_off(server, first))
         elif server.inbox and server.inbox[0] is first:
@@ -220,7 +220,7 @@ class World:
                 call(server.peer, self.now)
                 self._settle(server)
 
-    def _settle(self, server: Server) -> None:
+    def _settle(self, server: ZabServer) -> None:
         assert server.peer is not None
         found = server.out[:]
         server.out.clear()
@@ -237,12 +237,12 @@ class World:
             incarnation = server.incarnation
             self.at(deadline, lambda: self._wake(server, incarnation, deadline))
 
-    def _wake(self, server: Server, incarnation: int, deadline: Millis) -> None:
+    def _wake(self, server: ZabServer, incarnation: int, deadline: Millis) -> None:
         if server.incarnation == incarnation and server.alarm == deadline:
             server.alarm = None
             self.event(server, lambda peer, now: peer.wake(now))
 
-    def _carry_out(self, server: Server, effect: effects.Effect) -> None:
+    def _carry_out(self, server: ZabServer, effect: effects.Effect) -> None:
         self._log(f"{server.id}: {effect}")
         if self.ambush is not None:
             self.ambush(server, effect)
@@ -279,7 +279,7 @@ class World:
         elif effect.role is effects.Role.LEADER:
             self.properties.establish(effect.epoch, server.id, server.incarnation, server.applied)
 
-    def _deliver(self, server: Server, effect: effects.Deliver) -> None:
+    def _deliver(self, server: ZabServer, effect: effects.Deliver) -> None:
         for entry in entries_of(effect.first, effect.txns):
             self.properties.deliver(server.applied, entry)
             server.applied += 1
@@ -290,7 +290,7 @@ class World:
 
     # Disks.
 
-    def _disk_next(self, server: Server) -> None:
+    def _disk_next(self, server: ZabServer) -> None:
         if server.disk.queue and not server.is_disk_busy:
             server.is_disk_busy = True
             incarnation = server.incarnation
@@ -300,7 +300,7 @@ class World:
                 lambda: self._disk_done(server, incarnation),
             )
 
-    def _disk_done(self, server: Server, incarnation: int) -> None:
+    def _disk_done(self, server: ZabServer, incarnation: int) -> None:
         if server.incarnation != incarnation:
             return
         effect, runs = server.disk.finish()
@@ -326,7 +326,7 @@ class World:
             learner, after = effect.learner, effect.after
             self.event(server, lambda peer, now: peer.log_read(learner, after, runs, now))
 
-    def _check_disk(self, server: Server) -> None:
+    def _check_disk(self, server: ZabServer) -> None:
         entries = server.disk.entries
         for i in range(min(server.checked, len(entries)), len(entries)):
             self.properties.extend_log(entries[i - 1][0] if i else Zxid(0), entries[i])
@@ -334,11 +334,11 @@ class World:
 
     # Snapshots to learners: one chunk in flight.
 
-    def _stream(self, server: Server, learner: ServerId) -> None:
+    def _stream(self, server: ZabServer, learner: ServerId) -> None:
         stream = server.streams[learner] = Stream()
         self.after(self.random.randint(0, 20), lambda: self._stream_begin(server, learner, stream))
 
-    def _stream_begin(self, server: Server, learner: ServerId, stream: Stream) -> None:
+    def _stream_begin(self, server: ZabServer, learner: ServerId, stream: Stream) -> None:
         def begin(peer: Peer, _now: Millis) -> None:
             if server.streams.get(learner) is stream:
                 data = encode_snapshot(self._prefix(server.applied))
@@ -348,7 +348,7 @@ class World:
         self.event(server, begin)
         self.event(server, lambda _peer, _now: self._stream_next(server, learner))
 
-    def _stream_next(self, server: Server, learner: ServerId) -> None:
+    def _stream_next(self, server: ZabServer, learner: ServerId) -> None:
         stream = server.streams.get(learner)
         if stream is None or stream.chunks is None:
             return
@@ -385,11 +385,11 @@ class World:
             if one.links.get(b) is other.links.get(a) is newest:
                 self._dial(a, b)  # nobody has noticed yet
                 return
-        link = self._newest[a, b] = Link(a, b)
+        link = self._newest[a, b] = ZabLink(a, b)
         for server, peer in ((one, b), (other, a)):
             self._arrive(link, server, lambda s=server, p=peer: self._end_up(s, p, link))
 
-    def _arrive(self, link: Link, receiver: Server, action: Callable[[], None]) -> None:
+    def _arrive(self, link: ZabLink, receiver: ZabServer, action: Callable[[], None]) -> None:
         when = self.now + self.random.randint(0, self.latency_ms)
         link.arrival[receiver.id] = max(link.arrival[receiver.id], when)
         incarnation = receiver.incarnation
@@ -400,19 +400,19 @@ class World:
 
         self.at(link.arrival[receiver.id], arrive)
 
-    def _end_up(self, server: Server, peer: ServerId, link: Link) -> None:
+    def _end_up(self, server: ZabServer, peer: ServerId, link: ZabLink) -> None:
         if link.is_broken:
             return  # refused
         server.links[peer] = link
         self.event(server, lambda p, now: p.link_up(peer, now))
 
-    def _end_down(self, server: Server, peer: ServerId, link: Link) -> None:
+    def _end_down(self, server: ZabServer, peer: ServerId, link: ZabLink) -> None:
         if server.links.get(peer) in (link, None):
             server.links.pop(peer, None)
             self.event(server, lambda p, now: p.link_down(peer, now))
         self._dial(server.id, peer)
 
-    def _break(self, link: Link) -> None:
+    def _break(self, link: ZabLink) -> None:
         if link.is_broken:
             return
         link.is_broken = True
@@ -421,7 +421,7 @@ class World:
             notice = self.now + self.random.randint(0, self.notice_ms)
             self.at(notice, lambda s=server, p=peer: self._end_down(s, p, link))
 
-    def _send(self, sender: Server, to: ServerId, message: ZabMessage) -> None:
+    def _send(self, sender: ZabServer, to: ServerId, message: ZabMessage) -> None:
         link = sender.links.get(to)
         if link is None:
             return
@@ -431,7 +431,9 @@ class World:
         receiver = self.servers[to]
         self._arrive(link, receiver, lambda: self._receive(link, receiver, sender.id, message))
 
-    def _receive(self, link: Link, server: Server, sender: ServerId, message: ZabMessage) -> None:
+    def _receive(
+        self, link: ZabLink, server: ZabServer, sender: ServerId, message: ZabMessage
+    ) -> None:
         if server.links.get(sender) is link and server.id not in link.lost_to:
             self.event(server, lambda peer, now: peer.receive(sender, message, now))
 

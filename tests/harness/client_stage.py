@@ -8,16 +8,16 @@ from typing import Any
 from raykeeper.client.client import Client
 from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
-from tests.unit.client.loops import ManualLoop
-from tests.unit.client.scripted_server import Ensemble
+from tests.harness.event_loops import ManualLoop
+from tests.harness.scripted_ensemble import ScriptedEnsemble
 
 
-class Stage:
+class ClientStage:
     """An ensemble, a loop whose time stands still, and the clients on it."""
 
     def __init__(self) -> None:
         self.loop = ManualLoop()
-        self.ensemble = Ensemble()
+        self.ensemble = ScriptedEnsemble()
         self.clients: list[Client] = []
 
     def session(self, timeout_s: float = 1e6, value_bytes_max: int = 1 << 20) -> BlockingSession:

@@ -25,13 +25,13 @@ from raykeeper.znodes.requests import (
 )
 
 if TYPE_CHECKING:
-    from tests.unit.server.one_server import OneServer
+    from tests.harness.pure_servers import PureServer
 
 
 class Caller:
     """The client's end of one connection."""
 
-    def __init__(self, host: "OneServer", connection: int, password: bytes | None = None) -> None:
+    def __init__(self, host: "PureServer", connection: int, password: bytes | None = None) -> None:
         self.host = host
         self.connection = connection
         self.password = password or connection.to_bytes(16)

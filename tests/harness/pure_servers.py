@@ -47,19 +47,18 @@ from raykeeper.znodes.replies import (
     ServerFrame,
     decode_server_frame,
 )
-from tests.simulation.disk import SimDisk, StoredSnapshot
-from tests.simulation.schedule import Schedule
-from tests.unit.server.caller import Caller
+from tests.harness.caller import Caller
+from tests.harness.schedule import Schedule
+from tests.harness.sim_disk import SimDisk, StoredSnapshot
 
 LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Millis(20_000))
 OPTIONS = ServerOptions(snapshot_every_txns=1_000_000, session_report_ms=Millis(100))
 TIMING = Timing(tick_ms=Millis(1_000), init_limit=10, sync_limit=4)
-WALL_AT_START = 1_700_000_000_000
 
 T = TypeVar("T")
 
 
-class OneServer:
+class PureServer:
     """A server, its disk, and everything it has asked for since the last `take`."""
 
     def __init__(
@@ -90,7 +89,7 @@ class OneServer:
         self.is_disk_held = False
         self.tracks = False
         self.has_snapshotter = False
-        self.ensemble: Servers | None = None
+        self.ensemble: PureServers | None = None
         self._disk_work = Schedule(0)
         self.disk = SimDisk(self._disk_work, segment_bytes=segment_bytes)
         self.disk.sync_ms_max = 0
@@ -233,7 +232,7 @@ class OneServer:
         self.outbox += to_peers.items()
 
 
-class Servers:
+class PureServers:
     """An ensemble on one clock. The server with the highest id leads, all else being equal."""
 
     def __init__(
@@ -251,10 +250,10 @@ class Servers:
         ids = tuple(range(1, count + observers + 1))
         self.held: dict[tuple[int, int], None] = {}
         self.wires: dict[tuple[int, int], deque[bytes]] = {}
-        self.down: dict[int, OneServer] = {}
-        self.hosts: dict[int, OneServer] = {}
+        self.down: dict[int, PureServer] = {}
+        self.hosts: dict[int, PureServer] = {}
         for i in ids:
-            host = OneServer(
+            host = PureServer(
                 i,
                 voters,
                 limits=limits,
@@ -270,11 +269,11 @@ class Servers:
                 self._link(i, j)
         self.run()
 
-    def __getitem__(self, server_id: int) -> OneServer:
+    def __getitem__(self, server_id: int) -> PureServer:
         return self.hosts[server_id]
 
     @property
-    def leader(self) -> OneServer:
+    def leader(self) -> PureServer:
         """The one that leads."""
         (leader,) = [x for x in self.hosts.values() if x.server.peer.role is Role.LEADER]
         assert leader.server.peer.is_active
@@ -367,6 +366,6 @@ class Servers:
         return moved
 
 
-def zxid_of(host: OneServer) -> Zxid:
+def zxid_of(host: PureServer) -> Zxid:
     """The last transaction the server has applied."""
     return max(ZERO, host.server.state.zxid)

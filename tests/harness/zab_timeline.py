@@ -10,7 +10,7 @@ from raykeeper.zab.effects import Effect, Send
 from raykeeper.zab.ids import ServerId, format_zxid
 from raykeeper.zab.messages import ZabMessage
 from raykeeper.zab.settings import RecentLogLimits
-from tests.paper.zab_world import Server, World
+from tests.harness.zab_world import ZabServer, ZabWorld
 
 SMALL = RecentLogLimits(txns_max=1)
 """So little of the log is in memory that a DIFF comes from the disk."""
@@ -20,14 +20,14 @@ FAR = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
 
 def make_world(
     voters: int = 3, learners: int = 0, seed: int = 1, window: RecentLogLimits | None = None
-) -> World:
-    world = World(Random(seed), voters, learners, window)
+) -> ZabWorld:
+    world = ZabWorld(Random(seed), voters, learners, window)
     world.latency_ms = world.dial_ms = world.disk_ms = 0
     world.notice_ms = 5
     return world
 
 
-def start(world: World, *servers: ServerId) -> None:
+def start(world: ZabWorld, *servers: ServerId) -> None:
     """Start these servers, or all that are down, and let them find together."""
     for server_id in servers or world.servers:
         if world.servers[server_id].peer is None:
@@ -35,20 +35,20 @@ def start(world: World, *servers: ServerId) -> None:
     world.run_until(world.now + 1_000)
 
 
-def write(world: World, leader: ServerId, count: int = 1) -> None:
+def write(world: ZabWorld, leader: ServerId, count: int = 1) -> None:
     """Have `leader` commit so many transactions."""
     assert world.propose(leader, count)
     world.run_until(world.now + 50)
 
 
-def crash(world: World, *servers: ServerId) -> None:
+def crash(world: ZabWorld, *servers: ServerId) -> None:
     """Kill servers, and give the others time to notice."""
     for server_id in servers:
         world.crash(server_id)
     world.run_until(world.now + 1_000)
 
 
-def isolate(world: World, server_id: ServerId) -> None:
+def isolate(world: ZabWorld, server_id: ServerId) -> None:
     """Lose everything from and to a server."""
     for other in world.servers:
         if other != server_id:
@@ -56,17 +56,17 @@ def isolate(world: World, server_id: ServerId) -> None:
             world.cut(other, server_id)
 
 
-def log_of(world: World, server_id: ServerId) -> list[str]:
+def log_of(world: ZabWorld, server_id: ServerId) -> list[str]:
     """The zxids on the disk of a server."""
     return [format_zxid(zxid) for zxid, _ in world.servers[server_id].disk.entries]
 
 
-def committed(world: World) -> list[str]:
+def committed(world: ZabWorld) -> list[str]:
     """The zxids that anybody has delivered."""
     return [format_zxid(zxid) for zxid, _ in world.properties.committed]
 
 
-def converge(world: World) -> None:
+def converge(world: ZabWorld) -> None:
     """Everybody is back, and has everything that was committed and nothing else."""
     world.ambush = None
     world.heal()
@@ -77,15 +77,17 @@ def converge(world: World) -> None:
         assert server.applied == len(committed(world)), server_id
 
 
-def delay(world: World, sender: ServerId, receiver: ServerId, ms: int) -> None:
+def delay(world: ZabWorld, sender: ServerId, receiver: ServerId, ms: int) -> None:
     """What is sent on this link from now on arrives that much later."""
     world.servers[sender].links[receiver].arrival[receiver] = world.now + ms
 
 
-def watch(world: World, what: Callable[[Server, Effect], bool], then: Callable[[], None]) -> None:
+def watch(
+    world: ZabWorld, what: Callable[[ZabServer, Effect], bool], then: Callable[[], None]
+) -> None:
     """Once `what` is about to be carried out, do `then` right after it."""
 
-    def ambush(server: Server, effect: Effect) -> None:
+    def ambush(server: ZabServer, effect: Effect) -> None:
         if what(server, effect):
             world.ambush = None
             world.after(0, then)
@@ -93,7 +95,7 @@ def watch(world: World, what: Callable[[Server, Effect], bool], then: Callable[[
     world.ambush = ambush
 
 
-def record(world: World) -> list[tuple[ServerId, Effect]]:
+def record(world: ZabWorld) -> list[tuple[ServerId, Effect]]:
     """What everybody emits from now on; it grows."""
     seen: list[tuple[ServerId, Effect]] = []
     world.ambush = lambda server, effect: seen.append((server.id, effect))

@@ -41,8 +41,8 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Zxid
 from raykeeper.zab.recent_log import follows
-from tests.simulation.log_space import LogSpace
-from tests.simulation.schedule import Schedule
+from tests.harness.log_space import LogSpace
+from tests.harness.schedule import Schedule
 
 _Effect = DiskEffect | PublishSnapshot
 _BATCH_BYTES = 40

@@ -6,7 +6,7 @@ says what was delivered by anybody at each place; every delivery is compared wit
 
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, counter_of, epoch_of, format_zxid
 from raykeeper.zab.quorum import Quorum
-from tests.paper.zab_disk import Disk, Entry
+from tests.harness.zab_disk import Entry, ZabDisk
 
 
 class Properties:
@@ -74,7 +74,7 @@ class Properties:
         assert self._broadcast.get(zxid) == txn
         assert self._before[zxid] == last, f"{format_zxid(zxid)} after {format_zxid(last)}"
 
-    def survives(self, disks: list[Disk], lost: int) -> None:
+    def survives(self, disks: list[ZabDisk], lost: int) -> None:
         """Everything delivered is on the disks of a quorum, those that were wiped apart."""
         place = len(self.committed)
         if place:

@@ -49,7 +49,7 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.stat import Stat
 
 
-class Ensemble:
+class ScriptedEnsemble:
     """Servers 1 to `size`. Public attributes are the switches of the tests."""
 
     def __init__(self, size: int = 3) -> None:
@@ -242,7 +242,7 @@ class MemoryLink:
 
     incarnation = 1
 
-    def __init__(self, ensemble: Ensemble, server: ServerId, events: LinkEvents) -> None:
+    def __init__(self, ensemble: ScriptedEnsemble, server: ServerId, events: LinkEvents) -> None:
         self.server = server
         self.session = _Session(SessionId(0), Millis(0))
         self.password = b""

@@ -33,7 +33,7 @@ from raykeeper.server.context import ServerOptions
 from raykeeper.server.events import ClientDisconnected, ClientFrameArrived
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.replies import encode_server_frame
-from tests.unit.server.one_server import OneServer, Servers
+from tests.harness.pure_servers import PureServer, PureServers
 
 STEP_MS = 50
 
@@ -68,11 +68,11 @@ class Outcome:
         self.is_done, self.error = True, error
 
 
-class Stage:
+class RecipeStage:
     """Servers, and members that work with them."""
 
     def __init__(self, servers: int = 1) -> None:
-        self.servers = Servers(servers, options=ServerOptions(session_report_ms=Millis(100)))
+        self.servers = PureServers(servers, options=ServerOptions(session_report_ms=Millis(100)))
         self.servers.leader.track()
         self.members: list[Member] = []
         self._connections = count(1)
@@ -118,7 +118,7 @@ class Member(RecipeMethods[Blocking]):
 
     def __init__(
         self,
-        stage: Stage,
+        stage: RecipeStage,
         session_timeout_ms: Millis,
         server: ServerId,
         limits: ClientLimits,
@@ -132,7 +132,7 @@ class Member(RecipeMethods[Blocking]):
         self.called: list[tuple[Any, ...]] = []
         self.flows = Scheduler(self)
         self._clock = stage.servers.clock
-        self._host: OneServer | None = None
+        self._host: PureServer | None = None
         self._server = server
         self._connection = 0
         self._taken = 0

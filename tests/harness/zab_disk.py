@@ -44,7 +44,7 @@ def runs_of(entries: list[Entry]) -> list[LogRun]:
     return runs
 
 
-class Disk:
+class ZabDisk:
     """`entries` is the whole history; the log has `entries[log_start:]`, a snapshot the rest."""
 
     def __init__(self) -> None:
