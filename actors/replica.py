@@ -274,7 +274,7 @@ class _ServerRunner:
         self, config: ReplicaConfig, log: ReplicaLogger, storage: Storage, server: Server
     ) -> None:
         self.server = server
-        self.reset_reason = storage.identity.begun_anew
+        self.reset_reason = storage.identity.reset_reason
         self.links = ServerLinks(
             config, storage.identity.incarnation, _node_host(), self._deliver, log.line
         )

@@ -18,7 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.epochs import Epochs, make_epochs
@@ -83,8 +83,8 @@ class Identity(Struct, frozen=True):
     incarnation: int = 0
     """Raised whenever the folder is opened, to the time in seconds at least. So it exceeds that of
     every other disk of this server, also when an older disk comes back."""
-    begun_anew: str = ""
-    """Why, on a disk that is not a founding one."""
+    reset_reason: str = field(default="", name="begun_anew")
+    """Why the disk is not a founding one; "" on one that is."""
     repair: Repair | None = None
     format_version: int = FORMAT_VERSION
 

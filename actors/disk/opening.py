@@ -90,7 +90,7 @@ def _claim(
 
 
 def _new_identity(owner: FolderOwner, wall_s: int, reason: str) -> Identity:
-    return Identity(owner, uuid4().hex, is_founding=False, incarnation=wall_s, begun_anew=reason)
+    return Identity(owner, uuid4().hex, is_founding=False, incarnation=wall_s, reset_reason=reason)
 
 
 def _check_peers(reason: str, *, has_peers: bool) -> None:

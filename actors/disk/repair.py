@@ -54,7 +54,7 @@ def with_repair(files: Filesystem, folder: Path, identity: Identity, reason: str
     step = RepairStep.SET_ASIDE if is_first else RepairStep.START_ANEW
     repair = Repair(step, reason)
     return replace(
-        identity, disk_uuid=uuid4().hex, is_founding=False, begun_anew=reason, repair=repair
+        identity, disk_uuid=uuid4().hex, is_founding=False, reset_reason=reason, repair=repair
     )
 
 

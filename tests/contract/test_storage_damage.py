@@ -270,7 +270,7 @@ def test_a_disk_is_voided_on_demand() -> None:
     storage, recovered = start(files.crash(Loss.ALL, random.Random(1)))
     (event,) = [event for event in recovered.trace_events if event.name == REPAIRED]
     assert event.detail == {"disk": recovered.disk_id, "reason": "its tree differs"}
-    assert (view_of(recovered), storage.identity.begun_anew) == (EMPTY, "its tree differs")
+    assert (view_of(recovered), storage.identity.reset_reason) == (EMPTY, "its tree differs")
 
 
 def test_incarnations_keep_rising_over_a_repair() -> None:

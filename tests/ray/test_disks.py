@@ -67,7 +67,7 @@ def test_a_follower_whose_disk_fails_gets_its_vote_back(
         eventually(lambda: serves_with_its_vote(ensemble, follower.server_id))
         after = identity_of(folder)
         assert (before.is_founding, after.is_founding) == (True, False)
-        assert why in after.begun_anew
+        assert why in after.reset_reason
         assert after.incarnation > before.incarnation
         eventually(lambda: not (folder / "damaged").exists())
         # Its vote counts: with it the ensemble does without another server.
@@ -118,7 +118,7 @@ def test_disks_that_fail_while_all_is_down(
         launch_one(ensemble.name, timeout_s=6.0)
     told = "servers 1, 3 have forgotten their promises"
     eventually(lambda: told in (ensemble.status().reason or ""))
-    assert "has 7 bytes" in identity_of(data / "1").begun_anew
+    assert "has 7 bytes" in identity_of(data / "1").reset_reason
     # What is needed to help by hand is still there.
     for server in (1, 3):
         assert list((data / str(server)).glob("damaged/generation-1/log.*"))

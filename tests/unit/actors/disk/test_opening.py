@@ -50,7 +50,7 @@ def test_an_empty_folder_is_a_new_disk_to_servers_with_peers() -> None:
     storage, recovered = opened(files)
     assert recovered.disk_id == storage.identity.disk_uuid != FOUNDING_DISK
     assert storage.identity.incarnation == 1_001
-    assert storage.identity.begun_anew == "its folder was empty"
+    assert storage.identity.reset_reason == "its folder was empty"
     storage.close()
     assert opened(files)[1].disk_id == recovered.disk_id
 

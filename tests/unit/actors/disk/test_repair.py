@@ -47,7 +47,10 @@ def test_begins_with_another_disk() -> None:
     assert identity.owner == IDENTITY.owner
     assert identity.disk() not in (IDENTITY.disk(), IDENTITY.disk_uuid)
     assert identity.repair is not None
-    assert (identity.repair.step, identity.begun_anew) == (RepairStep.SET_ASIDE, "log.1 is damaged")
+    assert (identity.repair.step, identity.reset_reason) == (
+        RepairStep.SET_ASIDE,
+        "log.1 is damaged",
+    )
     assert files.names(FOLDER) == before
     # One that has begun goes on, for its own reason, but never as a disk that was named before.
     again = begun(files, "another")
