@@ -1,13 +1,13 @@
-"""Which containers and znodes with a TTL are due to go; kept by the leader alone.
+"""Decides on the leader when containers and znodes with a TTL are due to be deleted.
 
-A container is due when its last child has gone, a znode with a TTL when so much time has passed
-since its value was set and it has no children. Within a reign that is the time of the leader's
-monotonic clock, so a jump of the wall clock ends nothing; what passed before the reign is told by
-the times of transactions.
+A container is due when its last child was deleted. A znode with a TTL is due when it has no
+children and its value was set longer ago than the TTL. While one leader leads, its monotonic clock
+measures that time, so a jump of the wall clock deletes nothing. The times of transactions tell how
+much passed before.
 
-Due is not gone: a deletion is prepared against the future state, so a znode that was refreshed,
-or got a child, by a write that is still under way stays. Whatever keeps it is applied later, and
-then it is looked at again; so nothing is ever tried twice for the same reason.
+A znode that is due is not deleted yet: its deletion is prepared against the outstanding changes, so
+it stays if a write under way refreshes it or gives it a child. That write is applied later, and the
+znode is then checked again; so no deletion is tried twice for the same reason.
 
 ZooKeeper: `ContainerManager`, which looks at all of them once a minute.
 """
@@ -30,27 +30,27 @@ from raykeeper.znodes.txns import (
 from raykeeper.znodes.znode import CONTAINER, Znode
 
 SCANNED_PER_STEP: Final = 1_000
-"""Znodes of the tree that are taken note of in one step at the beginning of a reign."""
+"""Existing znodes that a new leader schedules in one step."""
 CHECKED_PER_STEP: Final = 1_000
-"""Znodes that are looked at in one step because they may be due."""
+"""Znodes that may be due and are checked in one step."""
 STALE_ENTRIES_MAX: Final = 1_000
-"""Entries of znodes that are gone, beside one for each that is there."""
+"""Entries of deleted znodes that may stay in the heap, beside as many as there are znodes."""
 
 
 class ContainerManager:
-    """Made at the beginning of a reign; told of every change that is applied in it."""
+    """The due times of one leader, which calls `on_txn` for every change that it applies."""
 
     def __init__(self, state: State, now: Millis) -> None:
         self._state = state
         self._unscanned = deque(state.tree.expiring_paths)
         self._began = (now, state.time_ms)
         self._due_times: dict[str, Millis] = {}
-        # An entry may be too early, then it is pushed again when it is reached; never too late.
+        # An entry may be too early, and is then pushed again when it is reached; never too late.
         self._heap: list[tuple[Millis, str]] = []
-        self._heap_entries: dict[str, Millis] = {}  # the entry of each that counts
+        self._heap_entries: dict[str, Millis] = {}  # the entry that counts for each path
 
     def on_txn(self, change: TxnBody, now: Millis) -> None:
-        """`change` was applied."""
+        """Schedule the znodes that an applied change touches."""
         match change:
             case CreateTxn() | SetDataTxn():
                 self._schedule(change.path, now)
@@ -66,7 +66,7 @@ class ContainerManager:
                 pass
 
     def pop_due(self, now: Millis, most: int) -> list[tuple[str, Znode]]:
-        """Some that may go now, at most so many; each is named once for each time it is due."""
+        """Return at most `most` znodes that are due, each once for each time it is due."""
         self._scan_initial()
         heap, found = self._heap, list[tuple[str, Znode]]()
         for _ in range(CHECKED_PER_STEP):
@@ -88,15 +88,15 @@ class ContainerManager:
         return found
 
     def is_behind(self, now: Millis) -> bool:
-        """Whether `due` has more to look at."""
+        """Whether `pop_due` has more znodes to check."""
         return bool(self._unscanned or (self._heap and self._heap[0][0] <= now))
 
     def retry(self, path: str, now: Millis) -> None:
-        """It could not be tried to delete it."""
+        """Schedule a znode whose deletion could not be tried."""
         self._set_due(path, now)
 
     def _schedule(self, path: str, now: Millis) -> None:
-        """Set or created, or a child has gone."""
+        """Schedule a znode that was created or set."""
         if path not in self._state.tree.expiring_paths:
             return
         znode = self._state.tree.znodes[path]
@@ -107,8 +107,8 @@ class ContainerManager:
         elif znode.child_create_count and not znode.children:
             self._set_due(path, now)
         else:
-            # One of before at this path may have been due; the end of the last mortal of all is
-            # told to nobody here.
+            # An earlier znode of this path may still be scheduled: `on_txn` is not called for the
+            # deletion of the last znode that can expire.
             self._due_times.pop(path, None)
 
     def _on_deleted(self, path: str, now: Millis) -> None:
@@ -136,7 +136,7 @@ class ContainerManager:
             self._rebuild_heap()
 
     def _rebuild_heap(self) -> None:
-        """Forget those that are gone: as many as there are others, so it is done seldom."""
+        """Drop the entries of deleted znodes; they are as many as the others, so this is rare."""
         mortals = self._state.tree.expiring_paths
         self._due_times = {path: due for path, due in self._due_times.items() if path in mortals}
         self._heap_entries = {
@@ -146,7 +146,7 @@ class ContainerManager:
         heapify(self._heap)
 
     def _scan_initial(self) -> None:
-        """Take note of some that were there when the reign began."""
+        """Schedule some of the znodes that existed when this leader began."""
         began, time_ms = self._began
         for _ in range(min(SCANNED_PER_STEP, len(self._unscanned))):
             path = self._unscanned.popleft()

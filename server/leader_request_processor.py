@@ -1,12 +1,12 @@
-"""What an established leader does beside Zab: prepare requests, keep sessions alive or end them.
+"""Prepares requests and keeps or ends sessions, on an established leader.
 
 ZooKeeper: `LeaderRequestProcessor`, `PrepRequestProcessor`, `LearnerHandler` (REQUEST, PING,
 REVALIDATE), `LeaderSessionTracker`.
 
-Invariants: a write is prepared only under its session's present owner number and as the next
-number; a session is expired only by a verdict that knew of its last touch, or as that of a process
-that is dead and has it under its present owner number; a heartbeat is confirmed only for a session
-that is not about to end.
+Invariants: a write is prepared only under its session's present owner zxid and as the next number;
+a session is expired only by a proposal that knew of its last touch, or because the process that has
+it under its present owner zxid is dead; a heartbeat is confirmed only for a session that is not
+about to end.
 """
 
 from collections import deque
@@ -31,24 +31,22 @@ from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import TxnBody
 
 PROPOSED_BYTES_MAX = 1 << 20
-"""Transactions proposed in one run, unless a single one is larger."""
+"""Bytes of transactions proposed in one run, unless a single one is larger."""
 
 
 DELETED_PER_STEP = 100
-"""Containers and znodes with a TTL that are deleted in one step, so that writes go on beside."""
+"""Containers and znodes with a TTL that one step deletes, so that writes are not held up."""
 DELETIONS_OUTSTANDING_MAX = 1_000
-"""Transactions under way, beyond which no more of them are deleted than these at each report."""
+"""With so many transactions under way, `DELETED_PER_STEP` are deleted at each report only."""
 
 
 class LeaderRequestProcessor:
-    """One reign of this server, from its activation to the end of its role."""
+    """The leader's part from the activation of one epoch to the end of the role."""
 
     def __init__(
         self, context: ServerContext, epoch: Epoch, inherited_votes: Mapping[ServerId, DiskId]
     ) -> None:
-        """`inherited_votes` are the votes that the initial history of this epoch put on other
-        disks.
-        """
+        """`inherited_votes`: the disk of each vote that the epoch's initial history moved."""
         self.epoch = epoch
         self.prep = PrepRequestProcessor(context.state, context.limits)
         self._container_manager = ContainerManager(context.state, context.now.mono)
@@ -56,12 +54,12 @@ class LeaderRequestProcessor:
         self._context = context
         self._txns: list[bytes] = []
         self._txn_bytes = 0
-        self._first_zxid = ZERO  # zxid of the first of them
-        self._counter_left = 0  # for so many, before the counter is exhausted
+        self._first_zxid = ZERO  # the zxid of the first of `_txns`
+        self._counter_left = 0  # transactions until the counter is exhausted
         self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
         self._inherited_votes = dict(inherited_votes)
         self._proposed_votes: dict[ServerId, DiskId] = {}  # votes proposed to rest on another disk
-        # Sessions: what the next report will say, and when each was touched last (in reports).
+        # Sessions: the content of the next report, and the report that last touched each session.
         self._report_number = 0
         self._touched: dict[SessionId, None] = {}
         self._ended_sessions: list[SessionId] = []
@@ -73,7 +71,7 @@ class LeaderRequestProcessor:
     # Requests.
 
     def prepare_writes(self, sender: ServerId, writes: list[ForwardedWrite]) -> list[WriteGap]:
-        """Prepare writes that came through `sender`, in order. Returns what it must be told."""
+        """Prepare writes that came through `sender`, in order; return the gaps to report to it."""
         preparation = self.prep
         gaps: list[WriteGap] = []
         fenced = SessionId(0)
@@ -82,13 +80,13 @@ class LeaderRequestProcessor:
             session = preparation.session(session_id)
             if session is None or session.owner_zxid != forwarded.owner_zxid:
                 if fenced != session_id:
-                    fenced = session_id  # one note, whatever was under way
+                    fenced = session_id  # one trace event, however many writes were under way
                     detail = (session_id, number, sender)
                     self._context.trace(trace_events.WRITE_FENCED, detail)
                 continue
             last = session.last_number
             if number <= last:
-                continue  # a repeat: answered where the client is connected
+                continue  # a repeat: the server of the client answers it
             window = self._context.limits.outcomes_max
             if number != last + 1 or number - forwarded.write.acked > window:
                 if not gaps or gaps[-1].session_id != session_id:
@@ -105,7 +103,7 @@ class LeaderRequestProcessor:
         return gaps
 
     def prepare_connect(self, sender: ServerId, forwarded: ForwardConnect) -> None:
-        """Prepare the opening or moving of a session for a client of `sender`."""
+        """Prepare to create or move a session for a client of `sender`."""
         if (zxid := self._next_zxid()) is not None:
             wall = self._context.now.wall
             request, connection = forwarded.request, forwarded.connection
@@ -127,7 +125,7 @@ class LeaderRequestProcessor:
     # The replicated state.
 
     def on_applied(self, zxid: Zxid) -> None:
-        """Everything up to `zxid` was applied: its preparation records are of no more use."""
+        """Drop the outstanding changes up to `zxid`, and trace the proposals that took long."""
         self.prep.applied(zxid)
         context = self._context
         while self._proposed and self._proposed[0][0] <= zxid:
@@ -138,22 +136,22 @@ class LeaderRequestProcessor:
                 context.trace(trace_events.PROPOSAL_SLOW, (format_zxid(end), stage, took))
 
     def on_session_created(self, session_id: SessionId) -> None:
-        """A session was opened or moved: it begins a full timeout."""
+        """Give a created or moved session a full timeout."""
         self._touch(session_id)
 
     def on_session_closed(self, session_id: SessionId) -> None:
-        """A session has ended."""
+        """Forget a session, and name it as ended in the next report."""
         self._touched.pop(session_id, None)
         self._last_touch_report.pop(session_id, None)
         self._ended_sessions.append(session_id)
 
     def on_expiring_changed(self, change: TxnBody) -> None:
-        """A transaction was applied, and there are containers or znodes with a TTL."""
+        """Schedule the containers and znodes with a TTL that an applied change touches."""
         self._container_manager.on_txn(change, self._context.now.mono)
 
     @property
     def has_work(self) -> bool:
-        """Whether more znodes can be ended at once, before the next report."""
+        """Whether more znodes can be deleted before the next report."""
         return self._has_more_due and self.prep.outstanding < DELETIONS_OUTSTANDING_MAX
 
     def delete_expired_znodes(self) -> None:
@@ -178,12 +176,12 @@ class LeaderRequestProcessor:
     def restore_votes(self) -> None:
         """Give servers on new disks their vote back: they have what a quorum has (rule D3)."""
         role = self._broadcast_role()
-        assert role is not None, "asked when everything was told that ends a reign"
+        assert role is not None, "called only while this server leads"
         is_voter = self._context.peer.settings.members.is_voter
         unrepeated, self._inherited_votes = self._inherited_votes, {}
         for server, disk in unrepeated.items():
             self._replace_voter(server, disk)
-        for learner in list(role.learners):  # the reign may end by it, and they are forgotten
+        for learner in list(role.learners):  # the role may end by it, which clears them
             server, disk = learner.server_id, learner.disk
             has_lost_vote = not learner.has_vote and is_voter(server)
             is_back = learner.stage is Stage.FOLLOWING and learner.is_logging
@@ -191,10 +189,10 @@ class LeaderRequestProcessor:
                 self._replace_voter(server, disk)
 
     def on_voter_replaced(self, server: ServerId, disk: DiskId, is_new: bool) -> None:
-        """A vote rests on another disk: say it once more, so that all logs tell it is committed.
+        """Propose a moved vote once more, so that all logs show that it is committed.
 
-        Else an ensemble that begins anew after that very transaction would not count the vote.
-        The same goes for what an earlier leader left, see `restore_votes`.
+        Counterexample for less: an ensemble that restarts right after that transaction would not
+        count the vote. `restore_votes` does the same for votes that an earlier leader moved.
         """
         if is_new and self._proposed_votes.get(server) == disk:
             self._replace_voter(server, disk)
@@ -209,7 +207,7 @@ class LeaderRequestProcessor:
     # Sessions.
 
     def touch_sessions(self, touches: list[OwnedSession]) -> list[SessionId]:
-        """Sessions were heard. Returns those that must not be confirmed."""
+        """Touch sessions; return those whose heartbeat must not be confirmed."""
         rejected = []
         for touch in touches:
             if self.prep.owner_zxid_of(touch.session_id) == touch.owner_zxid:
@@ -219,7 +217,7 @@ class LeaderRequestProcessor:
         return rejected
 
     def send_session_report(self) -> None:
-        """Tell the tracker what was heard since the last report, or be the tracker."""
+        """Report the touched sessions to the tracker, or to the leader's own expiry."""
         self._report_number += 1
         sessions = self._context.state.sessions.by_id
         if self._needs_full_report:
@@ -247,7 +245,7 @@ class LeaderRequestProcessor:
         self.on_expiry_proposals(self._own_expiry.proposals(now))
 
     def on_expiry_proposals(self, verdicts: list[ExpiryProposal]) -> None:
-        """Expire the overdue sessions that were not touched after the tracker last heard."""
+        """Expire the proposed sessions that were not touched after the tracker's last report."""
         for verdict in verdicts:
             session_id = verdict.session_id
             if (
@@ -261,22 +259,22 @@ class LeaderRequestProcessor:
                 return
 
     def end_dead_sessions(self, sessions: list[OwnedSession]) -> None:
-        """End the sessions of dead processes, unless they are with another connection by now."""
+        """End the sessions of dead processes, unless another connection has them by now."""
         for touch in sessions:
             session_id = touch.session_id
             if self.prep.owner_zxid_of(session_id) != touch.owner_zxid:
                 self._context.trace(trace_events.DEAD_SESSION_DROPPED, session_id)
             elif not self._expire(session_id, trace_events.SESSION_PROCESS_DIED):
-                return  # it is told again in the next reign
+                return  # it is reported again to the next leader
 
     def on_tracker_lost(self) -> None:
-        """What the tracker knew is gone: every session gets its whole timeout again.
+        """Report all sessions to a new tracker, which gives each its whole timeout.
 
-        A second loss before any session could have expired would keep the dead alive for ever, so
-        the leader then tracks its sessions itself until the end of its reign.
+        Losses that come faster than a session can expire would keep dead sessions alive for ever.
+        So after a second one the leader tracks its sessions itself until its role ends.
         """
         if self._own_expiry is not None:
-            return  # nobody asks it any more
+            return  # the leader tracks its sessions itself
         context = self._context
         now = context.now.mono
         context.trace(trace_events.TRACKER_LOST, len(self._tracker_losses))
@@ -291,7 +289,7 @@ class LeaderRequestProcessor:
     # Within.
 
     def _expire(self, session_id: SessionId, note: str) -> bool:
-        """End a session that has an owner; False when this reign has no zxid left for it."""
+        """End a session that has an owner; return False when no zxid is left for it."""
         if (zxid := self._next_zxid()) is None:
             return False
         txn = self.prep.prepare_close_session(zxid, self._context.now.wall, session_id)
@@ -306,10 +304,10 @@ class LeaderRequestProcessor:
         self._last_touch_report[session_id] = self._report_number + 1
 
     def _next_zxid(self) -> Zxid | None:
-        """The zxid of the next transaction, None when this reign can have no more."""
+        """Return the zxid of the next transaction, None when this epoch can have no more."""
         role = self._broadcast_role()
         if role is None or not self._context.peer.history.has_disk_space:
-            return None  # a write is sent again in the next reign
+            return None  # a write is forwarded again to the next leader
         if not self._txns:
             self._first_zxid, self._counter_left = role.next_zxid(), role.counter_left
         if len(self._txns) >= self._counter_left:

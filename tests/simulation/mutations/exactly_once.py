@@ -4,7 +4,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raykeeper.client.core.client_core import ClientCore, endings
+from raykeeper.client.core import client_core
+from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.effects import Fail
 from raykeeper.client.core.outstanding import OutstandingRequests, Query
 from raykeeper.server.client_requests import ClientRequests
@@ -339,7 +340,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "writes that fail with an expired session claim to be definite",
-        [(endings, "end_error", _definite_when_expired)],
+        [(client_core, "end_error", _definite_when_expired)],
         100,
     ),
     Mutation(
