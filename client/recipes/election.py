@@ -31,19 +31,12 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
+from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.background_recipe import BackgroundRecipe
-from raykeeper.client.recipes.lock import (
-    Contender,
-    list_contenders,
-    predecessor,
-    wait_for_predecessor,
-)
+from raykeeper.client.recipes.lock import Contender, ContenderQueue, list_contenders
 from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
     best_effort_cleanup,
-    checked_identifier,
-    checked_root,
     create,
     get_or_none,
     identifier_of,
@@ -107,14 +100,12 @@ _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(_Record).decode
 
 
-class Election(Acquirable[K, Leadership[K]]):
+class Election(ContenderQueue[K, Leadership[K]]):
     """An election, for candidates and for those who want to know who leads."""
 
     def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
-        """Use `Client.election`. `identifier` is shown to whoever asks who leads."""
-        super().__init__(client)
-        self.path = checked_root(path)
-        self._identifier = checked_identifier(identifier)
+        """Use `Client.election`. `identifier` is shown to those who ask for the leader."""
+        super().__init__(client, path, identifier, f"the leadership of {path}", (PREFIX,))
 
     @operation
     def lead(self, timeout_s: float | None = None) -> Flow[Leadership[K]]:
@@ -135,30 +126,28 @@ class Election(Acquirable[K, Leadership[K]]):
         """See `Acquirable`."""
         return f"in {self.path} others led"
 
-    def _acquire(self) -> Flow[Leadership[K]]:
-        """See `Acquirable`."""
-        prefix = join(self.path, PREFIX)
+    def _enqueue(self) -> Flow[Leadership[K]]:
+        """See `ContenderQueue`: the znode above has the epoch, so it stays."""
         own, stat = yield from create(
-            prefix,
+            join(self.path, PREFIX),
             identifier_of(self._client, self._identifier),
             ephemeral=True,
             sequence=True,
             parent_stays=True,
         )
-        place: Leadership[K] = Leadership(
-            self._client, f"the leadership of {self.path}", own, stat.czxid
-        )
-        yield from wait_for_predecessor(place, predecessor)
+        return Leadership(self._client, self._what, own, stat.czxid)
+
+    def _on_turn(self, place: Leadership[K]) -> Flow[None]:
+        """See `ContenderQueue`: the leadership gets its epoch."""
         try:
             place.epoch = yield from _raise_epoch(self.path, place)
         except RayKeeperError:
             yield from best_effort_cleanup([place._removal()])
             raise
-        return (yield from spawn_guard(place))
 
     @operation
     def leader(self) -> Flow[Leader | None]:
-        """Who leads now, None while nobody does. The newest state is asked for.
+        """Return the present leader, None while there is none. The newest state is asked for.
 
         Raises:
             InvalidValueError: the value of the election's znode is not one of an election.
@@ -169,15 +158,12 @@ class Election(Acquirable[K, Leadership[K]]):
 
     @operation
     def candidates(self) -> Flow[list[Contender]]:
-        """Who leads, first, and who stands for election, in order.
+        """List the leader, which is first, and those who stand for election, in order.
 
         Raises:
             KeeperError: as for every call.
         """
         return (yield from list_contenders(self.path, PREFIX))
-
-    contenders = candidates
-    """The same as locks call it, for a multi-lock that an election is part of."""
 
     @operation
     def observe(self, callback: Callable[[Leader | None], object]) -> Flow["Observation[K]"]:

@@ -28,16 +28,13 @@ from typing import Generic
 from raykeeper.client import arguments
 from raykeeper.client.core.flows import Flow, Now, Wait
 from raykeeper.client.errors import LostError
-from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
-from raykeeper.client.recipes.lock import Contender
+from raykeeper.client.recipes.acquirable import Held, spawn_guard
 from raykeeper.client.recipes.primitives import (
-    checked_identifier,
-    checked_root,
     identifier_of,
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.simple_lock import create_when_free, read_holder, watch_own_znode
+from raykeeper.client.recipes.simple_lock import SingleZnodeLock, create_when_free, watch_own_znode
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.requests import ANY_VERSION, SetData
@@ -98,36 +95,15 @@ class HeldLease(Held[K], Generic[K]):
             self.lost._set()
 
 
-class Lease(Acquirable[K, HeldLease[K]]):
+class Lease(SingleZnodeLock[K, HeldLease[K]]):
     """A lock whose znode is `path` itself, and which ends by itself."""
 
     def __init__(
         self, client: FlowRunner, path: str, duration_s: float, identifier: bytes | None = None
     ) -> None:
-        """Use `Client.lease`. `identifier` is shown to whoever asks for the holder."""
-        super().__init__(client)
-        self.path = checked_root(path)
+        """Use `Client.lease`. `identifier` is shown to those who ask for the holder."""
+        super().__init__(client, path, identifier, f"the lease {path}")
         self._duration_ms = arguments.milliseconds("duration_s", duration_s)
-        self._identifier = checked_identifier(identifier)
-
-    @operation
-    def acquire(self, timeout_s: float | None = None) -> Flow[HeldLease[K]]:
-        """Get the lease, if nobody else is quicker.
-
-        Args:
-            timeout_s: How long to wait; 0 to take it only if it is free, None for ever.
-
-        Raises:
-            WaitTimeoutError: others held it all the time; nothing is left behind.
-            LostError: somebody deleted the znode at once, or it took all of its duration to hear
-                of it.
-            KeeperError: as for every call.
-        """
-        return self._acquire_within(timeout_s)
-
-    def _timeout_message(self) -> str:
-        """See `Acquirable`."""
-        return f"the lease {self.path} was held by others"
 
     def _acquire(self) -> Flow[HeldLease[K]]:
         """See `Acquirable`."""
@@ -144,12 +120,3 @@ class Lease(Acquirable[K, HeldLease[K]]):
             yield from held._release()
             raise LostError(f"{held._what} ended before its holder heard of it")
         return (yield from spawn_guard(held))
-
-    @operation
-    def contenders(self) -> Flow[list[Contender]]:
-        """Who holds the lease, if anybody; of no session. Those who wait leave no trace.
-
-        Raises:
-            KeeperError: as for every call.
-        """
-        return (yield from read_holder(self.path))

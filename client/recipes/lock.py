@@ -1,23 +1,25 @@
-"""The fair lock without a herd: who came first has it, each of the others watches the one before.
+"""The fair lock without a herd: the first in the queue has it, each other watches the one before.
 
     with client.lock("/locks/x") as held:
         write(data, token=held.token)       # a fencing token, which only grows
         held.lost.check()                   # LostError once somebody else may hold it
 
-One place in the queue, which locks, read/write locks and elections share: an ephemeral sequential
-child. The invariant of this file: who holds the lock is the child with the lowest number, and
-nobody is told that it holds it before it has seen that; a release wakes one contender.
+`ContenderQueue` is the base of locks, read/write locks, semaphores and elections: enqueue, wait for
+the predecessors, guard, release. A place in the queue is an ephemeral sequential child. The
+invariant of this file: the holder of the lock is the child with the lowest number, and nobody is
+told that it holds the lock before it has seen that; a release wakes one contender.
 
 Paper: section 2.4, "Simple Locks without Herd Effect". kazoo: `Lock`. Curator: `InterProcessMutex`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
 from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import LostError, RayKeeperError
 from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.primitives import (
@@ -26,7 +28,6 @@ from raykeeper.client.recipes.primitives import (
     checked_root,
     create,
     get_children,
-    get_or_none,
     identifier_of,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
@@ -36,9 +37,12 @@ from raykeeper.znodes.requests import GetChildren, GetData, WatchKind
 
 PREFIX = "lock-"
 
+P = TypeVar("P", bound=Held[Any])
+"""A place in the queue, which becomes what is held."""
+
 
 class Contender(Struct, frozen=True):
-    """One who holds a lock, or waits for it."""
+    """A holder of a lock, or somebody who waits for it."""
 
     name: str
     """Of its znode."""
@@ -47,18 +51,66 @@ class Contender(Struct, frozen=True):
     session_id: int
 
 
-class Lock(Acquirable[K, Held[K]]):
-    """A fair lock on a path. Not reentrant; safe to share between threads, or tasks."""
+class ContenderQueue(Acquirable[K, P], Generic[K, P]):
+    """A recipe whose contenders stand in one queue below `path`; a subclass says what differs."""
 
-    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
-        """Use `Client.lock`. `identifier` is shown to whoever lists the contenders."""
+    def __init__(
+        self,
+        client: FlowRunner,
+        path: str,
+        identifier: bytes | None,
+        what: str,
+        prefixes: tuple[str, ...],
+    ) -> None:
+        """`what` is held, for messages; `prefixes` of all places, that of this contender first."""
         super().__init__(client)
         self.path = checked_root(path)
         self._identifier = checked_identifier(identifier)
+        self._what = what
+        self._prefixes = prefixes
 
     @operation
-    def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
-        """Get the lock, behind all that came before.
+    def contenders(self) -> Flow[list[Contender]]:
+        """List the holders, which are first, and those who wait, in order.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        return (yield from list_contenders(self.path, *self._prefixes))
+
+    def _timeout_message(self) -> str:
+        """See `Acquirable`."""
+        return f"{self._what} was held by others"
+
+    def _acquire(self) -> Flow[P]:
+        """See `Acquirable`."""
+        place: P = yield from self._enqueue()
+        yield from wait_for_predecessor(place, self._predecessors)
+        yield from self._on_turn(place)
+        return (yield from spawn_guard(place))
+
+    def _enqueue(self) -> Flow[Any]:
+        """Queue up; return the place, which is not held yet."""
+        identifier = identifier_of(self._client, self._identifier)
+        return (
+            yield from enqueue(self._client, self.path, self._prefixes[0], identifier, self._what)
+        )
+
+    def _predecessors(self, names: list[str], own: str) -> list[str]:
+        """See `wait_for_predecessor`."""
+        return predecessors(names, own)
+
+    def _on_turn(self, place: P) -> Flow[None]:
+        """Do what is left when nobody stands in the way. An error gives the place up."""
+        yield from ()
+
+
+class QueuedLock(ContenderQueue[K, P], Generic[K, P]):
+    """A lock with a queue."""
+
+    @operation
+    def acquire(self, timeout_s: float | None = None) -> Flow[P]:
+        """Get the lock, behind all that came before and stand in the way.
 
         Args:
             timeout_s: How long to wait; 0 to take it only if it is free, None for ever.
@@ -70,32 +122,19 @@ class Lock(Acquirable[K, Held[K]]):
         """
         return self._acquire_within(timeout_s)
 
-    def _timeout_message(self) -> str:
-        """See `Acquirable`."""
-        return f"the lock {self.path} was held by others"
 
-    def _acquire(self) -> Flow[Held[K]]:
-        """See `Acquirable`."""
-        identifier = identifier_of(self._client, self._identifier)
-        place: Held[K] = yield from enqueue(self._client, self.path, PREFIX, identifier)
-        yield from wait_for_predecessor(place, predecessor)
-        return (yield from spawn_guard(place))
+class Lock(QueuedLock[K, Held[K]]):
+    """A fair lock on a path. Not reentrant; safe to share between threads, or tasks."""
 
-    @operation
-    def contenders(self) -> Flow[list[Contender]]:
-        """Who holds the lock, first, and who waits for it, in order.
-
-        Raises:
-            KeeperError: as for every call.
-        """
-        return (yield from list_contenders(self.path, PREFIX))
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
+        """Use `Client.lock`. `identifier` is shown to those who list the contenders."""
+        super().__init__(client, path, identifier, f"the lock {path}", (PREFIX,))
 
 
 def enqueue(
     client: FlowRunner, path: str, prefix: str, identifier: bytes = b"", what: str = ""
 ) -> Flow[Held[Any]]:
-    """Queue up below `path`. What is returned is not held before `wait_for_predecessor` has
-    returned.
+    """Queue up below `path`; return the place: not held before `wait_for_predecessor` returns.
 
     Raises:
         KeeperError: what the creation failed with.
@@ -105,21 +144,22 @@ def enqueue(
 
 
 def wait_for_predecessor(
-    place: Held[Any], find_predecessor: Callable[[list[str], str], str | None]
+    place: Held[Any], find_predecessors: Callable[[list[str], str], list[str]]
 ) -> Flow[None]:
     """Wait until nobody of the queue stands in the way.
 
     Args:
-        place: As `enqueue` made it. It is given up if the wait is abandoned, or fails.
-        blocker: Of all children, and the name of one's own, who must go before one need look
-            again; None for nobody.
+        place: As `enqueue` made it. It is given up if the wait is cancelled, or fails.
+        find_predecessors: Is given all children and the name of one's own. It returns those of
+            which one must go before one need look again; none when it is one's turn.
 
     Raises:
         LostError: somebody deleted the place.
         KeeperError: what a request failed with.
     """
     path, _, own = place.path.rpartition("/")
-    watched: list[tuple[str, WatchKind, Event]] = []
+    changed = Event()
+    watched: dict[str, None] = {}
     try:
         # The watch of one's own znode is set once and stays for as long as the lock is held.
         names, mine = yield Gather(
@@ -133,48 +173,66 @@ def wait_for_predecessor(
         while True:
             if not is_there or own not in names:
                 raise LostError(f"somebody deleted {place.path} while it waited")
-            before = find_predecessor(names, own)
-            if before is None:
-                return
-            bell = Event()
-            if (yield from get_or_none(join(path, before), bell)) is not None:
-                watched = [(join(path, before), WatchKind.DATA, bell)]
-                yield Wait((bell, place._changed))
-                if not bell.is_set():
-                    yield from best_effort_cleanup([], watched)
-                watched = []
+            before = [join(path, name) for name in find_predecessors(names, own)]
+            if not before:
+                break
+            if (yield from _watch(before, changed, watched)):
+                yield Wait((changed, place._changed))
+                for event in changed.drain():
+                    if event.type is not EventType.NONE:
+                        watched.pop(event.path, None)
             if place._changed.is_set():
                 is_there = yield from place._reread()
             names = yield from get_children(path)
     except (Cancelled, RayKeeperError):
-        yield from best_effort_cleanup([place._removal()], watched)
+        yield from best_effort_cleanup([place._removal()], _watches(watched, changed))
         raise
+    yield from best_effort_cleanup([], _watches(watched, changed))
+
+
+def _watch(paths: list[str], changed: Event, watched: dict[str, None]) -> Flow[bool]:
+    """Watch those that are not watched yet; whether all are there."""
+    new = [path for path in paths if path not in watched]
+    found = yield Gather([Query(GetData, path, changed) for path in new])
+    errors = [each for each in found if isinstance(each, KeeperError)]
+    watched |= {
+        path: None
+        for path, each in zip(new, found, strict=True)
+        if not isinstance(each, KeeperError)
+    }
+    for error in errors:
+        if not isinstance(error, NoNodeError):
+            raise error
+    return not errors
+
+
+def _watches(watched: dict[str, None], changed: Event) -> list[tuple[str, WatchKind, Event]]:
+    return [(path, WatchKind.DATA, changed) for path in watched]
 
 
 def sequence_number(name: str) -> int:
-    """The sequence number at the end of a name, by which places are ordered."""
+    """Return the sequence number at the end of a name, by which places are ordered."""
     digits = name[-10:]
     return int(digits) if digits.isdecimal() else -1
 
 
 def sort_queue(names: list[str], *prefixes: str) -> list[str]:
-    """The places among the children, the first first."""
+    """Return the places among the children, in their order."""
     return sorted(
         (name for name in names if name.startswith(prefixes) and name[-10:].isdecimal()),
         key=sequence_number,
     )
 
 
-def predecessor(names: list[str], own: str) -> str | None:
-    """Who stands right before `own`."""
-    prefix = own[:-10]
-    queue = sort_queue(names, prefix)
+def predecessors(names: list[str], own: str) -> list[str]:
+    """Return the place right before `own`, if there is one."""
+    queue = sort_queue(names, own[:-10])
     place = queue.index(own)
-    return queue[place - 1] if place else None
+    return queue[max(place - 1, 0) : place]
 
 
 def list_contenders(path: str, *prefixes: str) -> Flow[list[Contender]]:
-    """The places below `path`, in order.
+    """List the places below `path`, in order.
 
     Raises:
         KeeperError: what a read failed with.

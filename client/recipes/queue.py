@@ -50,7 +50,7 @@ from raykeeper.client.errors import (
 from raykeeper.client.recipes.compare_and_set import checkpoint
 from raykeeper.client.recipes.lock import (
     enqueue,
-    predecessor,
+    predecessors,
     sequence_number,
     wait_for_predecessor,
 )
@@ -237,7 +237,7 @@ class BaseQueue(Recipe[K]):
         """
         what = f"the place in the line of {self.path}"
         place: Any = yield from enqueue(self._client, self._line, prefix, b"", what)
-        yield from wait_for_predecessor(place, predecessor)
+        yield from wait_for_predecessor(place, predecessors)
         bells: dict[str, Event] = {path: Event() for path in self._watched_paths}
         found: dict[str, list[str]] = {}
         try:

@@ -1,14 +1,14 @@
-"""The reentrant lock: whoever holds it may acquire it again.
+"""The reentrant lock: its holder may acquire it again.
 
     lock = client.reentrant_lock("/locks/x")
     with lock as outer:
         with lock as inner:             # costs nothing
             assert inner.token == outer.token
 
-It is the fair lock, held once for each owner: a thread, for an `AsyncClient` a task. Who asks is
-who calls `acquire` or enters the block, so `asyncio.wait_for(lock.acquire(), 5)` asks for the task
-it stands in. A thread or task that an owner starts is another owner. The lock is given back by the
-last of its holds to be released, in whichever thread that is.
+It is the fair lock, held once for each owner: a thread, for an `AsyncClient` a task. The owner is
+the caller of `acquire`, or the one who enters the block, so `asyncio.wait_for(lock.acquire(), 5)`
+asks for the task it stands in. A thread or task that an owner starts is another owner. The last of
+an owner's holds to be released gives the lock back, in whichever thread that is.
 
 The invariant of this file: an owner has one place in the queue, however often it holds the lock.
 
@@ -20,20 +20,20 @@ from typing import Any, Generic
 
 from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.errors import LostError, RayKeeperError
-from raykeeper.client.recipes.acquirable import Acquirable, Held, current_task_or_thread
-from raykeeper.client.recipes.lock import PREFIX, Contender, Lock, list_contenders
-from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.acquirable import Held, current_task_or_thread
+from raykeeper.client.recipes.lock import PREFIX, Lock, QueuedLock
+from raykeeper.client.recipes.recipe import FlowRunner, K
 from raykeeper.znodes.errors import KeeperError
 
 
 class ReentrantHeld(Held[K]):
     """One of the holds of one owner. Token and loss are those of the lock itself."""
 
-    def __init__(self, client: FlowRunner, share: "_OwnerHolds[K]", root: Held[K]) -> None:
+    def __init__(self, client: FlowRunner, holds: "_OwnerHolds[K]", root: Held[K]) -> None:
         """Use the recipe."""
         super().__init__(client, root._what, root.path, root.token)
         self.lost = root.lost
-        self._share: _OwnerHolds[K] = share
+        self._holds: _OwnerHolds[K] = holds
         self._root: Held[K] = root
 
     def _release_or_raise(self) -> Flow[None]:
@@ -42,14 +42,14 @@ class ReentrantHeld(Held[K]):
             return
         self._is_released = True
         try:
-            yield from self._share.release_one(self._root)
+            yield from self._holds.release_one(self._root)
         except KeeperError:
             self._is_released = False
             raise
 
 
 class _OwnerHolds(Generic[K]):
-    """What one owner has of the lock: nothing before its place is first in the queue."""
+    """The holds of one owner: none before its place is first in the queue."""
 
     def __init__(self, forget: Callable[[], object]) -> None:
         self.root: Held[K] | None = None
@@ -59,16 +59,16 @@ class _OwnerHolds(Generic[K]):
         self._forget = forget
 
     def set_root(self, root: Held[K] | None) -> None:
-        """The lock was got, or not."""
+        """Take what the first call of the owner got; None if it failed."""
         self.root = root
         if root is None:
             self._forget()
-        bells, self.events = self.events, []
-        for bell in bells:
-            bell.set()
+        events, self.events = self.events, []
+        for event in events:
+            event.set()
 
     def release_one(self, root: Held[K]) -> Flow[None]:
-        """One hold less."""
+        """Count one hold less; give the lock back with the last one."""
         if self.count > 1:
             self.count -= 1
             if root.lost.is_set():
@@ -80,84 +80,60 @@ class _OwnerHolds(Generic[K]):
 
 
 class _HoldsByOwner(Generic[K]):
-    """By owner. Another process has none of ours."""
+    """The holds of every owner in this process; another process has its own."""
 
     def __init__(self) -> None:
         self._by_owner: dict[object, _OwnerHolds[K]] = {}
 
     def get(self, owner: object) -> _OwnerHolds[K] | None:
-        """What it has."""
+        """Return what the owner has, None if it does not even ask for the lock."""
         return self._by_owner.get(owner)
 
     def begin(self, owner: object) -> _OwnerHolds[K]:
-        """It has nothing yet, but asks."""
-        share: _OwnerHolds[K] = _OwnerHolds(lambda: self._end(owner, share))
-        self._by_owner[owner] = share
-        return share
+        """Note an owner that asks for the lock and has nothing yet."""
+        holds: _OwnerHolds[K] = _OwnerHolds(lambda: self._end(owner, holds))
+        self._by_owner[owner] = holds
+        return holds
 
-    def _end(self, owner: object, share: _OwnerHolds[K]) -> None:
-        if self._by_owner.get(owner) is share:
+    def _end(self, owner: object, holds: _OwnerHolds[K]) -> None:
+        if self._by_owner.get(owner) is holds:
             del self._by_owner[owner]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _HoldsByOwner, ()
 
 
-class ReentrantLock(Acquirable[K, ReentrantHeld[K]]):
-    """A fair lock that its owner may acquire again, through this object."""
+class ReentrantLock(QueuedLock[K, ReentrantHeld[K]]):
+    """A fair lock that its owner may acquire again, through this object.
+
+    `acquire` returns at once if the thread, or task, that calls it has the lock already. It raises
+    LostError if the caller had the lock, but lost it. `contenders` lists each owner once.
+    """
 
     def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
-        """Use `Client.reentrant_lock`. `identifier` is shown to who lists the contenders."""
-        super().__init__(client)
+        """Use `Client.reentrant_lock`. `identifier` is shown to those who list the contenders."""
+        super().__init__(client, path, identifier, f"the lock {path}", (PREFIX,))
         self._lock: Lock[K] = Lock(client, path, identifier)
-        self.path = self._lock.path
         self._holds: _HoldsByOwner[K] = _HoldsByOwner()
 
-    @operation
-    def acquire(self, timeout_s: float | None = None) -> Flow[ReentrantHeld[K]]:
-        """Get the lock, at once if the thread, or task, that calls this has it already.
-
-        Args:
-            timeout_s: How long to wait; 0 to take it only if it is free, None for ever.
-
-        Raises:
-            WaitTimeoutError: others held it all the time; nothing is left behind.
-            LostError: the caller had the lock, but it is lost; or somebody deleted its place.
-            KeeperError: as for every call.
-        """
-        return self._acquire_within(timeout_s)
-
-    def _timeout_message(self) -> str:
-        """See `Acquirable`."""
-        return f"the lock {self.path} was held by others"
-
     def _acquire(self) -> Flow[ReentrantHeld[K]]:
-        """See `Acquirable`."""
+        """See `Acquirable`. Called, not yet run, where the owner is."""
         return self._acquire_for(current_task_or_thread())
 
-    @operation
-    def contenders(self) -> Flow[list[Contender]]:
-        """Who holds the lock, first, and who waits for it, in order; each owner once.
-
-        Raises:
-            KeeperError: as for every call.
-        """
-        return (yield from list_contenders(self.path, PREFIX))
-
     def _acquire_for(self, owner: object) -> Flow[ReentrantHeld[K]]:
-        while (share := self._holds.get(owner)) is not None and share.root is None:
-            bell = Event()
-            share.events.append(bell)
-            yield Wait((bell,))
-        if share is None:
-            share = self._holds.begin(owner)
+        while (holds := self._holds.get(owner)) is not None and holds.root is None:
+            event = Event()
+            holds.events.append(event)
+            yield Wait((event,))
+        if holds is None:
+            holds = self._holds.begin(owner)
             try:
-                share.set_root((yield from self._lock._acquire()))
+                holds.set_root((yield from self._lock._acquire()))
             except (Cancelled, RayKeeperError):
-                share.set_root(None)
+                holds.set_root(None)
                 raise
-        root = share.root
+        root = holds.root
         assert root is not None
         root.lost.check()
-        share.count += 1
-        return ReentrantHeld(self._client, share, root)
+        holds.count += 1
+        return ReentrantHeld(self._client, holds, root)

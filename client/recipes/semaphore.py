@@ -24,32 +24,23 @@ kazoo: `Semaphore`. Curator: `InterProcessSemaphoreV2`. Both have a lock in fron
 from typing import Any
 
 from raykeeper.client.core.effects import SuccessReply
-from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, MappedRequest, Wait
-from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.public_types import EventType
+from raykeeper.client.core.flows import Flow, MappedRequest
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
-    LostError,
     NoNodeError,
-    RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
-from raykeeper.client.recipes.lock import Contender, list_contenders, sort_queue
+from raykeeper.client.recipes.acquirable import Held
+from raykeeper.client.recipes.lock import Contender, QueuedLock, list_contenders, sort_queue
 from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
-    best_effort_cleanup,
-    checked_identifier,
-    checked_root,
     ensure_path,
-    get_children,
     identifier_of,
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.transaction import results_decoder
-from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.replies import WriteReply
 from raykeeper.znodes.requests import (
@@ -57,35 +48,29 @@ from raykeeper.znodes.requests import (
     CompareField,
     Create,
     CreateMode,
-    GetChildren,
-    GetData,
     Multi,
     ReadData,
     Relation,
     SetData,
-    WatchKind,
 )
 from raykeeper.znodes.txns import OpDone
 
 PREFIX = "permit-"
 PERMITS_MAX = 1000
-"""Who waits watches so many znodes."""
+"""A contender that waits watches so many znodes."""
 
 
-class Semaphore(Acquirable[K, Held[K]]):
-    """So many may hold it at once. Not reentrant: who acquires twice has two permits."""
+class Semaphore(QueuedLock[K, Held[K]]):
+    """So many may hold it at once. Not reentrant: a caller that acquires twice has two permits."""
 
     def __init__(
         self, client: FlowRunner, path: str, permits: int, identifier: bytes | None = None
     ) -> None:
-        """Use `Client.semaphore`. `identifier` is shown to who lists the contenders."""
-        super().__init__(client)
-        self.path = checked_root(path)
+        """Use `Client.semaphore`. `identifier` is shown to those who list the contenders."""
+        super().__init__(client, path, identifier, f"a permit of {path}", (PREFIX,))
         if type(permits) is not int or not 1 <= permits <= PERMITS_MAX:
             raise BadArgumentsError(path, f"permits must be 1 to {PERMITS_MAX}, not {permits!r}")
         self.permits = permits
-        self._identifier = checked_identifier(identifier)
-        self._what = f"a permit of {path}"
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
@@ -102,34 +87,9 @@ class Semaphore(Acquirable[K, Held[K]]):
         """
         return self._acquire_within(timeout_s)
 
-    def _timeout_message(self) -> str:
-        """See `Acquirable`."""
-        return f"others had all {self.permits} permits of {self.path}"
-
-    def _acquire(self) -> Flow[Held[K]]:
-        """See `Acquirable`."""
-        place = yield from self._enqueue()
-        line = _PermitWait(place, self.permits)
-        try:
-            yield from line.wait()
-        except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup([place._removal()], line.watches())
-            raise
-        yield from best_effort_cleanup([], line.watches())
-        return (yield from spawn_guard(place))
-
-    @operation
-    def contenders(self) -> Flow[list[Contender]]:
-        """Who has a permit, or waits for one, in order.
-
-        Raises:
-            KeeperError: as for every call.
-        """
-        return (yield from list_contenders(self.path, PREFIX))
-
     @operation
     def holders(self) -> Flow[list[Contender]]:
-        """Who has a permit: the first contenders.
+        """List the holders of permits: the first contenders.
 
         Raises:
             KeeperError: as for every call.
@@ -137,7 +97,18 @@ class Semaphore(Acquirable[K, Held[K]]):
         listed = yield from list_contenders(self.path, PREFIX)
         return listed[: self.permits]
 
+    def _timeout_message(self) -> str:
+        """See `Acquirable`."""
+        return f"others had all {self.permits} permits of {self.path}"
+
+    def _predecessors(self, names: list[str], own: str) -> list[str]:
+        """See `ContenderQueue`: while these are all there, no permit is free."""
+        queue = sort_queue(names, PREFIX)
+        before = queue[: queue.index(own)]
+        return before[-self.permits :] if len(before) >= self.permits else []
+
     def _enqueue(self) -> Flow[Held[K]]:
+        """See `ContenderQueue`: on the condition that all there mean the same number."""
         number = str(self.permits).encode()
         creation = Create(
             join(self.path, PREFIX),
@@ -149,7 +120,7 @@ class Semaphore(Acquirable[K, Held[K]]):
         joining = Multi([agreed], [creation], [ReadData(self.path)])
         for _ in range(ATTEMPTS_MAX):
             try:
-                done = yield MappedRequest(joining, lambda answer: _join_result(joining, answer))
+                done = yield MappedRequest(joining, lambda reply: _join_result(joining, reply))
                 if isinstance(done, OpDone):
                     assert done.stat is not None, done
                     return Held(self._client, self._what, done.path, done.stat.czxid)
@@ -169,81 +140,10 @@ class Semaphore(Acquirable[K, Held[K]]):
         raise NoNodeError(self.path, "somebody deletes it again and again")
 
 
-def _join_result(request: Multi, answer: SuccessReply) -> Any:
+def _join_result(request: Multi, reply: SuccessReply) -> Any:
     """The creation, or value and Stat of the znode that says another number."""
-    is_agreed, results = results_decoder(request)(answer)
+    is_agreed, results = results_decoder(request)(reply)
     if not is_agreed:
         return results[0]
-    assert isinstance(answer, WriteReply) and answer.results is not None, answer
-    return answer.results.results[0]
-
-
-Watch = tuple[str, WatchKind, Event]
-
-
-class _PermitWait:
-    """One contender who waits until fewer than `permits` are before it."""
-
-    def __init__(self, place: Held[Any], permits: int) -> None:
-        self._place = place
-        self._permits = permits
-        self._path, _, self._own = place.path.rpartition("/")
-        self._bell = Event()
-        self._watched: dict[str, None] = {}
-
-    def watches(self) -> list[Watch]:
-        """Those on others that are set."""
-        return [(path, WatchKind.DATA, self._bell) for path in self._watched]
-
-    def wait(self) -> Flow[None]:
-        """Return when there is a permit for it.
-
-        Raises:
-            LostError: somebody deleted the place.
-            KeeperError: what a request failed with.
-        """
-        names, mine = yield Gather(
-            [
-                Query(GetChildren, self._path),
-                Query(GetData, self._place.path, self._place._changed),
-            ]
-        )
-        if isinstance(names, KeeperError):
-            raise names
-        if isinstance(mine, KeeperError) and not isinstance(mine, NoNodeError):
-            raise mine  # the session ended between the two answers, say
-        is_there = not isinstance(mine, NoNodeError)
-        while True:
-            if not is_there or self._own not in names:
-                raise LostError(f"somebody deleted {self._place.path} while it waited")
-            queue = sort_queue(names, PREFIX)
-            before = queue[: queue.index(self._own)]
-            if len(before) < self._permits:
-                return
-            if (yield from self._watch(before[-self._permits :])):
-                yield Wait((self._bell, self._place._changed))
-                self._forget_fired()
-            if self._place._changed.is_set():
-                is_there = yield from self._place._reread()
-            names = yield from get_children(self._path)
-
-    def _watch(self, nearest: list[str]) -> Flow[bool]:
-        """Watch those that are not watched yet; whether all are there."""
-        paths = [join(self._path, name) for name in nearest]
-        new = [path for path in paths if path not in self._watched]
-        found = yield Gather([Query(GetData, path, self._bell) for path in new])
-        errors = []
-        for path, each in zip(new, found, strict=True):
-            if isinstance(each, KeeperError):
-                errors.append(each)
-            else:
-                self._watched[path] = None
-        for error in errors:
-            if not isinstance(error, NoNodeError):
-                raise error
-        return not errors
-
-    def _forget_fired(self) -> None:
-        for event in self._bell.drain():
-            if event.type is not EventType.NONE:
-                self._watched.pop(event.path, None)
+    assert isinstance(reply, WriteReply) and reply.results is not None, reply
+    return reply.results.results[0]

@@ -3,20 +3,20 @@
     with client.simple_lock("/locks/x", b"me") as held:
         write(data, token=held.token)
 
-At most one holder, in no order: whoever is quickest after a release. All others are woken by each
-release, N-1 of them for nothing, so it is for few contenders, or for `acquire(timeout_s=0)`, which
-leaves no trace where the fair lock queues up and leaves again. A holder removes only the znode that
-it made (acquirable.py), though the next holder's stands at the same path.
+At most one holder, in no order: whoever is quickest after a release. Each release wakes all others,
+N-1 of them for nothing, so it is for few contenders, or for `acquire(timeout_s=0)`, which leaves no
+trace where the fair lock queues up and leaves again. A holder removes only the znode that it made
+(acquirable.py), though the next holder's stands at the same path.
 
 Paper: section 2.4, "Simple Locks", with its herd effect.
 """
 
-from typing import Any
+from typing import Any, Generic
 
 from raykeeper.client.core.flows import Cancelled, Event, Flow, Now, Wait
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import LostError, NodeExistsError, RayKeeperError, RecipeError
-from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
+from raykeeper.client.recipes.acquirable import Acquirable, H, Held, spawn_guard
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
@@ -33,17 +33,18 @@ from raykeeper.znodes.requests import WatchKind
 from raykeeper.znodes.stat import Stat
 
 
-class SimpleLock(Acquirable[K, Held[K]]):
-    """A lock whose znode is `path` itself. Not reentrant, not fair."""
+class SingleZnodeLock(Acquirable[K, H], Generic[K, H]):
+    """A lock whose znode is `path` itself: a subclass says how long it is held, and by what."""
 
-    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
-        """Use `Client.simple_lock`. `identifier` is shown to whoever asks for the holder."""
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None, what: str) -> None:
+        """`what` is held, for messages."""
         super().__init__(client)
         self.path = checked_root(path)
         self._identifier = checked_identifier(identifier)
+        self._what = what
 
     @operation
-    def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
+    def acquire(self, timeout_s: float | None = None) -> Flow[H]:
         """Get the lock, if nobody else is quicker.
 
         Args:
@@ -51,53 +52,54 @@ class SimpleLock(Acquirable[K, Held[K]]):
 
         Raises:
             WaitTimeoutError: others held it all the time; nothing is left behind.
-            LostError: somebody deleted the znode at once.
-            RecipeError: a znode stands at the path that is no lock.
+            LostError: somebody deleted the znode at once. Of a lease also: the reply took all of
+                its duration.
+            RecipeError: a znode stands at the path that is no lock. Of a lease never.
             KeeperError: as for every call.
         """
         return self._acquire_within(timeout_s)
 
-    def _timeout_message(self) -> str:
-        """See `Acquirable`."""
-        return f"the simple lock {self.path} was held by others"
-
-    def _acquire(self) -> Flow[Held[K]]:
-        """See `Acquirable`."""
-        _, stat = yield from create_when_free(
-            self.path, identifier_of(self._client, self._identifier)
-        )
-        held: Held[K] = Held(self._client, f"the simple lock {self.path}", self.path, stat.czxid)
-        yield from watch_own_znode(held)
-        return (yield from spawn_guard(held))
-
     @operation
     def contenders(self) -> Flow[list[Contender]]:
-        """Who holds the lock, if anybody. Those who wait leave no trace in the tree.
+        """List the holder, if there is one. Those who wait leave no trace in the tree.
+
+        The holder of a lease is of no session.
 
         Raises:
             KeeperError: as for every call.
         """
-        return (yield from read_holder(self.path))
+        found = yield from get_or_none(self.path)
+        if found is None:
+            return []
+        return [Contender(self.path.rpartition("/")[2], found[0], found[1].ephemeral_owner)]
+
+    def _timeout_message(self) -> str:
+        """See `Acquirable`."""
+        return f"{self._what} was held by others"
 
 
-def read_holder(path: str) -> Flow[list[Contender]]:
-    """Whoever made the znode, if it is there.
+class SimpleLock(SingleZnodeLock[K, Held[K]]):
+    """A lock whose znode is `path` itself. Not reentrant, not fair."""
 
-    Raises:
-        KeeperError: what the read failed with.
-    """
-    found = yield from get_or_none(path)
-    if found is None:
-        return []
-    return [Contender(path.rpartition("/")[2], found[0], found[1].ephemeral_owner)]
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
+        """Use `Client.simple_lock`. `identifier` is shown to those who ask for the holder."""
+        super().__init__(client, path, identifier, f"the simple lock {path}")
+
+    def _acquire(self) -> Flow[Held[K]]:
+        """See `Acquirable`."""
+        identifier = identifier_of(self._client, self._identifier)
+        _, stat = yield from create_when_free(self.path, identifier)
+        held: Held[K] = Held(self._client, self._what, self.path, stat.czxid)
+        yield from watch_own_znode(held)
+        return (yield from spawn_guard(held))
 
 
 def create_when_free(
     path: str, value: bytes, ttl_ms: Millis | None = None
 ) -> Flow[tuple[Millis, Stat]]:
-    """Create the znode, as soon as there is none: an ephemeral one, or one with a TTL.
+    """Create the znode as soon as there is none: an ephemeral one, or one with a TTL.
 
-    The result: a time before it was created, and its Stat.
+    Return a time before it was created, and its Stat.
 
     Raises:
         RecipeError: instead of an ephemeral znode there is one that stays.
@@ -115,29 +117,29 @@ def create_when_free(
 
 def _wait_until_gone(path: str, *, is_ephemeral: bool) -> Flow[None]:
     while True:
-        bell = Event()
-        found = yield from get_or_none(path, bell)
+        event = Event()
+        found = yield from get_or_none(path, event)
         if found is None:
             return
         try:
             if is_ephemeral and not found[1].ephemeral_owner:
                 raise RecipeError(f"{path} is no simple lock: the znode is nobody's ephemeral")
-            yield Wait((bell,))
-            if any(event.type is EventType.DELETED for event in bell.drain()):
+            yield Wait((event,))
+            if any(each.type is EventType.DELETED for each in event.drain()):
                 return
         except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup([], [(path, WatchKind.DATA, bell)])
+            yield from best_effort_cleanup([], [(path, WatchKind.DATA, event)])
             raise
 
 
 def watch_own_znode(held: Held[Any]) -> Flow[None]:
-    """Set the watch that tells a holder of its loss. It is given up if that fails.
+    """Set the watch that tells a holder of its loss; give it back if that fails.
 
     Raises:
         LostError: the znode is gone by now.
         KeeperError: what the request failed with.
     """
-    held._changed.set()  # it has never been looked at
+    held._changed.set()  # it has never been read
     try:
         is_there = yield from held._reread()
     except KeeperError:

@@ -47,10 +47,10 @@ def _true(*_arguments: Any) -> Flow[bool]:
     return True
 
 
-def _one_too_far(names: list[str], own: str) -> str | None:
+def _one_too_far(names: list[str], own: str) -> list[str]:
     queue = lock.sort_queue(names, own[:-10])
     place = queue.index(own)
-    return queue[place - 2] if place > 1 else None
+    return [queue[place - 2]] if place > 1 else []
 
 
 def _numbered(right: Any) -> Any:
@@ -62,8 +62,8 @@ def _numbered(right: Any) -> Any:
     return take_place
 
 
-def _writers_alone(names: list[str], own: str) -> str | None:
-    return read_write_lock.predecessor_of_reader(names, own)
+def _writers_alone(names: list[str], own: str) -> list[str]:
+    return read_write_lock.predecessors_of_reader(names, own)
 
 
 def _as_given(right: Any) -> Any:
@@ -76,11 +76,10 @@ def _as_given(right: Any) -> Any:
     return init
 
 
-def _one_more(right: Any) -> Any:
-    def init(self: Any, place: Any, permits: int) -> None:
-        right(self, place, permits + 1)
-
-    return init
+def _one_more(self: Any, names: list[str], own: str) -> list[str]:
+    queue = lock.sort_queue(names, semaphore.PREFIX)
+    before = queue[: queue.index(own)]
+    return before[-self.permits - 1 :] if len(before) > self.permits else []
 
 
 def _from_the_answer_on(right: Any) -> Any:
@@ -196,7 +195,7 @@ MUTATIONS = [
     Mutation(
         "read/write lock",
         "a reader waits for nobody",
-        [(read_write_lock, "last_writer_before", instead(lambda names, own: None))],
+        [(read_write_lock, "last_writer_before", instead(lambda names, own: []))],
         recipe="read_write_lock",
     ),
     Mutation(
@@ -208,7 +207,7 @@ MUTATIONS = [
     Mutation(
         "semaphore",
         "there is one holder more than permits",
-        [(semaphore._PermitWait, "__init__", _one_more)],
+        [(semaphore.Semaphore, "_predecessors", instead(_one_more))],
         recipe="semaphore",
     ),
     Mutation(
