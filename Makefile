@@ -51,6 +51,7 @@ check: $(READY)  ## Linter, formatter, types, the rules of the architecture, bra
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/tidy
+	$(BIN)/python -m tests.tidy.proofs --check
 	$(BIN)/python -m tests.tidy.pure_coverage
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(MKDOCS) build --quiet --strict --site-dir "$$folder"
 

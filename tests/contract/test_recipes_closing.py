@@ -42,7 +42,7 @@ def test_an_element_that_nobody_took_is_put_back(room: Any) -> None:
     client: Client = open_blocking(room)()
     session = client._open_session()
     _, run = session.begin_flow(client.queue("/q")._take(name))
-    session.abandon_flow(run)
+    session.cancel_flow(run)
     client.close()
     assert taken(room) == b"1"
 
