@@ -1,10 +1,10 @@
-"""What somebody holds: a lock, a permit, a leadership, a membership; and `with` blocks around it.
+"""What a session can hold: locks, permits, leaderships, memberships; and `with` blocks around them.
 
-Held is what an ephemeral znode of this session says. The fencing token is the czxid of that znode:
-ZooKeeper's order of transactions makes it larger than that of every holder before. The invariant of
-this file: `lost` is set before anybody else can hold the same, if the session ends; its holder asks
-for it, or waits for it, before each step that matters, and shows the token to whatever it changes
-(client/fencing.py), because a process that stands still can ask nothing.
+An ephemeral znode of the session stands for what it holds. The fencing token is the czxid of that
+znode: ZooKeeper's order of transactions makes it larger than that of every holder before. The
+invariant of this file: if the session ends, `lost` is set before anybody else can hold the same. A
+holder reads `lost`, or waits for it, before each step that matters. It shows the token to whatever
+it changes (client/fencing.py), because a process that stands still can read nothing.
 
 Paper: section 2.4. Fencing: Kleppmann, "How to do distributed locking"; Chubby's sequencers.
 """
@@ -30,18 +30,18 @@ from raykeeper.znodes.requests import Compare, CompareField, Multi, Relation, Wa
 
 
 class LostEvent(Recipe[K]):
-    """Whether something is not held any more. Like an `Event` that only a loss sets."""
+    """An event that is set when something is not held any more."""
 
     def __init__(self, client: FlowRunner, what: str) -> None:
         super().__init__(client)
         self._what = what
         self._deadline: Millis | None = None
-        """When it is lost anyway, None for never."""
+        """When it is lost at the latest, None for never."""
         self._is_set = False
         self._events: list[Event] = []
 
     def is_set(self) -> bool:
-        """Whether it is lost, or may be by now. True on time, even if no thread got to run."""
+        """Return whether it is lost, or may be by now: on time, even if no thread got to run."""
         if self._is_set or (self._deadline is not None and self._client._now() >= self._deadline):
             return True
         return self._client._is_lost()
@@ -80,7 +80,7 @@ class LostEvent(Recipe[K]):
             raise LostError(f"{self._what} is lost")
 
     def _subscribe(self, bell: Event) -> None:
-        """In a flow: ring `bell` at the loss."""
+        """In a flow: set `event` at the loss."""
         if self._is_set:
             bell.set()
         else:
@@ -92,7 +92,7 @@ class LostEvent(Recipe[K]):
             self._events.remove(bell)
 
     def _set(self) -> None:
-        """It is lost."""
+        """Take note of the loss."""
         self._is_set = True
         bells, self._events = self._events, []
         for bell in bells:
@@ -103,16 +103,16 @@ class Held(Recipe[K]):
     """Something that this session holds until it is released or lost."""
 
     def __init__(self, client: FlowRunner, what: str, path: str, token: Zxid) -> None:
-        """Use the recipe. `path` is the znode that says it is held, which exists already."""
+        """Use the recipe. `path` is the znode that stands for it, which exists already."""
         super().__init__(client)
         self._what = what
         """For messages: what is held."""
         self.path = path
         """The ephemeral znode that stands for it."""
         self.token = token
-        """The fencing token: larger than that of everybody who held the same before."""
+        """The fencing token: larger than that of every holder before."""
         self.lost: LostEvent[K] = LostEvent(client, what)
-        """Set when it is lost; see the module."""
+        """Is set when it is lost; see the module."""
         self._is_released = False
         self._changed = Event()
         """The watch of the znode itself."""
@@ -122,16 +122,16 @@ class Held(Recipe[K]):
 
     @property
     def is_released(self) -> bool:
-        """Whether it was given back, or is being given back."""
+        """Whether it was released, or is being released."""
         return self._is_released
 
     @operation
     def release(self) -> Flow[None]:
-        """Give it back, once; again: nothing.
+        """Give it back. Calling it again does nothing.
 
         Raises:
             LostError: it was lost before.
-            KeeperError: it is not known to be given back; it ends with the session.
+            KeeperError: whether it was given back is not known; it ends with the session.
         """
         yield from self._release_or_raise()
 
@@ -145,7 +145,7 @@ class Held(Recipe[K]):
             was_there = yield from self._remove()
         except KeeperError:
             if not was_lost:
-                # A holder that believes it gave it back must be able to try again.
+                # The holder cannot know whether it was given back, and must be able to try again.
                 self._is_released = False
                 raise
         else:
@@ -155,7 +155,7 @@ class Held(Recipe[K]):
             raise LostError(f"{self._what} was lost before it was released")
 
     def _remove(self) -> Flow[bool]:
-        """Delete the znode if it is still that of this holder; whether it was.
+        """Delete the znode if it is still that of this holder; return whether it was.
 
         Raises:
             KeeperError: what the deletion failed with.
@@ -165,15 +165,15 @@ class Held(Recipe[K]):
         return bool(was_mine)
 
     def _removal(self) -> Multi:
-        """The request that deletes the znode, unless it is another one's by now."""
+        """Return the request that deletes the znode, unless it is another holder's by now."""
         return delete_if_same(self.path, self.token)
 
     def _still_held_compare(self) -> Compare:
-        """The condition that it is held still, for a transaction."""
+        """Return the condition that it is still held, for a transaction."""
         return Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
 
     def _release(self) -> Flow[None]:
-        """Give it back, for somebody who did not wait for it."""
+        """Give it back as far as possible: nobody waits for it any more."""
         try:
             yield from self._release_or_raise()
         except RayKeeperError:
@@ -193,7 +193,7 @@ class Held(Recipe[K]):
             return found is not None
         yield from remove_watch(
             self.path, WatchKind.DATA, self._changed
-        )  # it is another one's by now
+        )  # it is another holder's by now
         return False
 
     def _guard(self) -> Flow[None]:
@@ -210,7 +210,7 @@ class Held(Recipe[K]):
 
 
 class Hold(Protocol):
-    """What can be held: `Held`, or several of them."""
+    """Something that can be held: `Held`, or several of them."""
 
     def _release_or_raise(self) -> Flow[None]:
         """End it, or raise."""
@@ -219,40 +219,40 @@ class Hold(Protocol):
         """End it as far as possible."""
 
     def _guard(self) -> Flow[None]:
-        """What runs beside the holder, until it is lost or given back."""
+        """Run beside the holder, until it is lost or given back."""
 
 
 H = TypeVar("H", bound=Hold)
 
 
 def spawn_guard(held: H) -> Flow[H]:
-    """The end of a flow that gets something: look after it from now on."""
+    """Watch over `held` from now on, and return it: the end of a flow that acquires something."""
     yield Spawn(held._guard())
     return held
 
 
 class WithBlocks(Generic[H]):
-    """What the `with` blocks of one object hold: each thread, or task, has its own, innermost last.
+    """The `with` blocks of one object that are open: of each thread, or task, the innermost last.
 
-    So one lock object may be used by several threads, or tasks, at once.
+    So several threads, or tasks, may use one lock object at once.
     """
 
     def __init__(self) -> None:
         self._blocks: dict[object, list[H]] = {}
 
     def push(self, held: H) -> None:
-        """A block of whoever calls this begins."""
+        """Begin a block of the calling thread, or task."""
         self._blocks.setdefault(current_task_or_thread(), []).append(held)
 
     def pop(self) -> H:
-        """The block that whoever calls this entered last ends.
+        """End the innermost block of the calling thread, or task.
 
         Raises:
             RecipeError: it has none.
         """
         who = current_task_or_thread()
         if who not in self._blocks and len(self._blocks) == 1:
-            # A fixture may end in another task than it began in: no doubt, if it is alone.
+            # A fixture may end in another task than it began in: clear, if there is only one block.
             (who,) = self._blocks
         blocks = self._blocks.get(who)
         if not blocks:
@@ -267,7 +267,7 @@ class WithBlocks(Generic[H]):
 
 
 def current_task_or_thread() -> object:
-    """The task that runs this, or else the thread."""
+    """Return the task that runs this, or else the thread."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -277,10 +277,10 @@ def current_task_or_thread() -> object:
 
 
 class Acquirable(Recipe[K], Generic[K, H]):
-    """A recipe that can be held for the length of a `with` block. Another one may follow.
+    """A recipe that can be held for the length of a `with` block, again and again.
 
-    At the end of the block it is given back; LostError is raised there if it was lost meanwhile,
-    unless the block already ends with an error.
+    The end of the block gives it back, and raises LostError if it was lost meanwhile, unless the
+    block already ends with an error.
     """
 
     def __init__(self, client: FlowRunner) -> None:
@@ -288,15 +288,15 @@ class Acquirable(Recipe[K], Generic[K, H]):
         self._open: WithBlocks[H] = WithBlocks()
 
     def _acquire(self) -> Flow[H]:
-        """Get it, however long that takes. Called where the operation is called."""
+        """Acquire it, however long that takes. Called where the operation is called."""
         raise NotImplementedError
 
     def _timeout_message(self) -> str:
-        """What is in the way while it cannot be had, for WaitTimeoutError."""
+        """Return what is in the way while it cannot be had, for WaitTimeoutError."""
         raise NotImplementedError
 
     def _acquire_within(self, timeout_s: float | None = None) -> Flow[H]:
-        """`obtain` within a bound: what a block begins with, and a part of other flows."""
+        """`_acquire` within a bound: the beginning of a block, and a part of other flows."""
         return self._bounded(timeout_s, self._acquire())
 
     def _bounded(self, timeout_s: float | None, flow: Flow[H]) -> Flow[H]:

@@ -1,10 +1,10 @@
-"""What goes on beside its owner from `start` to `close`: a latch, an observation, a cache.
+"""Recipes that run in the background from `start` to `close`: a latch, an observation, a cache.
 
     with client.leader_latch("/jobs/leader") as latch:      # start() and close()
         ...
 
-The invariant of this file: after `close` has returned nothing goes on and nobody is called back
-any more; the end of the session is such an end too. What failed for good is told to whoever waits.
+The invariant of this file: after `close` has returned nothing goes on and no callback begins. The
+end of the session ends it in the same way. An error that ends it is raised in all that wait for it.
 
 Curator: the recipes with `start` and `close`, each of which has its own executor.
 """
@@ -27,13 +27,13 @@ class Condition:
         self._events: list[Event] = []
 
     def notify_all(self) -> None:
-        """Wake all who wait."""
+        """Wake all that wait."""
         bells, self._events = self._events, []
         for bell in bells:
             bell.set()
 
     def wait(self) -> Flow[None]:
-        """Until it rings next.
+        """Wait until it is notified next.
 
         Raises:
             KeeperError: the session is over.
@@ -49,15 +49,15 @@ class Condition:
 
 
 class BackgroundRecipe(Recipe[K]):
-    """One flow beside its owner. It is started once; the end of a `with` block closes it."""
+    """A recipe with one flow in the background. It is started once; a `with` block closes it."""
 
     def __init__(self, client: FlowRunner, what: str) -> None:
-        """`what` it is, for errors."""
+        """`what` names it in errors."""
         super().__init__(client)
         self._what = what
-        """For messages: what goes on."""
+        """What runs, for messages."""
         self._changed = Condition()
-        """Rung when there is news for whoever waits."""
+        """Notified when there is news for those that wait."""
         self._task: Task | None = None
         self._is_closed = False
         self._is_over = False
@@ -75,15 +75,15 @@ class BackgroundRecipe(Recipe[K]):
 
     @property
     def is_over(self) -> bool:
-        """Whether it was started and goes on no more, for whatever reason."""
+        """Whether it was started and has ended, for whatever reason."""
         return self._is_over
 
     @operation
     def close(self, timeout_s: float | None = None) -> Flow[None]:
-        """Give everything back and end; again: nothing. The end of the session ends it too.
+        """Give everything back and end. Calling it again does nothing. So does the session's end.
 
         Raises:
-            WaitTimeoutError: it goes on ending in the background.
+            WaitTimeoutError: it has not ended yet, and goes on with that in the background.
         """
         yield timeout_after(timeout_s, f"{self._what} is not closed yet")
         yield from self._close()
@@ -108,7 +108,7 @@ class BackgroundRecipe(Recipe[K]):
         self._task = yield Spawn(self._run_work())
 
     def _start_until(self, predicate: Callable[[], object]) -> Flow[None]:
-        """Begin, and wait for what `changed` tells. It ends if that is given up.
+        """Start it, and wait until `predicate` is true. It ends if that is cancelled.
 
         Raises:
             KeeperError: it failed.
@@ -130,7 +130,7 @@ class BackgroundRecipe(Recipe[K]):
             return  # everything ended with the session
 
     def _release(self) -> Flow[None]:
-        """End it without waiting: nobody wants it any more."""
+        """End it without waiting: nobody waits for it any more."""
         yield from ()
         if not self._is_closed:
             self._is_closed = True
@@ -139,7 +139,7 @@ class BackgroundRecipe(Recipe[K]):
             self._changed.notify_all()
 
     def _call_user(self, callback: Callable[..., object], *arguments: Any) -> Flow[None]:
-        """Have a callback called, unless it is closed by then."""
+        """Have a callback called, unless the recipe is closed by then."""
         yield CallUser(self._call_unless_closed, (callback, arguments))
 
     def _call_unless_closed(
@@ -148,7 +148,7 @@ class BackgroundRecipe(Recipe[K]):
         return None if self._is_closed else callback(*arguments)
 
     def _wait_until(self, predicate: Callable[[], object]) -> Flow[None]:
-        """Wait for what is told by `changed`.
+        """Wait until `predicate` is true; look again at each notification.
 
         Raises:
             RecipeError: it is not started.
@@ -172,7 +172,7 @@ class BackgroundRecipe(Recipe[K]):
             yield from self._work()
         except Cancelled:
             pass
-        except Exception as error:  # whatever it is, who waits or closes must be told
+        except Exception as error:  # whatever it is, those that wait or close must be told
             self._failure = error
         self._is_over = True
         self._changed.notify_all()
@@ -203,11 +203,11 @@ class BackgroundRecipe(Recipe[K]):
 
 
 class Startable(BackgroundRecipe[K]):
-    """One that its user starts, by `start` or at the beginning of a `with` block."""
+    """A background recipe that `start` starts, or the beginning of a `with` block."""
 
     @operation
     def start(self) -> Flow[None]:
-        """Begin. What it needs of the ensemble is done in the background.
+        """Start it. All requests are made in the background.
 
         Raises:
             RecipeError: it was started before.

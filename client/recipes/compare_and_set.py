@@ -1,12 +1,12 @@
 """Compare and set: replace the value of a znode if nobody else did so since it was seen.
 
-The invariant of this file: a value is replaced only by somebody who has seen it. What was seen is
-known by its mzxid, which no two values of any znode share, so neither a version that wraps nor a
-znode that was deleted and created again passes for the one that was seen. Whoever comes too late
-is told in the same request what is there now, so each attempt is one request.
+The invariant of this file: a client replaces only a value that it has read. The mzxid identifies
+that value: no two values of any znode share one, so neither a version that wraps nor a znode that
+was deleted and created again passes for what was read. An attempt that comes too late returns in
+the same request what is there now, so each attempt is one request.
 
-Whoever loses, loses to somebody who succeeded. So all together get on, however many they are; one
-alone may be unlucky, and gives up after ATTEMPTS_MAX.
+An attempt fails only because another one succeeded. So all together get on, however many they are;
+a single one may be unlucky, and gives up after ATTEMPTS_MAX.
 """
 
 from collections.abc import Callable
@@ -38,25 +38,25 @@ ATTEMPTS_MAX: Final = 1000
 
 
 class ObservedValue(Struct, frozen=True):
-    """What was at a path: a value, or no znode."""
+    """What a read found at a path: a value, or no znode."""
 
     value: bytes | None = None
     stat: Stat | None = None
 
     def unchanged_compare(self, path: str) -> Compare:
-        """That it still is so."""
+        """Return the condition that this is still there."""
         if self.stat is None:
             return Compare(path, CompareField.EXISTS, Relation.EQUAL, 0)
         return Compare(path, CompareField.MZXID, Relation.EQUAL, self.stat.mzxid)
 
     def differs_from(self, other: "ObservedValue") -> bool:
-        """Whether it is another value, even if it reads the same, or a znode in place of none."""
+        """Return whether it is another value, even an equal one, or a znode in place of none."""
         if self.stat is None or other.stat is None:
             return self.stat is not other.stat
         return self.stat.mzxid != other.stat.mzxid
 
     def write_ops(self, path: str, value: bytes) -> list[TxnOp]:
-        """What puts `value` there under that condition, and tells the Stat at last."""
+        """Return what writes `value` under that condition; the last of the results is the Stat."""
         if self.stat is None:
             return [Create(path, value, 0, None, 0), ReadStat(path)]
         return [SetData(path, value, ANY_VERSION)]
@@ -66,7 +66,7 @@ MISSING: Final = ObservedValue()
 
 
 def read_current(path: str, *, linearizable: bool = False) -> Flow[ObservedValue]:
-    """What is there.
+    """Read what is there.
 
     Raises:
         KeeperError: what the read failed with.
@@ -81,7 +81,7 @@ def read_current(path: str, *, linearizable: bool = False) -> Flow[ObservedValue
 def compare_and_set(
     path: str, value: bytes, observed: ObservedValue
 ) -> Flow[tuple[bool, ObservedValue]]:
-    """One attempt to replace what was seen; whether it did, and what is there now.
+    """Try once to replace what was read; return whether it did, and what is there now.
 
     Raises:
         KeeperError: what the write failed with.
@@ -98,7 +98,7 @@ def compare_and_set(
 
 
 def set_or_create(path: str, value: bytes) -> Flow[ObservedValue]:
-    """Replace whatever is there, or create the znode.
+    """Replace the value, whatever it is, or create the znode.
 
     Raises:
         KeeperError: what a write failed with.
@@ -141,15 +141,15 @@ def read_modify_write(
 
 
 def contention_error(path: str) -> BadVersionError:
-    """The error of who lost too often."""
+    """Return the error of a change that came too late again and again."""
     return BadVersionError(path, f"others changed it {ATTEMPTS_MAX} times in between")
 
 
 def checkpoint() -> Flow[None]:
-    """Go on at once, unless the caller has given up: what repeats requests asks in between.
+    """Go on at once, unless the caller has given up: for loops of requests.
 
     Raises:
-        Abandoned: it has.
+        Cancelled: the caller has given up.
     """
     bell = Event()
     bell.set()

@@ -1,4 +1,4 @@
-"""Steps that many recipes take: create with parents, read and watch, delete and leave no trace."""
+"""Parts of many recipes: create with parents, read and watch, delete without a trace."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -41,7 +41,7 @@ ATTEMPTS_MAX = 100
 
 
 def checked_millis(name: str, seconds: float | None) -> Millis | None:
-    """A span that a caller may leave open, and that may be 0.
+    """Check a span in seconds, which may be 0, or None for no bound; return milliseconds.
 
     Raises:
         BadArgumentsError: it is no number of seconds, or negative.
@@ -56,7 +56,7 @@ def checked_millis(name: str, seconds: float | None) -> Millis | None:
 def timeout_after(
     timeout_s: float | None, message: str, *, only_while_waiting: bool = False
 ) -> Timeout:
-    """The bound of an operation.
+    """Return the step that bounds an operation.
 
     Raises:
         BadArgumentsError: it is no number of seconds, or negative.
@@ -65,7 +65,7 @@ def timeout_after(
 
 
 def checked_bytes(name: str, value: object) -> bytes:
-    """A value of a znode that a recipe makes.
+    """Check the value of a znode that a recipe makes.
 
     Raises:
         BadArgumentsError: it is not bytes.
@@ -76,7 +76,7 @@ def checked_bytes(name: str, value: object) -> bytes:
 
 
 def checked_identifier(identifier: object) -> bytes | None:
-    """What a contender shows of itself; None for that of its process.
+    """Check what a contender shows of itself; None for the identity of its process.
 
     Raises:
         BadArgumentsError: it is neither.
@@ -85,7 +85,7 @@ def checked_identifier(identifier: object) -> bytes | None:
 
 
 def identifier_of(client: FlowRunner, identifier: bytes | None) -> bytes:
-    """What a contender shows of itself, in the process that contends."""
+    """Return what a contender shows of itself; called in the process that contends."""
     return client._identity() if identifier is None else identifier
 
 
@@ -98,7 +98,7 @@ def create(
     ttl_ms: Millis | None = None,
     parent_stays: bool = False,
 ) -> Flow[tuple[str, Stat]]:
-    """Create a znode, and its parents if they are missing; its real path and Stat.
+    """Create a znode, and its parents if they are missing; return its real path and Stat.
 
     A missing parent becomes a container, which goes with its last child, unless `parent_stays`,
     for it has a value that must last; those above it stay. With `ttl_ms` it is neither ephemeral
@@ -147,7 +147,7 @@ def ensure_path(path: str, value: bytes = b"", *, stays: bool = False) -> Flow[N
 
 
 def get_children(path: str, event: Event | None = None) -> Flow[list[str]]:
-    """The names of the children, none if there is no such znode; then no watch is set either.
+    """Return the names of the children; none, and set no watch, if there is no such znode.
 
     Raises:
         KeeperError: what the read failed with.
@@ -162,10 +162,10 @@ def get_children(path: str, event: Event | None = None) -> Flow[list[str]]:
 def reread_changed(
     events: dict[str, Event], found: dict[str, Any], *, value_of: str = ""
 ) -> Flow[list[tuple[str, Any]]]:
-    """Read anew what has changed, or was not found yet, with its watch: paths and outcomes.
+    """Read again, with its watch, what has changed or was not found yet; return paths and outcomes.
 
-    Only that: what is set twice may fire, and be set still. An outcome is the error of that read,
-    or the names of the children; of the path `value_of`, value and Stat.
+    Read nothing else: a watch that is set twice may fire and still be set. An outcome is the error
+    of that read, or the names of the children; of the path `value_of`, value and Stat.
     """
     changed = [path for path in events if path not in found or events[path].is_set()]
     for path in changed:
@@ -177,7 +177,7 @@ def reread_changed(
 
 
 def get_or_none(path: str, event: Event | None = None) -> Flow[tuple[bytes, Stat] | None]:
-    """Value and Stat; None, and no watch, if there is no such znode.
+    """Return value and Stat; None, and set no watch, if there is no such znode.
 
     Raises:
         KeeperError: what the read failed with.
@@ -190,7 +190,7 @@ def get_or_none(path: str, event: Event | None = None) -> Flow[tuple[bytes, Stat
 
 
 def stat_or_none(path: str, event: Event) -> Flow[Stat | None]:
-    """The Stat, None if there is no such znode, with a watch in both cases.
+    """Return the Stat, None if there is no such znode; set a watch in both cases.
 
     Raises:
         KeeperError: what the read failed with.
@@ -200,7 +200,7 @@ def stat_or_none(path: str, event: Event) -> Flow[Stat | None]:
 
 
 def delete(path: str, version: int = ANY_VERSION) -> Flow[bool]:
-    """Delete a znode; False if there is none.
+    """Delete a znode; return False if there is none.
 
     Raises:
         KeeperError: what the deletion failed with.
@@ -227,7 +227,7 @@ def transact(
     compares: Iterable[Compare] = (),
     otherwise: Sequence[TxnOp] = (),
 ) -> Flow[tuple[bool, list[Any]]]:
-    """Several operations as one; whether all conditions held, and the results of that branch.
+    """Do several operations as one; return whether all conditions held, and that branch's results.
 
     Raises:
         KeeperError: what an operation failed with; nothing was done.
@@ -238,10 +238,10 @@ def transact(
 
 
 def delete_if_same(path: str, czxid: Zxid) -> Multi:
-    """What deletes a znode only if it is still the one that was created then.
+    """Return what deletes a znode only if it is still the one that was created with that czxid.
 
-    A container that has gone with its last child, and came again, counts its children from 0: what
-    stands at the path of a sequential znode that somebody deleted may be another one's by now.
+    A container that went with its last child, and came again, counts its children from 0. So the
+    path of a sequential znode that somebody deleted may be another client's znode by now.
     """
     is_it = Compare(path, CompareField.CZXID, Relation.EQUAL, czxid)
     return Multi([is_it], [Delete(path, ANY_VERSION)], [])
@@ -250,7 +250,7 @@ def delete_if_same(path: str, czxid: Zxid) -> Multi:
 def best_effort_cleanup(
     deletions: Iterable[Multi | str], watches: Iterable[tuple[str, WatchKind, Event]] = ()
 ) -> Flow[None]:
-    """Delete znodes and forget watches, as far as possible: the caller has an error to tell.
+    """Delete znodes and remove watches, as far as possible: the caller has an error to raise.
 
     Args:
         gone: Of each znode its `delete_if_same`; or its path, if nobody else's can stand there.
@@ -264,7 +264,7 @@ def best_effort_cleanup(
 
 
 def remove_watch(path: str, kind: WatchKind, event: Event) -> Flow[None]:
-    """Forget a watch, if it is still there.
+    """Remove a watch, if it is still there.
 
     Raises:
         KeeperError: what the request failed with.
@@ -276,7 +276,7 @@ def remove_watch(path: str, kind: WatchKind, event: Event) -> Flow[None]:
 
 
 def checked_root(path: object) -> str:
-    """The znode of a recipe, below which it keeps its own.
+    """Check the path of a recipe's znode, below which the recipe keeps its own znodes.
 
     Raises:
         BadArgumentsError: it is not a path, or the root.
