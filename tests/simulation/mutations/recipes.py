@@ -92,7 +92,7 @@ def _from_the_answer_on(right: Any) -> Any:
 
 def _by_itself(self: Any, token: int, shared: bool) -> Flow[None]:
     yield from ()
-    self._seen = self._seen.and_(self._seen.after(token, shared, self.path))
+    self._seen = self._seen.merge(self._seen.admit(token, shared, self.path))
 
 
 def _whatever_holds(right: Any) -> Any:
@@ -153,7 +153,7 @@ MUTATIONS = [
     Mutation(
         "flows",
         "what nobody takes is not undone",
-        [(Task, "_undo", instead(lambda self, value: None))],
+        [(Task, "_release_result", instead(lambda self: None))],
         recipe="lock",
     ),
     Mutation(
@@ -165,37 +165,37 @@ MUTATIONS = [
     Mutation(
         "lock",
         "who waits watches the one before the one before",
-        [(lock, "before_me", instead(_one_too_far))],
+        [(lock, "predecessors", instead(_one_too_far))],
         recipe="lock",
     ),
     Mutation(
         "lock",
         "the lock is granted without a look at the queue",
-        [(lock, "wait_in_line", instead(_nothing))],
+        [(lock, "wait_for_predecessor", instead(_nothing))],
         recipe="lock",
     ),
     Mutation(
         "lock",
         "who gives up leaves its place",
-        [(lock, "leave", instead(_nothing))],
+        [(lock, "best_effort_cleanup", instead(_nothing))],
         recipe="lock",
     ),
     Mutation(
         "lock",
         "the token is the number of the place",
-        [(lock, "take_place", _numbered)],
+        [(lock, "enqueue", _numbered)],
         recipe="lock",
     ),
     Mutation(
         "read/write lock",
         "a writer waits for writers only",
-        [(read_write_lock, "anybody_before", instead(_writers_alone))],
+        [(read_write_lock, "predecessors_of_writer", instead(_writers_alone))],
         recipe="read_write_lock",
     ),
     Mutation(
         "read/write lock",
         "a reader waits for nobody",
-        [(read_write_lock, "last_writer_before", instead(lambda names, own: []))],
+        [(read_write_lock, "predecessors_of_reader", instead(lambda names, own: []))],
         recipe="read_write_lock",
     ),
     Mutation(
@@ -213,7 +213,7 @@ MUTATIONS = [
     Mutation(
         "lease",
         "a holder counts its time from long after it asked",
-        [(lease, "take_znode", _from_the_answer_on)],
+        [(lease, "create_when_free", _from_the_answer_on)],
         recipe="lease",
     ),
     Mutation(
@@ -225,13 +225,13 @@ MUTATIONS = [
     Mutation(
         "election",
         "who comes to lead does not ask for the last epoch",
-        [(election, "_record_of", instead(lambda path, value: election._NO_LEADER))],
+        [(election, "_parse_record", instead(lambda path, value: election._NO_LEADER))],
         recipe="election",
     ),
     Mutation(
         "election",
         "who leads is asked of a server that may lag behind",
-        [(Election.leader, "_written", instead(_without_sync))],
+        [(Election.leader, "_function", instead(_without_sync))],
         100,
         recipe="election",
     ),
@@ -251,14 +251,14 @@ MUTATIONS = [
     Mutation(
         "rendezvous",
         "a meeting is written though somebody has gone",
-        [(rendezvous, "_write", _anybody_s)],
+        [(rendezvous, "_write_generation", _anybody_s)],
         200,
         recipe="rendezvous",
     ),
     Mutation(
         "partitioner",
         "what is released stays taken",
-        [(Partitioner, "_give_back", instead(_nothing))],
+        [(Partitioner, "_delete_released", instead(_nothing))],
         recipe="partitioner",
     ),
     Mutation(
@@ -271,25 +271,25 @@ MUTATIONS = [
     Mutation(
         "double barrier",
         "who enters does not wait for the others",
-        [(DoubleBarrier, "_look_at_round", _at_once)],
+        [(DoubleBarrier, "_read_round", _at_once)],
         recipe="double_barrier",
     ),
     Mutation(
         "counter",
         "a value is replaced though it is another one by now",
-        [(ObservedValue, "condition", instead(_that_it_is_there))],
+        [(ObservedValue, "unchanged_compare", instead(_that_it_is_there))],
         recipe="counter",
     ),
     Mutation(
         "configuration",
         "a value is replaced though it is another one by now, as in the counter",
-        [(ObservedValue, "condition", instead(_that_it_is_there))],
+        [(ObservedValue, "unchanged_compare", instead(_that_it_is_there))],
         recipe="configuration",
     ),
     Mutation(
         "published",
         "an older publication may replace a newer one",
-        [(Published, "_version_of", instead(lambda self, seen: 0))],
+        [(Published, "_version_number", instead(lambda self, seen: 0))],
         recipe="published",
     ),
     Mutation(
@@ -314,7 +314,7 @@ MUTATIONS = [
     Mutation(
         "lock queue",
         "who consumes an element gives it back",
-        [(HeldElement.consume, "_written", instead(_left_there))],
+        [(HeldElement.consume, "_function", instead(_left_there))],
         recipe="lock_queue",
     ),
     Mutation(
