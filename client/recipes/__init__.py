@@ -13,17 +13,18 @@ Locks
     semaphore.py, lease.py               so many at once; for a bounded time
 Elections and groups
     election.py, leader_latch.py         who leads, numbered; a candidate in the background
-    group.py        who is there, kept current by
+    group.py        the members that are there
     services.py     instances of services, and a cache of them
         picking.py      which of them
-    address_rendezvous.py   so many meet, and each gets the same list
+    rendezvous.py   so many meet, and each gets the same list
     partitioner.py  a set of partitions, divided among its members
 Configuration, caches and counters
     configuration.py, multi_configuration.py  a value of a type, with a version; several as one
     publication.py    a configuration of many znodes of which nobody sees a part
-        znode_follower.py, live.py   one znode, watched for good; its newest state, and callbacks
+        znode_follower.py, live.py   the follower of znodes; their newest state, and callbacks
     tree_cache.py   a subtree, or the children of a znode, as a local copy
-        subtree_follower.py, tree_mirror.py   how it is kept current; what others read meanwhile
+        subtree_follower.py, tree_mirror.py   the follower of a subtree, also of groups, services
+                                              and partitioners; what others read meanwhile
     counter.py      a shared integer
 Barriers, queues, agreements
     barrier.py, double_barrier.py        until somebody removes it; in and out together

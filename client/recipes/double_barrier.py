@@ -94,7 +94,7 @@ OnCrash = Literal["abort", "continue"]
 
 
 class Entered:
-    """That one has entered: which round it is."""
+    """The entry of one participant into a round."""
 
     def __init__(
         self, barrier: "DoubleBarrier[Any]", member_path: str, number: Zxid, bell: Event
@@ -109,7 +109,7 @@ class Entered:
         self._barrier = barrier
 
     def _release(self) -> Flow[None]:
-        """Be as one that died, for somebody who did not wait for the round."""
+        """Withdraw as a crash would, since nobody waits for the round any more."""
         yield from self._barrier._withdraw(self)
 
 
@@ -155,7 +155,7 @@ class DoubleBarrier(Recipe[K]):
 
     @operation
     def leave(self, timeout_s: float | None = None) -> Flow[None]:
-        """Wait until all have left. This one has left in any case.
+        """Leave, and wait until all have left. Even after an error this participant has left.
 
         Raises:
             WaitTimeoutError: not all left in time.
@@ -181,7 +181,7 @@ class DoubleBarrier(Recipe[K]):
         yield from self._leave()
 
     def _withdraw(self, entered: Entered) -> Flow[None]:
-        """Be as one that died, as far as possible: the caller has an error to tell."""
+        """Withdraw as a crash would, as far as possible: the caller has an error to raise."""
         if self._entered is entered:
             self._entered = None
         try:
@@ -215,7 +215,10 @@ class DoubleBarrier(Recipe[K]):
         return entered
 
     def _join(self) -> Flow[tuple[Entered, list[str]]]:
-        """Sit down, and open the round if that makes all; who sits there, unless it is open."""
+        """Create the participant's znode; with the last one, open the round.
+
+        Return the entry, and the names of the participants unless the round is open.
+        """
         is_last = [
             Compare(self._round, CompareField.VALUE, Relation.EQUAL, self._parameters),
             Compare(self._round, CompareField.VERSION, Relation.EQUAL, GATHERING),
@@ -252,7 +255,7 @@ class DoubleBarrier(Recipe[K]):
             yield from ensure_path(self.path)
 
     def _wait_until_open(self, entered: Entered, names: list[str]) -> Flow[None]:
-        """Until the round is open. Its watch is set then, for the end."""
+        """Wait until the round is open. Its watch is set then, for the end."""
         near = Event()
         watched: str | None = None
         has_gone = self._aborts and _has_anyone_left(names)
@@ -277,7 +280,7 @@ class DoubleBarrier(Recipe[K]):
             yield from best_effort_cleanup([], _pending_watches(watched, near))
 
     def _read_round(self, entered: Entered) -> Flow[Stat]:
-        """The Stat of the round, which is watched.
+        """Read the round, and watch it; return its Stat.
 
         Its version tells whether all have come. Its cversion counts all who came and all who went.
 
@@ -346,7 +349,7 @@ class DoubleBarrier(Recipe[K]):
                 raise self._broken_error()
 
     def _is_over(self, entered: Entered) -> Flow[bool]:
-        """Whether the round has ended, for the bell that has rung or not."""
+        """Return whether the round has ended; it is read only if its watch has fired."""
         if not entered._bell.is_set():
             return False
         if any(event.type is EventType.DELETED for event in entered._bell.drain()):
@@ -358,7 +361,7 @@ class DoubleBarrier(Recipe[K]):
         return found is None
 
     def _leave_with_mark(self, entered: Entered) -> Flow[bool]:
-        """Leave one's seat for a mark, so that those who went without one are missed.
+        """Replace the participant's znode by a mark, so that a crash shows as a missing mark.
 
         Raises:
             BrokenBarrierError: somebody is.
@@ -389,7 +392,7 @@ class DoubleBarrier(Recipe[K]):
         raise NoNodeError(left, "somebody deletes it again and again")
 
     def _leave_without_mark(self, entered: Entered) -> Flow[bool]:
-        """Leave one's seat, and end the round with the last; whether it was that.
+        """Delete the participant's znode; return whether it was the last, which ends the round.
 
         Raises:
             LostError: somebody deleted it before.
@@ -441,7 +444,7 @@ class DoubleBarrier(Recipe[K]):
         raise LostError(f"somebody deleted {entered._member_path}")
 
     def _break_round(self, number: Zxid, phase: int | None = None) -> Flow[None]:
-        """End the round for everybody, unless it is in another phase by now, or over.
+        """End the round for everybody, unless it is over, or in another phase by now.
 
         Raises:
             KeeperError: what a request failed with.
@@ -475,7 +478,7 @@ class DoubleBarrier(Recipe[K]):
 
 
 def _has_anyone_left(names: list[str]) -> bool:
-    """Whether somebody has gone, of those who have come."""
+    """Return whether any participant has left again."""
     return bool(names) and sequence_number(names[-1]) + 1 > len(names)
 
 

@@ -1,4 +1,4 @@
-"""A rendezvous: so many meet, and each gets the same list of all, with its own place in it.
+"""A rendezvous: `size` participants meet; each gets the same list of all, and its rank in it.
 
     with client.rendezvous("/train", size=4, data=b"10.0.0.7:4000") as meeting:
         meeting.rank, [each.data for each in meeting.members]   # the same list for everybody
@@ -70,10 +70,10 @@ DATA_BYTES_MAX = 512 * 1024
 
 
 class Participant(Struct, frozen=True):
-    """One of those who met."""
+    """One participant of a generation."""
 
     name: str
-    """Of its znode."""
+    """The name of its znode."""
     data: bytes
     token: Zxid
 
@@ -92,10 +92,10 @@ _decode: Final = msgspec.json.Decoder(_GenerationRecord).decode
 
 
 class BrokenEvent(LostEvent[K]):
-    """Whether a generation is broken: like a `LostEvent`."""
+    """Set when a generation is broken; it is used like a `LostEvent`."""
 
     def check(self) -> None:
-        """Do nothing while nobody has left.
+        """Check that no participant has left.
 
         Raises:
             LostError: the session of this one is over.
@@ -108,7 +108,7 @@ class BrokenEvent(LostEvent[K]):
 
 
 class Generation(Held[K]):
-    """A generation, as one of its participants has it, until it leaves."""
+    """A generation, as one of its participants sees it, until it leaves."""
 
     def __init__(self, client: FlowRunner, root: str, path: str, token: Zxid) -> None:
         """Use `Rendezvous.join`."""
@@ -118,9 +118,9 @@ class Generation(Held[K]):
         self.generation = 0
         """1, 2, 3, ..."""
         self.rank = 0
-        """The place of this one, from 0."""
+        """The place of this participant in the list, from 0."""
         self.members: list[Participant] = []
-        """All who met, in the order of their coming: the same for everybody."""
+        """All participants in the order of joining: the same list for everybody."""
         self.broken: BrokenEvent[K] = BrokenEvent(client, f"the meeting in {root}")
         """Set when somebody of them has left or died, unless this one left before."""
 
@@ -136,22 +136,22 @@ class Generation(Held[K]):
 
     @operation
     def leave(self) -> Flow[None]:
-        """Leave, once, which breaks the generation; again, or when it is broken: nothing.
+        """Leave, which breaks the generation. It does nothing a second time, or when it is broken.
 
         Raises:
             LostError: the session ended before.
-            KeeperError: it is not known to have left; it leaves with the session.
+            KeeperError: it is unknown whether this one has left; it leaves with the session.
         """
         yield from self._release_or_raise()
 
     def _remove(self) -> Flow[bool]:
-        """See `Held`. It does not matter whether somebody has deleted the znode."""
+        """Delete the znode, if it is still there; see `Held`."""
         self._changed.set()  # the guard ends
         yield from super()._remove()
         return True
 
     def _guard(self) -> Flow[None]:
-        """See `Held`: watch the value and the next in the list; write down that it is gone."""
+        """Watch the value and the next participant; write down that it is gone; see `Held`."""
         following = self.members[(self.rank + 1) % len(self.members)]
         beside = join(self._root, following.name)
         try:
@@ -179,7 +179,7 @@ class Rendezvous(Acquirable[K, Generation[K]]):
     """A rendezvous of `size` participants, again and again."""
 
     def __init__(self, client: FlowRunner, path: str, size: int, data: bytes = b"") -> None:
-        """Use `Client.rendezvous`. All must name the same size."""
+        """Use `Client.rendezvous`. All participants must name the same size."""
         super().__init__(client)
         self.path = checked_root(path)
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= SIZE_MAX:
@@ -192,10 +192,10 @@ class Rendezvous(Acquirable[K, Generation[K]]):
 
     @operation
     def join(self, timeout_s: float | None = None) -> Flow[Generation[K]]:
-        """Wait until `size` have come, this one among them.
+        """Wait until `size` participants have joined, this one among them.
 
-        Who is one too many waits for the next generation. Who comes while the last one is not
-        broken waits too.
+        A participant too many waits for the next generation, and so does one that joins while the
+        last generation is not broken.
 
         Raises:
             WaitTimeoutError: not enough came, or the last generation went on; nothing is left.
@@ -236,7 +236,7 @@ class Rendezvous(Acquirable[K, Generation[K]]):
         yield from best_effort_cleanup([meeting._removal()], watches)
 
     def _wait_for_generation(self, meeting: Generation[K], watched: set[str]) -> Flow[bool]:
-        """Wait for the generation; False if there is a later one than that of this one already."""
+        """Wait for the generation; return False if its generation is over already."""
         own = meeting.path.rpartition("/")[2]
         is_watched = False  # the znode of this one
         while True:
@@ -271,7 +271,7 @@ class Rendezvous(Acquirable[K, Generation[K]]):
                     generation.number + 1, waiting[: self.size], mzxid
                 )
                 continue
-            # Who might have to act later watches whoever would have acted until then.
+            # A participant that may have to act later watches the one that acts until then.
             before = None
             if not is_over:
                 before = generation.members[0].name
@@ -294,7 +294,7 @@ class Rendezvous(Acquirable[K, Generation[K]]):
         return False
 
     def _propose_generation(self, number: int, names: list[str], mzxid: Zxid) -> Flow[None]:
-        """Try to write the next generation. If it fails somebody else was there, or is gone."""
+        """Try to write the next generation; it fails if another one wrote it, or one has left."""
         found = yield Gather([Query(GetData, join(self.path, name)) for name in names])
         members: list[Participant] = []
         for name, each in zip(names, found, strict=True):
@@ -325,7 +325,7 @@ def _read_generation(path: str, bell: Any) -> Flow[tuple[_GenerationRecord, Zxid
 def _write_generation(
     path: str, generation: _GenerationRecord, mzxid: Zxid, there: list[Participant] | None = None
 ) -> Flow[None]:
-    """Write it, if nobody else has since, and these are there."""
+    """Write the value, if nobody else has written since, and these participants are there."""
     conditions = [Compare(path, CompareField.MZXID, Relation.EQUAL, mzxid)]
     for each in there or []:
         name = join(path, each.name)

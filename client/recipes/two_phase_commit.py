@@ -15,10 +15,10 @@
     PATH/present/NAME       sites that have joined and are alive, ephemeral
     PATH/coordinator        alive, ephemeral
 
-The decision is one write to the znode at version 0, so it is made once and never again. The
-invariants of this file: COMMIT is written only under the condition that every site's vote is there
-and says so; a vote is written only while there is no decision, and never changes. So whoever finds
-the coordinator dead may decide in its place: all see the same decision, whoever was quicker.
+The decision is one write to the znode at version 0, so it is made only once. The invariants of this
+file: COMMIT is written only under the condition that every site's vote is there and is to commit; a
+vote is written only while there is no decision, and never changes. So any client that finds the
+coordinator dead may decide in its place: all see the same decision, whichever was quicker.
 
 The community's seed has the table of crashes; kazoo and Curator have no such recipe. Paper: Gray,
 "Notes on Data Base Operating Systems"; without a coordination service a coordinator that dies
@@ -80,26 +80,26 @@ from raykeeper.znodes.requests import (
 )
 
 SITES_MAX = 300
-"""One transaction must be able to remove all that they left."""
+"""One transaction must be able to delete all znodes of so many sites."""
 _UNDECIDED = 0  # the version
 
 
 class Decision(Enum):
-    """What was decided, or voted for."""
+    """A decision, or a vote."""
 
     COMMIT = b"commit"
     ABORT = b"abort"
 
 
 class CommitProgress(Struct, frozen=True):
-    """How far a two-phase commit has come."""
+    """The progress of a two-phase commit."""
 
     decision: Decision | None
     data: bytes
     votes: dict[str, Decision | None]
-    """Of every site."""
+    """The vote of every site; None while it has not voted."""
     present: list[str]
-    """Sites that have joined, and whose session lives."""
+    """The sites that have joined and whose sessions live."""
 
 
 class TwoPhaseCommit(Recipe[K]):
@@ -147,7 +147,7 @@ class TwoPhaseCommit(Recipe[K]):
 
     @operation
     def join(self, site: str) -> Flow[bytes]:
-        """Be there as a site, so that the coordinator need not wait for one that died.
+        """Register as a site, so that the coordinator need not wait for a site that died.
 
         Returns:
             What it is about.
@@ -172,9 +172,10 @@ class TwoPhaseCommit(Recipe[K]):
 
     @operation
     def vote(self, site: str, commit: bool) -> Flow[Decision | None]:
-        """Vote as a site; again with the same vote: nothing.
+        """Vote as a site. A second call with the same vote does nothing.
 
-        Who votes to commit must be able to, whatever happens to it, until it knows the decision.
+        A site that votes to commit must be able to commit, whatever happens to it, until it knows
+        the decision.
 
         Returns:
             The decision, if there is one by now: the vote was late, or is not the first.
@@ -237,7 +238,7 @@ class TwoPhaseCommit(Recipe[K]):
 
     @operation
     def abort(self) -> Flow[Decision]:
-        """Decide to abort, as anybody, unless there is a decision; what it is.
+        """Decide to abort unless there is a decision, and return the decision. Anybody may do so.
 
         Raises:
             NoNodeError: it was not begun, or is finished.
@@ -247,9 +248,9 @@ class TwoPhaseCommit(Recipe[K]):
 
     @operation
     def outcome(self, timeout_s: float | None = None) -> Flow[Decision]:
-        """Wait for the decision; make it, if the coordinator is dead.
+        """Wait for the decision; decide, if the coordinator is dead.
 
-        Then it is COMMIT if all have voted so, else ABORT.
+        Then the decision is COMMIT if all sites have voted so, else ABORT.
 
         Raises:
             WaitTimeoutError: there is no decision, and the coordinator lives.
@@ -268,7 +269,7 @@ class TwoPhaseCommit(Recipe[K]):
 
     @operation
     def progress(self) -> Flow[CommitProgress]:
-        """How far it has come.
+        """Return how far the commit has come.
 
         Raises:
             NoNodeError: it was not begun, or is finished.
@@ -282,7 +283,7 @@ class TwoPhaseCommit(Recipe[K]):
 
     @operation
     def finish(self) -> Flow[None]:
-        """Remove all traces. Whoever has not learned the decision by now never will.
+        """Delete all znodes. A site that does not know the decision by now never learns it.
 
         Raises:
             RecipeError: there is no decision.
@@ -311,7 +312,7 @@ class TwoPhaseCommit(Recipe[K]):
     # Deciding.
 
     def _watch_coordinator(self, bells: dict[str, Event]) -> Flow[Decision | None]:
-        """Until there is a decision, or no coordinator (None)."""
+        """Wait for the decision, and return it; None when there is no coordinator."""
         # One that has not rung is still set, and must not be set again (see reread_changed).
         decided, dead = bells[self.path], bells[self._coordinator]
         decision = self._decode_decision((yield Query(GetData, self.path, decided))[0])
@@ -358,7 +359,7 @@ class TwoPhaseCommit(Recipe[K]):
                 return (yield from self._decide_now())
 
     def _decide_now(self) -> Flow[Decision]:
-        """COMMIT if all have voted so, else ABORT; or what somebody else decided."""
+        """Decide COMMIT if all have voted so, else ABORT; return it, or an earlier decision."""
         votes = yield from self._read_votes(linearizable=True)  # no vote is passed over
         said: list[Compare] = [
             Compare(join(self._votes, site), CompareField.VALUE, Relation.EQUAL, _COMMIT)
@@ -382,7 +383,7 @@ class TwoPhaseCommit(Recipe[K]):
     def _read_votes(
         self, known: dict[str, Decision | None] | None = None, *, linearizable: bool = False
     ) -> Flow[dict[str, Decision | None]]:
-        """Of every site, in order. A vote that is known is not read again: it does not change."""
+        """Return the votes of all sites, sorted. A known vote never changes: it is not read."""
         sites: list[str] = sorted((yield Query(GetChildren, self._sites, None, linearizable)))
         votes = dict.fromkeys(sites) | (known or {})
         open_ = [site for site, vote in votes.items() if vote is None]

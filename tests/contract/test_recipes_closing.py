@@ -68,7 +68,7 @@ def test_a_close_that_is_interrupted_closes(room: Any) -> None:
     client: AsyncClient = open_awaited(room)()._thing
 
     async def crossed() -> None:
-        run = client._flows.start(client.lock("/l")._acquire())
+        run = client._session._flows.start(client.lock("/l")._acquire())
         run.cancel()
         closing = asyncio.ensure_future(client.close())
         await asyncio.sleep(0)
@@ -78,4 +78,4 @@ def test_a_close_that_is_interrupted_closes(room: Any) -> None:
         await client.close()
 
     finish(crossed())
-    assert client.has_ended()
+    assert client._session.has_ended()

@@ -6,8 +6,9 @@ from raykeeper.client.core.outstanding import WatchRemoval
 from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutError
 from raykeeper.client.recipes.group import GroupChange
 from raykeeper.client.recipes.primitives import get_children
-from raykeeper.znodes.errors import BadArgumentsError
-from raykeeper.znodes.requests import Create, Delete, SetData, WatchKind
+from raykeeper.znodes.acl import Acl, Permission
+from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
+from raykeeper.znodes.requests import Create, Delete, SetAcls, SetData, WatchKind
 from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.freezing import abandoned_at, freeze_at
 from tests.recipes.giving_up import watches
@@ -325,3 +326,13 @@ def test_a_session_that_ends_while_they_are_read_is_no_empty_group(
     assert listing.error or [each.name for each in listing.value] == ["one"]
     assert all([each.name for each in change.members] == ["one"] for change in told)
     assert watching.error or told
+
+
+def test_a_group_that_may_not_be_read_is_an_error_and_not_empty(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.group(PATH).join("one")
+    alice.ask(SetAcls(PATH, [Acl(Permission.WRITE, "world", "anyone")], -1))
+    for operation in (bob.group(PATH).members, lambda: bob.group(PATH).watch(bob.called.append)):
+        with pytest.raises(NoAuthError):
+            operation()
+    assert bob.called == []
