@@ -25,7 +25,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     trace_events.ROLE_LEFT: ("role", "reason"),
     trace_events.MESSAGE_STALE: ("peer", "message"),
     trace_events.MESSAGE_ILLEGAL: ("peer", "reason"),
-    trace_events.QUORUM_LOST: ("without_vote",),
+    trace_events.QUORUM_LOST: ("voters_lost",),
     trace_events.EPOCH_PROPOSED: ("epoch",),
     trace_events.HIGHER_EPOCH_PROMISED: ("peer", "promised"),
     trace_events.NEWER_HISTORY_FOUND: ("peer", "epoch", "last"),

@@ -49,7 +49,7 @@ EXPECTED: Final[frozenset[str]] = frozenset(
             f"answer.{kind.__name__}"
             for kind in (GetAclsReply, WhoAmIReply, GetEphemeralsReply, CountDescendantsReply)
         ),
-        *("answer.ResultsRead", "answer.QuotaRead"),
+        *("answer.MultiReadReply", "answer.GetQuotaReply"),
         *(f"branch.{which}" for which in ("then", "otherwise", "aborted")),
         *(f"result.{kind.__name__}" for kind in (OpDone, OpValue, OpStat, OpChildren)),
         *(f"error.{code.name}" for code in _DEFINITE),
