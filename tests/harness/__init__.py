@@ -9,7 +9,7 @@ recipe_stage.py       pure servers and pure clients together, for recipes
 client_stage.py       the blocking client on a loop whose time stands still
 scripted_ensemble.py  an ensemble that speaks the real frames and fails on demand
 zab_world.py          Zab peers, their links and disks (zab_disk.py) in virtual time
-zab_timeline.py       the moves of timelines in a `ZabWorld`
+zab_timeline.py       the steps of timelines in a `ZabWorld`
 zab_properties.py     the properties of Zab that a `ZabWorld` must keep
 
 The simulator of whole servers and clients under faults is tests/simulation.

@@ -1,4 +1,4 @@
-"""A client of a pure server in a test: it speaks frames, and sees what comes back."""
+"""A client of a pure server in a test: it sends frames and decodes what the server sends."""
 
 from typing import TYPE_CHECKING
 
@@ -44,25 +44,25 @@ class Caller:
     def connect(
         self, session_id: int = 0, timeout_ms: int = 10_000, last_zxid: int = 0
     ) -> ConnectReply | CloseFrame | None:
-        """Open a session or take one up; None while there is no answer."""
+        """Open a session, or take one over; return the first answer, None while there is none."""
         request = self.request(session_id, timeout_ms, last_zxid)
         self.raw(encode_client_frame(request))
         return self.greeting
 
     def request(self, session_id: int = 0, timeout_ms: int = 10_000, last_zxid: int = 0) -> Connect:
-        """The first frame of the connection."""
+        """Return the first frame of the connection."""
         shown, attempt = Zxid(last_zxid), self.attempt
         return Connect(SessionId(session_id), self.password, Millis(timeout_ms), shown, attempt)
 
     def take_up(self, other: "Caller") -> ConnectReply | CloseFrame | None:
-        """Go on with the session of another connection."""
+        """Take over the session of another connection."""
         self.password, self.attempt = other.password, other.attempt + 1
         self.number, self.acked = other.number, other.acked
         return self.connect(other.session_id)
 
     @property
     def greeting(self) -> ConnectReply | CloseFrame | None:
-        """The first answer on this connection, if any."""
+        """Return the first answer on this connection, None while there is none."""
         frames = self.host.frames.get(self.connection)
         if not frames:
             return None
@@ -73,23 +73,23 @@ class Caller:
 
     @property
     def owner(self) -> Zxid:
-        """The owner number of the session, as its server knows it."""
+        """Return the owner number of the session, as its server knows it."""
         return self.host.server.state.sessions.by_id[self.session_id].owner_zxid
 
     @property
     def answers(self) -> list[ServerFrame]:
-        """The frames of items so far."""
+        """Return the frames with items that have arrived so far."""
         frames = self.host.frames.get(self.connection, [])
         return [frame for frame in frames if isinstance(frame, ServerFrame)]
 
     @property
     def items(self) -> list[Item]:
-        """Everything answered and told so far, in order."""
+        """Return all replies and events that have arrived so far, in order."""
         return [item for frame in self.answers for item in frame.items]
 
     @property
     def ended(self) -> int | None:
-        """Why the server closed the connection; None while it has not."""
+        """Return the code with which the server closed the connection; None while it is open."""
         frames = self.host.frames.get(self.connection, [])
         ends = [frame for frame in frames if isinstance(frame, CloseFrame)]
         if not ends:
@@ -98,31 +98,31 @@ class Caller:
         return ends[0].code
 
     def new(self) -> list[Item]:
-        """The items since the last call."""
+        """Return the items that have arrived since the last call."""
         items = self.items[self._seen :]
         self._seen += len(items)
         return items
 
     def raw(self, data: bytes) -> None:
-        """Send a frame, and let everything come to rest."""
+        """Send a frame, and run the ensemble until nothing moves."""
         self.host.step(ClientFrameArrived(self.connection, data))
         self.host.run()
 
     def frame(self, *requests: Request) -> ClientFrameArrived:
-        """The event of a frame, for a test that steps by itself."""
+        """Return the event of a frame, for a test that makes the steps itself."""
         self.beat += 1
         data = encode_client_frame(ClientFrame(self.beat, list(requests)))
         return ClientFrameArrived(self.connection, data)
 
     def ask(self, *requests: Request) -> list[Item]:
-        """Send requests in one frame; what comes back by the time everything is at rest."""
+        """Send requests in one frame; return the items that arrive until nothing moves."""
         self.new()
         self.host.step(self.frame(*requests))
         self.host.run()
         return self.new()
 
     def write(self, op: WriteOp) -> Write:
-        """The next write."""
+        """Return the next write."""
         self.number += 1
         return Write(self.number, self.acked, encode_op(op))
 

@@ -1,4 +1,4 @@
-"""A stage for the blocking client: an ensemble, and time that moves only when a test says so."""
+"""A stage for the blocking client: an ensemble, and time that passes only when a test says so."""
 
 import threading
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class ClientStage:
         self.loop.do(act)
 
     def end(self) -> None:
-        """Close what is open, and the loop."""
+        """Close the open clients, and the loop."""
         self.switch(is_deaf=False, is_mute=False, is_down=False)
         for client in self.clients:
             closing = called(client.close)
@@ -56,7 +56,7 @@ class ClientStage:
 
 
 def called(act: Callable[[], Any]) -> Future[Any]:
-    """Call `act` in a thread of its own."""
+    """Call `act` in a new thread, and return a future of its result."""
     outcome: Future[Any] = Future()
 
     def run() -> None:

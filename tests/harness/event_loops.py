@@ -1,7 +1,7 @@
-"""Event loops with a time of their own, so that no test waits.
+"""Event loops with their own time, so that no test waits.
 
 `VirtualLoop` jumps to its next timer whenever nothing is ready. `ManualLoop` runs in a thread and
-moves only when told to, for the blocking client.
+when told to, for the blocking client.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Time passes only when everybody waits for it."""
+    """A loop whose time passes only when nothing is ready to run."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -38,7 +38,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class ManualLoop(asyncio.SelectorEventLoop):
-    """Time passes when `advance` says so; timers are looked at then."""
+    """A loop whose time passes when `advance` says so; only then do timers run."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -50,7 +50,7 @@ class ManualLoop(asyncio.SelectorEventLoop):
         return self.seconds
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and return when what was due has been done."""
+        """Let time pass, and return when all callbacks that were due have run."""
 
         def add() -> None:
             self.seconds += seconds
@@ -59,7 +59,7 @@ class ManualLoop(asyncio.SelectorEventLoop):
         self.do(lambda: None)
 
     def do(self, act: Callable[[], T]) -> T:
-        """Call `act` on the loop after all that is ready there, and return what it returns."""
+        """Call `act` on the loop after everything that is ready there, and return its result."""
 
         async def later() -> T:
             for _ in range(20):
@@ -76,7 +76,7 @@ class ManualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtually(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine on a loop of its own, whose time is virtual."""
+    """Run a coroutine on a new loop with virtual time."""
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(main(loop))

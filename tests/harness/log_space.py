@@ -12,15 +12,15 @@ class LogSpace:
         self.has_space = True
         """Whether the last try to allocate a spare succeeded."""
         self._segment_bytes = segment_bytes
-        self._left = 0  # in the last segment
+        self._left = 0  # bytes left in the last segment
         self._has_spare = True
         self._reported_full = True
 
     def reopen(self, has_log: bool, random: Random) -> bool:
         """Prepare for a new process. False if there is no space for a log."""
         if self.is_full:
-            # To start, the last segment is copied into the place of the spare; somebody else may
-            # have taken what was free for a moment.
+            # To start, the server copies the last segment into the place of the spare; another
+            # process may have used the free space for a moment.
             if not self._has_spare and (not has_log or random.random() < 0.3):
                 return False
             self._has_spare = self._has_spare and random.random() < 0.5
@@ -44,13 +44,13 @@ class LogSpace:
         return True
 
     def replenish(self) -> bool:
-        """Allocate a spare if there is none; returns `has_space`."""
+        """Allocate a spare if there is none, and return `has_space`."""
         self._has_spare = self._has_spare or not self.is_full
         self.has_space = self._has_spare
         return self.has_space
 
     def has_changed(self) -> bool:
-        """Whether `has_space` is another than when this was asked before."""
+        """Return whether `has_space` has changed since the last call."""
         changed = self.has_space != self._reported_full
         self._reported_full = self.has_space
         return changed

@@ -1,8 +1,8 @@
 """Pure servers without a shell: one alone, or several whose links a test can hold and cut.
 
-Everything is done at once and in order unless a test says otherwise. A disk that is held keeps its
-work; a wire that is held keeps its frames. What no server may ever do is asserted here: send to
-itself, or send to a client after closing its link.
+Everything happens at once and in order unless a test says otherwise. A held disk keeps its work; a
+held wire keeps its frames. The harness asserts what no server may ever do: send to itself, or send
+to a client after closing its link.
 """
 
 from collections import deque
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class PureServer:
-    """A server, its disk, and everything it has asked for since the last `take`."""
+    """A server, its disk, and all effects that the server returned since the last `take`."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class PureServer:
         self.start()
 
     def start(self) -> None:
-        """Start a process on the disk; the one before it is killed."""
+        """Start a process on the disk; kill the previous one."""
         self.disk.crash()
         recovered = self.disk.open(self._done.extend)
         self.settings = Settings(
@@ -113,25 +113,25 @@ class PureServer:
         self._work_disk()
 
     def step(self, *events: Event) -> list[Effect]:
-        """One step, and those that its disk work leads to; returns all effects."""
+        """Make one step, and the steps that its disk work causes; return all effects."""
         already = len(self.effects)
         self._carry_out(self.server.step(list(events), self.clock.times()))
         self._work_disk()
         return self.effects[already:]
 
     def sync_disk(self, *others: Event) -> None:
-        """Let a held disk do what waits, once; `others` arrive before it, in the same step."""
+        """Let a held disk do its waiting work once; `others` arrive before it, in the same step."""
         self._disk_work.run_until(self._disk_work.now)
         events, self._done[:] = [*others, *self._done], []
         self._carry_out(self.server.step(events, self.clock.times()))
 
     def release_disk(self) -> None:
-        """The disk works at once again."""
+        """End the hold: from now on the disk works at once again."""
         self.is_disk_held = False
         self._work_disk()
 
     def pass_time(self, ms: int) -> None:
-        """Step at each deadline on the way."""
+        """Let time pass, with a step at each deadline."""
         until = self.clock.now + ms
         while (due := self.server.deadline()) is not None and due <= until:
             self.clock.now = max(self.clock.now, due)
@@ -140,35 +140,35 @@ class PureServer:
         self.step()
 
     def track(self) -> None:
-        """From now on there is a session tracker."""
+        """Run a session tracker from now on."""
         self.tracks = True
         self.step(TrackerLost())
 
     def run(self) -> None:
-        """Let the ensemble, if there is one, come to rest."""
+        """Run the ensemble, if there is one, until nothing moves."""
         if self.ensemble is not None:
             self.ensemble.run()
 
     def caller(self, connection: int = 1, **connect: int) -> Caller:
-        """A client with a session."""
+        """Return a client with a session."""
         caller = Caller(self, connection)
         caller.connect(**connect)  # type: ignore[arg-type]
         return caller
 
     def of(self, kind: type[T]) -> list[T]:
-        """The effects of one kind since the last `take`."""
+        """Return the effects of one kind since the last `take`."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def notes(self, name: str) -> list[object]:
-        """Details of the notes of one name since the last `take`."""
+        """Return the details of the trace events of one name since the last `take`."""
         return [note.detail for note in self.of(TraceEvent) if note.name == name]
 
     def sent(self, kind: type[T]) -> list[T]:
-        """The messages of one kind to any server since the last `take`."""
+        """Return the messages of one kind that were sent to any server since the last `take`."""
         return [x.message for x in self.of(SendPeer) if isinstance(x.message, kind)]
 
     def take(self) -> list[Effect]:
-        """All effects since the last call."""
+        """Return all effects since the last call."""
         effects, self.effects = self.effects, []
         return effects
 
@@ -184,7 +184,7 @@ class PureServer:
             self._told.append(SnapshotWritten(effect.zxid))
 
     def _work_disk(self) -> None:
-        """What the disk does, at once; and what the companions have said, one answer a step."""
+        """Do all disk work at once, and deliver what the actors beside the server answered."""
         told, self._told = self._told, []
         while True:
             if not self.is_disk_held:
@@ -196,7 +196,7 @@ class PureServer:
             self._carry_out(self.server.step(events, self.clock.times()))
 
     def _left(self) -> list[ClientBytesSent]:
-        """All that was sent leaves at once, unless its client is stuck."""
+        """Return the sends that have left the server: all of them, unless the client is stuck."""
         left = [
             n
             for n, size in self.unsent.items()
@@ -233,7 +233,7 @@ class PureServer:
 
 
 class PureServers:
-    """An ensemble on one clock. The server with the highest id leads, all else being equal."""
+    """An ensemble on one clock. If logs are equal, the server with the highest id leads."""
 
     def __init__(
         self,
@@ -274,13 +274,13 @@ class PureServers:
 
     @property
     def leader(self) -> PureServer:
-        """The one that leads."""
+        """Return the server that leads."""
         (leader,) = [x for x in self.hosts.values() if x.server.peer.role is Role.LEADER]
         assert leader.server.peer.is_active
         return leader
 
     def run(self) -> None:
-        """Carry frames until nothing moves but what is held."""
+        """Carry frames until nothing moves except held ones."""
         while self._carry():
             pass
 
@@ -289,22 +289,22 @@ class PureServers:
         self.held[sender, receiver] = None
 
     def release(self, sender: int, receiver: int) -> None:
-        """Let them go on, and everything come to rest."""
+        """End the hold of one direction, and run until nothing moves."""
         self.held.pop((sender, receiver), None)
         self.run()
 
     def cut(self, one: int, other: int) -> None:
-        """Break a link, and let everything come to rest."""
+        """Break a link, and run until nothing moves."""
         self._unlink(one, other)
         self.run()
 
     def link(self, one: int, other: int) -> None:
-        """Open a link, and let everything come to rest."""
+        """Open a link, and run until nothing moves."""
         self._link(one, other)
         self.run()
 
     def crash(self, server_id: int) -> None:
-        """Kill a server: its disk keeps what it was told to."""
+        """Kill a server; its disk keeps what was submitted to it."""
         host = self.hosts.pop(server_id)
         host.disk.crash()
         self.down[server_id] = host
@@ -313,7 +313,7 @@ class PureServers:
         self.run()
 
     def restart(self, server_id: int) -> None:
-        """Start it again on its disk."""
+        """Start a server again on its disk."""
         host = self.hosts[server_id] = self.down.pop(server_id)
         host.start()
         for other in self.hosts:
@@ -322,7 +322,7 @@ class PureServers:
         self.run()
 
     def pass_time(self, ms: int) -> None:
-        """Let time go by, in steps of a tenth of a tick."""
+        """Let time pass, in steps of a tenth of a tick."""
         until = self.clock.now + ms
         while self.clock.now < until:
             self.clock.now = Millis(min(self.clock.now + TIMING.tick_ms // 10, until))
@@ -331,7 +331,7 @@ class PureServers:
             self.run()
 
     def digests(self) -> list[int]:
-        """Of every server's state."""
+        """Return the digest of every server's state."""
         return [host.server.state.digest() for host in self.hosts.values()]
 
     def _link(self, one: int, other: int) -> None:
@@ -367,5 +367,5 @@ class PureServers:
 
 
 def zxid_of(host: PureServer) -> Zxid:
-    """The last transaction the server has applied."""
+    """Return the zxid of the last transaction that the server has applied."""
     return max(ZERO, host.server.state.zxid)

@@ -1,7 +1,7 @@
-"""A quiet stage for recipes: pure servers and pure clients on one clock, everything at once.
+"""A quiet stage for recipes: pure servers and pure clients on one clock, without delays.
 
-Nothing is random and nothing runs beside: `rest` carries every frame until nothing moves. So a test
-can count requests and events, stop at any point, and let any time pass.
+Nothing is random and nothing runs in parallel: `rest` carries every frame until nothing moves. So a
+test can count requests and events, stop at any point, and let any time pass.
 """
 
 from collections import Counter, deque
@@ -39,10 +39,10 @@ STEP_MS = 50
 
 
 class Outcome:
-    """Of an operation that was begun."""
+    """The outcome of an operation that was begun."""
 
     def __init__(self, calls: deque[Callable[[], object]] | None = None) -> None:
-        self._calls = deque() if calls is None else calls  # of the user, in order
+        self._calls = deque() if calls is None else calls  # user callbacks, in order
         self.is_done = False
         self.error: Exception | None = None
         self._value: Any = None
@@ -50,7 +50,7 @@ class Outcome:
 
     @property
     def value(self) -> Any:
-        """What it returned."""
+        """Return the result of the operation, or raise its error."""
         assert self.is_done, "it is still waiting"
         if self.error is not None:
             raise self.error
@@ -69,7 +69,7 @@ class Outcome:
 
 
 class RecipeStage:
-    """Servers, and members that work with them."""
+    """Servers, and members that are clients of them."""
 
     def __init__(self, servers: int = 1) -> None:
         self.servers = PureServers(servers, options=ServerOptions(session_report_ms=Millis(100)))
@@ -87,7 +87,7 @@ class RecipeStage:
         request_timeout_ms: int = 600_000,
         chroot: str = "",
     ) -> "Member":
-        """A client with a session."""
+        """Return a client with a session."""
         limits = ClientLimits(request_timeout_ms=Millis(request_timeout_ms))
         member = Member(self, Millis(session_timeout_ms), ServerId(server), limits, Chroot(chroot))
         self.members.append(member)
@@ -95,12 +95,12 @@ class RecipeStage:
         return member
 
     def rest(self) -> None:
-        """Until nothing moves."""
+        """Run until nothing moves."""
         while sum(member.move() for member in self.members):
             self.servers.run()
 
     def pass_time(self, ms: int, step_ms: int = STEP_MS) -> None:
-        """Let time go by."""
+        """Let time pass."""
         until = self.servers.clock.now + ms
         while self.servers.clock.now < until:
             self.servers.pass_time(min(step_ms, until - self.servers.clock.now))
@@ -109,12 +109,12 @@ class RecipeStage:
             self.rest()
 
     def connection(self) -> int:
-        """A number for a new link."""
+        """Return a number for a new link."""
         return next(self._connections)
 
 
 class Member(RecipeMethods[Blocking]):
-    """A client. Operations of its recipes return, or raise, if nobody else has to act first."""
+    """A client whose recipe operations return or raise, if they need no act of another client."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Member(RecipeMethods[Blocking]):
         self._timers: dict[int, tuple[Millis, Callable[[], None]]] = {}
         self._numbers: Iterator[int] = count()
         self._begun: Outcome | None = None
-        self._calls: deque[Callable[[], object]] = deque()  # of the user, in order
+        self._calls: deque[Callable[[], object]] = deque()  # user callbacks, in order
         self._is_frozen = False
         self._is_dead = False
         self._is_carrying_out = False
@@ -177,7 +177,7 @@ class Member(RecipeMethods[Blocking]):
         return self._run_flow(flow, "the flow")
 
     def ask(self, ask: NewRequest) -> Any:
-        """One request."""
+        """Send one request and return its reply."""
 
         def once() -> Flow[Any]:
             return (yield ask)
@@ -187,7 +187,7 @@ class Member(RecipeMethods[Blocking]):
     def _is_lost(self) -> bool:
         return self.core.is_lost(self.now())
 
-    # The host of its flows.
+    # The scheduler of its flows.
 
     def submit(self, ask: NewRequest, token: Any) -> None:
         kind = ask.kind.__name__ if isinstance(ask, Query) else type(ask).__name__
@@ -208,13 +208,13 @@ class Member(RecipeMethods[Blocking]):
         return lambda: (self._timers.pop(number, None), None)[1]
 
     def call_user(self, callback: Callable[..., object], *arguments: Any) -> None:
-        # Later, as in a client: a callback may run flows, and no flow runs inside another one.
+        # Later, as in a client: a callback may run flows, and no flow runs inside another.
         self._calls.append(lambda: callback(*arguments))
 
     def report(self, error: Exception) -> None:
         self.stage.reported.append(error)
 
-    # What happens to it.
+    # What a test does to the member.
 
     def close(self) -> None:
         """End the session."""
@@ -222,21 +222,21 @@ class Member(RecipeMethods[Blocking]):
         self.stage.rest()
 
     def die(self) -> None:
-        """The process is killed; its session ends by its timeout."""
+        """Kill the process; its session ends by its timeout."""
         self._is_dead = True
         self.cut()
 
     def freeze(self) -> None:
-        """It stands still, but is connected."""
+        """Freeze the process; its link stays up."""
         self._is_frozen = True
 
     def thaw(self) -> None:
-        """It goes on."""
+        """Thaw the process."""
         self._is_frozen = False
         self.stage.rest()
 
     def cut(self) -> None:
-        """Break the link; a new one is not made before `mend`."""
+        """Break the link; there is no new one before `mend`."""
         self._is_cut = True
         if self._host is not None:
             host, self._host = self._host, None
@@ -247,12 +247,12 @@ class Member(RecipeMethods[Blocking]):
         self.stage.rest()
 
     def mend(self, step_ms: int = STEP_MS) -> None:
-        """There may be links again."""
+        """Allow links again."""
         self._is_cut = False
         self.stage.pass_time(2_000, step_ms)
 
     def pass_time(self) -> None:
-        """The clock has moved."""
+        """Run the timers that are due after the clock has moved."""
         if self._is_dead or self._is_frozen:
             return
         due = self.core.deadline()
@@ -263,9 +263,9 @@ class Member(RecipeMethods[Blocking]):
                 wake()
 
     def move(self) -> bool:
-        """Take what came and carry out what there is to do; whether there was anything."""
+        """Take arrived frames and carry out pending work; return whether there was any."""
         if self._is_dead or self._is_frozen or self._is_carrying_out:
-            return False  # whoever carries out effects comes to the new ones too, in their order
+            return False  # the running call also carries out the new effects, in order
         moved = self._carry_out()
         while self._calls:
             moved = True

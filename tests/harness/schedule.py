@@ -1,4 +1,4 @@
-"""Virtual time: what happens next, and when. One seed decides everything."""
+"""Virtual time: the order and the moments of all actions. One seed decides everything."""
 
 import heapq
 from collections.abc import Callable
@@ -27,25 +27,25 @@ class Schedule:
         self._count = 0
 
     def stream(self, name: str) -> Random:
-        """The randomness of one part of the world, which no other part can disturb."""
+        """Return the randomness of one part of the world, which no other part can disturb."""
         return Random(f"{self.seed}.{name}")
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Plan an action; those of one moment happen in the order they were planned."""
+        """Plan an action; actions of one moment happen in the order in which they were planned."""
         self._count += 1
         heapq.heappush(self._plan, (Millis(self.now + delay_ms), self._count, action))
 
     def say(self, text: str) -> None:
-        """Tell the trace."""
+        """Write a line to the trace."""
         if self.trace is not None:
             self.trace(self.now, text)
 
     def times(self) -> Now:
-        """The time as an event is told it."""
+        """Return the time as an event carries it."""
         return Now(self.now, Millis(WALL_AT_START + self.now))
 
     def run_until(self, until: Millis, done: Callable[[], bool] = lambda: False) -> bool:
-        """Let things happen until a moment, or until `done`; returns whether it is done."""
+        """Run actions until a moment, or until `done`; return whether it is done."""
         plan, pop = self._plan, heapq.heappop
         while not done():
             if not plan or plan[0][0] > until:

@@ -1,8 +1,8 @@
-"""The other end of the wire, for tests: a tiny ensemble that speaks the real frames.
+"""The servers' end of the wire, for tests: a tiny ensemble that speaks the real frames.
 
 All its servers share one flat tree of znodes and one table of sessions, at once and without
-agreement. It keeps what the client relies on: replies in order, watch events before the replies
-that show them, repeated writes answered from the table. Tests make it fail on purpose.
+agreement. It keeps the promises that the client relies on: replies in order, watch events before
+the replies that show them, repeated writes answered from the table. Tests make it fail on purpose.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ from raykeeper.znodes.stat import Stat
 
 
 class ScriptedEnsemble:
-    """Servers 1 to `size`. Public attributes are the switches of the tests."""
+    """Servers 1 to `size`. Tests set its public attributes, which are switches."""
 
     def __init__(self, size: int = 3) -> None:
         self.servers = [ServerId(n) for n in range(1, size + 1)]
@@ -88,13 +88,13 @@ class ScriptedEnsemble:
         self._sessions.clear()
 
     def fire(self, kind: EventType, path: str) -> None:
-        """Tell those who watch, in a frame of its own."""
+        """Send an event to the clients that watch the path, in a frame of its own."""
         for link in self.links:
             if items := self._fired(link, kind, path):
                 link.tell(encode_server_frame(ServerFrame(link.beat, self._zxid, items)))
 
     def take(self, link: "MemoryLink", data: bytes) -> None:
-        """A frame of a client."""
+        """Handle a frame of a client."""
         frame = decode_client_frame(data)
         if isinstance(frame, Connect):
             if link.server in self.leaderless and not frame.read_only:
@@ -238,7 +238,7 @@ class ScriptedEnsemble:
 
 
 class MemoryLink:
-    """One link: the client's end, and what the server knows of it."""
+    """One link: the client's end, and what the server knows of that client."""
 
     incarnation = 1
 

@@ -3,7 +3,7 @@
 When its server dies, unforced writes are lost entirely or from some batch on. In the second case
 bad bytes follow the last good batch. A flipped bit in the last forced batch looks the same, so the
 disk is uncertain (rule D4). A flipped bit below the mark of what is known to be forced is
-corruption: the disk begins anew under another id.
+corruption: the disk starts again, empty, under another id.
 """
 
 from collections import deque
@@ -77,14 +77,14 @@ class SimDisk:
         self.repairs = 0
         self.accepted = Epoch(0)
         self.current = Epoch(0)
-        self.initial = ZERO  # where the log ended when the current epoch was taken over
+        self.initial = ZERO  # where the log ended when the server entered the current epoch
         self.is_uncertain = False
         self.has_forgotten = False
         """Whether it is uncertain because something is gone that may have been acknowledged."""
         self.snapshots: list[StoredSnapshot] = []
         self.log: list[tuple[Zxid, bytes]] = []
         self.committed = ZERO
-        self.written: dict[Zxid, StoredSnapshot] = {}  # by the Snapshotter, not published
+        self.written: dict[Zxid, StoredSnapshot] = {}  # written by the Snapshotter, not published
         self.log_space = LogSpace(segment_bytes)
         self._segment_bytes = segment_bytes
         self.sync_ms_max = 5
@@ -98,15 +98,15 @@ class SimDisk:
         self.is_replaced = False
         """Whether it is another disk, without promises, which has no vote again yet."""
         self._is_locked = False
-        self._begin = ZERO  # the log reaches back to here
-        self._mark = ZERO  # known to be forced by what follows it
-        self._bad: Zxid | None = None  # a bit of it has flipped
-        self._old_copy: dict[str, Any] | None = None  # what was on the disk of before
+        self._begin = ZERO  # the log begins after this zxid
+        self._mark = ZERO  # known to be forced, because later bytes follow it
+        self._bad: Zxid | None = None  # the entry of which a bit has flipped
+        self._old_copy: dict[str, Any] | None = None  # contents of the replaced disk
         self._incoming: list[bytes] = []
         self._queue: deque[_Effect] = deque()
         self._schedule = schedule
         self._random = random or schedule.stream("disk")
-        self._work = 0  # number of the force under way; another one is not awaited any more
+        self._work = 0  # number of the force under way; older ones are not awaited any more
         self._is_busy = False
         self._deliver: Callable[[list[DiskEvent]], None] = lambda _events: None
         self._failed: Callable[[str], None] = _raise
@@ -170,7 +170,7 @@ class SimDisk:
         for _ in range(random.randint(0, len(self._queue))):
             effect = self._queue.popleft()
             if isinstance(effect, Append) and random.random() < 0.5:
-                # Torn: nothing of it is left, or bad bytes that nobody can read.
+                # Torn: nothing of the batch is left, or bad bytes that cannot be read.
                 if random.random() < 0.5 and self.may_be_uncertain():
                     self.is_uncertain = True
                 break
@@ -181,7 +181,7 @@ class SimDisk:
         self._stop()
 
     def repair(self) -> None:
-        """Begin anew, as another disk without promises (rules D3 and D4)."""
+        """Start again as another, empty disk without promises (rules D3 and D4)."""
         self.repairs += 1
         if not self._is_corrupt:
             self._old_copy = {name: getattr(self, name) for name in _KEPT}
@@ -243,7 +243,7 @@ class SimDisk:
 
     @property
     def waits_for_vote(self) -> bool:
-        """Return whether this is a replaced disk that has no vote, or does not know it.
+        """Return whether this is a replaced disk that has no vote, or does not know that it has.
 
         A founding disk that returns need not know: it has no repair to end.
         """
@@ -251,7 +251,7 @@ class SimDisk:
 
     @property
     def is_lost(self) -> bool:
-        """Return whether its promises are lost or corrupt, and it has not got a vote again."""
+        """Return whether its promises are lost or corrupt, and it has not got its vote back."""
         return self.is_replaced or self._is_corrupt
 
     @property
@@ -310,7 +310,7 @@ class SimDisk:
                 if not isinstance(effect, Append):
                     is_in_row = False
                 elif not is_in_row:
-                    is_in_row = True  # those in a row are forced together
+                    is_in_row = True  # consecutive appends are forced together
                     self._mark = max(self._mark, self.last)
                 self._add(events, self._perform(effect))
                 self._queue.popleft()
@@ -341,7 +341,7 @@ class SimDisk:
             case SaveEpochs():
                 assert effect.accepted >= self.accepted and effect.current >= self.current
                 if effect.current == effect.accepted:
-                    # Whoever takes over an epoch, or joins it again, has the leader's whole log.
+                    # A server that enters an epoch, or joins it again, has the leader's whole log.
                     self.is_uncertain = self.has_forgotten = False
                     self.initial = self.last
                 self.accepted, self.current = effect.accepted, effect.current
@@ -364,7 +364,7 @@ class SimDisk:
             case CheckDiskSpace():
                 return DiskSpaceChanged(self.log_space.replenish())
             case VoteGranted():
-                # A disk of before goes by what it knew: it takes itself for the one with the vote.
+                # A returned disk goes by what it knew: it believes that it has the vote.
                 self.is_replaced = self.is_replaced and not self.has_vote()
         return None
 
@@ -380,11 +380,11 @@ class SimDisk:
         size = _BATCH_BYTES + sum(map(len, effect.txns)) + _TXN_BYTES * len(effect.txns)
         rolled = self.log_space.append(size)
         if rolled is None:
-            # What was under way, or what a learner lacks, may be more than was left of so small a
-            # segment: it begins anew until there is room.
+            # Pending writes, or the entries that a learner lacks, may need more than was left of
+            # so small a segment: the process starts again until there is space.
             raise DiskFailedError("all room of the last segment is used")
         if rolled:
-            self._mark = last  # a segment is forced before the next one is made
+            self._mark = last  # a segment is forced before the next one begins
         self.log.extend((Zxid(effect.first + i), txn) for i, txn in enumerate(effect.txns))
         self.committed = max(self.committed, effect.committed)
 
@@ -422,7 +422,7 @@ class SimDisk:
         if self._bad is not None and found and found[0][0] <= self._bad <= found[-1][0]:
             if self._is_corrupt:
                 raise DiskFailedError("a record is damaged")
-            # No start needs it: that part is dropped.
+            # No start needs the damaged part, so it is dropped.
             self._prune(self._bad)
             found = []
         if sum(len(txn) for _, txn in found) > effect.bytes_max:

@@ -1,8 +1,8 @@
-"""The disk of one server in the world of `zab_world`: what survives a crash, and what is under way.
+"""The disk of one server in the world of `zab_world`: durable state and pending operations.
 
-Operations are worked off in order, and each completes only when the world says so. A crash keeps
-a random part of what was under way: the log may end inside a batch, and the file of the epochs
-may or may not have been replaced.
+Operations are done in order, and each completes only when the world says so. A crash keeps a
+random part of the pending ones: the log may end inside a batch, and the file of the epochs may or
+may not have been replaced.
 """
 
 from collections import deque
@@ -52,7 +52,7 @@ class ZabDisk:
         self.current = Epoch(0)
         self.entries: list[Entry] = []
         self.snapshot = 0  # how many entries the newest snapshot covers
-        self.consistent = 0  # up to which entry it is fuzzy
+        self.consistent = 0  # the snapshot is fuzzy up to this entry
         self.log_start = 0
         self.committed = ZERO  # the newest mark stored with a batch
         self.queue: deque[DiskEffect] = deque()
@@ -63,7 +63,7 @@ class ZabDisk:
         return self.entries[-1][0] if self.entries else ZERO
 
     def place(self, zxid: Zxid) -> int:
-        """How many entries lie at or before `zxid`, which is one of them or 0."""
+        """Return how many entries lie at or before `zxid`, which is one of them or 0."""
         if zxid == ZERO:
             return 0
         places = [i + 1 for i, (z, _) in enumerate(self.entries) if z == zxid]
@@ -71,7 +71,7 @@ class ZabDisk:
         return places[0]
 
     def begin(self, effect: DiskEffect) -> None:
-        """Take up an operation; those on the temporary snapshot have no completion."""
+        """Begin an operation; operations on the temporary snapshot have no completion."""
         if isinstance(effect, ReceiveSnapshot):
             self._incoming = b""
         elif isinstance(effect, ReceiveChunk):
@@ -83,7 +83,7 @@ class ZabDisk:
             self.queue.append(effect)
 
     def finish(self) -> tuple[DiskEffect, list[LogRun]]:
-        """Carry out what is next; all appends that wait share one sync."""
+        """Complete the next operation; all waiting appends share one sync."""
         effect = self.queue.popleft()
         found = self._carry_out(effect)
         while isinstance(effect, Append) and self.queue and isinstance(self.queue[0], Append):
@@ -92,11 +92,11 @@ class ZabDisk:
         return effect, found
 
     def crash(self, random: Random) -> None:
-        """Lose what is under way, all or in part."""
+        """Lose the pending operations, all or in part."""
         survivors = random.randint(0, len(self.queue))
         for i, effect in enumerate(self.queue):
             if isinstance(effect, SaveEpochs):
-                # Another file than the log: it may be replaced before older appends are on disk.
+                # The epochs are not in the log: their file may be replaced before older appends.
                 if random.random() < 0.5:
                     self._carry_out(effect)
             elif i < survivors:
@@ -110,7 +110,7 @@ class ZabDisk:
         self._incoming = None
 
     def recover(self, limits: RecentLogLimits, random: Random, out: list) -> tuple[History, int]:  # type: ignore[type-arg]
-        """The history of a starting server, and how many entries it has delivered."""
+        """Return the history of a starting server, and how many entries it has delivered."""
         base = random.randint(self.log_start, self.snapshot)
         window = RecentLog(self.entries[base - 1][0] if base else ZERO)
         for run in runs_of(self.entries[base:]):
@@ -121,7 +121,7 @@ class ZabDisk:
         return History(self.accepted, self.current, window, zxid, out, limits), delivered
 
     def take_snapshot(self, applied: int, random: Random) -> None:
-        """Publish a snapshot of what is applied and synced, and purge a part of the log."""
+        """Publish a snapshot of all applied and synced entries, and purge a part of the log."""
         self.consistent = max(self.consistent, min(applied, len(self.entries)))
         self.snapshot = random.randint(self.snapshot, self.consistent)
         self.log_start = random.randint(self.log_start, self.snapshot)

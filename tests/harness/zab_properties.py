@@ -1,7 +1,7 @@
 """The properties of Zab, checked from outside while `zab_world` runs.
 
-Paper: Zab, section III; Spec: Zab.tla, whose invariants give the names. One list, `committed`,
-says what was delivered by anybody at each place; every delivery is compared with it.
+Paper: Zab, section III; Spec: Zab.tla, whose invariants give the names. One list, `committed`, is
+the sequence of transactions that servers delivered; every delivery is compared with it.
 """
 
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, counter_of, epoch_of, format_zxid
@@ -10,31 +10,31 @@ from tests.harness.zab_disk import Entry, ZabDisk
 
 
 class Properties:
-    """What the servers have done so far, as an outsider sees it."""
+    """What the servers have done so far, seen from outside."""
 
     def __init__(self, quorum: Quorum) -> None:
         self.committed: list[Entry] = []
         self._quorum = quorum
         self._broadcast: dict[Zxid, bytes] = {}
-        self._before: dict[Zxid, Zxid] = {}  # what stood before a txn in its primary's log
+        self._before: dict[Zxid, Zxid] = {}  # the zxid before each txn in its primary's log
         self._leaders: dict[Epoch, tuple[ServerId, int]] = {}
-        self._initial: dict[Epoch, int] = {}  # places that a primary had delivered at its start
+        self._initial: dict[Epoch, int] = {}  # entries delivered by each primary at its start
 
     @property
     def last(self) -> Zxid:
-        """The newest transaction that anybody delivered."""
+        """Return the zxid of the newest transaction that any server delivered."""
         return self.committed[-1][0] if self.committed else ZERO
 
     def establish(self, epoch: Epoch, leader: ServerId, incarnation: int, delivered: int) -> None:
-        """Leadership: at most one established leader per epoch."""
+        """Record a leader. Leadership: at most one established leader per epoch."""
         assert self._leaders.setdefault(epoch, (leader, incarnation)) == (leader, incarnation)
         self._initial[epoch] = delivered
-        # PrimaryIntegrity, first half: it begins with all that was delivered of earlier epochs.
+        # PrimaryIntegrity, first half: it begins with all deliveries of earlier epochs.
         missed = [zxid for zxid, _ in self.committed[delivered:] if epoch_of(zxid) < epoch]
         assert not missed, f"leader {leader} of epoch {epoch} misses {format_zxid(missed[0])}"
 
     def broadcast(self, leader: ServerId, first: Zxid, txns: list[bytes], last: Zxid) -> None:
-        """A primary broadcasts a run after `last`, the end of its log."""
+        """Record that a primary broadcasts a run after `last`, the end of its log."""
         assert self._leaders[epoch_of(first)][0] == leader
         for i, txn in enumerate(txns):
             zxid = Zxid(first + i)
@@ -43,12 +43,12 @@ class Properties:
             self._before[zxid] = Zxid(zxid - 1) if i else last
 
     def deliver(self, place: int, entry: Entry) -> None:
-        """A server delivers `entry` after `place` others."""
+        """Check that a server may deliver `entry` after `place` others."""
         zxid, txn = entry
-        # Integrity: only what a primary has broadcast.
+        # Integrity: servers deliver only what a primary has broadcast.
         assert self._broadcast.get(zxid) == txn, f"nobody broadcast {format_zxid(zxid)}"
         if place < len(self.committed):
-            # PrefixConsistency, Agreement, TotalOrder: everybody delivers one sequence.
+            # PrefixConsistency, Agreement, TotalOrder: all servers deliver one sequence.
             known = self.committed[place]
             assert known == entry, (
                 f"{format_zxid(zxid)} where {format_zxid(known[0])} was delivered"
@@ -58,7 +58,7 @@ class Properties:
         last = self.last
         # GlobalPrimaryOrder: no transaction of an earlier primary after one of a later.
         assert epoch_of(zxid) >= epoch_of(last)
-        # LocalPrimaryOrder: those of one primary in its order, without gaps.
+        # LocalPrimaryOrder: the transactions of one primary in its order, without gaps.
         if epoch_of(zxid) == epoch_of(last):
             assert zxid == last + 1
         else:
@@ -69,13 +69,13 @@ class Properties:
         self.committed.append(entry)
 
     def extend_log(self, last: Zxid, entry: Entry) -> None:
-        """No holes: a transaction stands in every log where it stands in its primary's."""
+        """Check for holes: a transaction follows the same one in every log as in its primary's."""
         zxid, txn = entry
         assert self._broadcast.get(zxid) == txn
         assert self._before[zxid] == last, f"{format_zxid(zxid)} after {format_zxid(last)}"
 
     def survives(self, disks: list[ZabDisk], lost: int) -> None:
-        """Everything delivered is on the disks of a quorum, those that were wiped apart."""
+        """Check that a quorum of disks, `lost` wiped ones included, has all deliveries."""
         place = len(self.committed)
         if place:
             held = sum(

@@ -1,4 +1,4 @@
-"""Moves of the timelines that are played in the world of `zab_world`.
+"""Steps of the timelines that are played in the world of `zab_world`.
 
 Everything takes no time unless a test says so, and with equal histories server 3 is elected.
 """
@@ -28,7 +28,7 @@ def make_world(
 
 
 def start(world: ZabWorld, *servers: ServerId) -> None:
-    """Start these servers, or all that are down, and let them find together."""
+    """Start these servers, or all that are down, and let them form an ensemble."""
     for server_id in servers or world.servers:
         if world.servers[server_id].peer is None:
             world.start(server_id)
@@ -36,7 +36,7 @@ def start(world: ZabWorld, *servers: ServerId) -> None:
 
 
 def write(world: ZabWorld, leader: ServerId, count: int = 1) -> None:
-    """Have `leader` commit so many transactions."""
+    """Have `leader` commit `count` transactions."""
     assert world.propose(leader, count)
     world.run_until(world.now + 50)
 
@@ -49,7 +49,7 @@ def crash(world: ZabWorld, *servers: ServerId) -> None:
 
 
 def isolate(world: ZabWorld, server_id: ServerId) -> None:
-    """Lose everything from and to a server."""
+    """Lose all messages from and to a server."""
     for other in world.servers:
         if other != server_id:
             world.cut(server_id, other)
@@ -57,17 +57,17 @@ def isolate(world: ZabWorld, server_id: ServerId) -> None:
 
 
 def log_of(world: ZabWorld, server_id: ServerId) -> list[str]:
-    """The zxids on the disk of a server."""
+    """Return the zxids on the disk of a server."""
     return [format_zxid(zxid) for zxid, _ in world.servers[server_id].disk.entries]
 
 
 def committed(world: ZabWorld) -> list[str]:
-    """The zxids that anybody has delivered."""
+    """Return the zxids that any server has delivered."""
     return [format_zxid(zxid) for zxid, _ in world.properties.committed]
 
 
 def converge(world: ZabWorld) -> None:
-    """Everybody is back, and has everything that was committed and nothing else."""
+    """Bring all servers back; check that each has every committed entry and nothing else."""
     world.ambush = None
     world.heal()
     start(world)
@@ -78,14 +78,14 @@ def converge(world: ZabWorld) -> None:
 
 
 def delay(world: ZabWorld, sender: ServerId, receiver: ServerId, ms: int) -> None:
-    """What is sent on this link from now on arrives that much later."""
+    """Delay all later messages on this link by `ms`."""
     world.servers[sender].links[receiver].arrival[receiver] = world.now + ms
 
 
 def watch(
     world: ZabWorld, what: Callable[[ZabServer, Effect], bool], then: Callable[[], None]
 ) -> None:
-    """Once `what` is about to be carried out, do `then` right after it."""
+    """When an effect that satisfies `what` is about to be carried out, do `then` right after it."""
 
     def ambush(server: ZabServer, effect: Effect) -> None:
         if what(server, effect):
@@ -96,7 +96,7 @@ def watch(
 
 
 def record(world: ZabWorld) -> list[tuple[ServerId, Effect]]:
-    """What everybody emits from now on; it grows."""
+    """Return a list that grows by every effect that any server emits from now on."""
     seen: list[tuple[ServerId, Effect]] = []
     world.ambush = lambda server, effect: seen.append((server.id, effect))
     return seen
@@ -105,7 +105,7 @@ def record(world: ZabWorld) -> list[tuple[ServerId, Effect]]:
 def said(
     seen: list[tuple[ServerId, Effect]], sender: ServerId, to: ServerId | None = None
 ) -> list[ZabMessage]:
-    """The messages among `seen` of one server, to anybody or to one."""
+    """Return the messages of one server among `seen`, to any server or to one."""
     return [
         effect.message
         for server, effect in seen

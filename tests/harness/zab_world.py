@@ -29,8 +29,8 @@ class ZabLink:
     def __init__(self, a: ServerId, b: ServerId) -> None:
         self.ends = (a, b)
         self.is_broken = False
-        self.arrival = {a: 0, b: 0}  # when the newest message to an end arrives
-        self.lost_to: set[ServerId] = set()  # ends that missed a message: they get no later one
+        self.arrival = {a: 0, b: 0}  # when the newest message to each end arrives
+        self.lost_to: set[ServerId] = set()  # ends that missed a message: no later one arrives
 
 
 class Stream:
@@ -41,13 +41,13 @@ class Stream:
 
 
 class ZabServer:
-    """One server: its disk stays, the rest dies with each incarnation."""
+    """One server: its disk survives, the rest dies with each incarnation."""
 
     def __init__(self, server_id: ServerId, disk_id: DiskId) -> None:
         self.id = server_id
         self.disk_id = disk_id
         self.disk = ZabDisk()
-        self.checked = 0  # entries of the disk that were checked
+        self.checked = 0  # how many entries of the disk were checked
         self.incarnation = 0
         self.paused_until = 0
         self.slow_until = 0
@@ -60,14 +60,14 @@ class ZabServer:
         self.links: dict[ServerId, ZabLink] = {}
         self.streams: dict[ServerId, Stream] = {}
         self.applied = 0
-        self.inbox: list[Call] = []  # what waits while the server is paused
+        self.inbox: list[Call] = []  # events that wait while the server is paused
         self.alarm: Millis | None = None
         self.reads: dict[int, Zxid] = {}
         self.is_disk_busy = False
 
 
 class ZabWorld:
-    """`run_until` moves time; the methods named after faults may be called in between."""
+    """`run_until` advances time; the methods named after faults may be called in between."""
 
     def __init__(
         self, random: Random, voters: int, learners: int = 0, window: RecentLogLimits | None = None
@@ -83,16 +83,16 @@ class ZabWorld:
         self.latency_ms = 2
         self.disk_ms = 3
         self.notice_ms = 100  # how long an end may take to learn of a break
-        self.dial_ms = 50  # how long it may take to begin a new link
+        self.dial_ms = 50  # how long it may take to open a new link
         self.wiped = 0
         self.trace: list[str] | None = None
         self.ambush: Callable[[ZabServer, effects.Effect], None] | None = None
         self.notes: dict[str, int] = {}
         self._cuts: set[tuple[ServerId, ServerId]] = set()
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
-        self._spoken: Counter[tuple[ServerId, int]] = Counter()  # notifications in a second
+        self._spoken: Counter[tuple[ServerId, int]] = Counter()  # notifications this second
         self._count = 0
-        self._in_a_row = 0  # events at one and the same millisecond
+        self._in_a_row = 0  # events in a row at the same millisecond
         self._dialing: set[tuple[ServerId, ServerId]] = set()
         self._newest: dict[tuple[ServerId, ServerId], ZabLink] = {}
 
@@ -114,7 +114,7 @@ class ZabWorld:
             action()
         self.now = Millis(max(self.now, when))
 
-    # What the outside does.
+    # Faults, and other acts from outside.
 
     def start(self, server_id: ServerId) -> None:
         server = self.servers[server_id]
@@ -141,7 +141,7 @@ class ZabWorld:
             self._break(link)
 
     def wipe(self, server_id: ServerId) -> None:
-        """The disk is lost with its promises: the server comes back without a vote (D3)."""
+        """Lose a disk with its promises: the server comes back without a vote (D3)."""
         self.crash(server_id)
         server = self.servers[server_id]
         self.wiped += server.disk_id == FOUNDING_DISK and server_id in self.voters
@@ -149,7 +149,7 @@ class ZabWorld:
         server.disk, server.checked = ZabDisk(), 0
 
     def cut(self, a: ServerId, b: ServerId) -> None:
-        """Lose everything from `a` to `b`."""
+        """Lose all messages from `a` to `b`."""
         self._log(f"cut {a} -> {b}")
         self._cuts.add((a, b))
         if (link := self._newest.get((min(a, b), max(a, b)))) is not None:
@@ -196,7 +196,7 @@ class ZabWorld:
             server.disk.take_snapshot(server.applied, self.random)
 
     def leaders(self) -> list[ServerId]:
-        """Who leads in broadcast, or believes so."""
+        """Return the servers that lead in broadcast, or believe so."""
         return [s.id for s in self.servers.values() if s.peer and s.peer.broadcasting]
 
     # Events of one server.
@@ -259,7 +259,7 @@ class ZabWorld:
         elif isinstance(effect, effects.StreamSnapshot):
             self._stream(server, effect.learner)
         elif isinstance(effect, effects.CancelSnapshot):
-            server.streams.pop(effect.learner, None)  # its end may wait in the inbox
+            server.streams.pop(effect.learner, None)  # completions of it may wait in the inbox
         elif isinstance(effect, effects.BreakLink):
             if (link := server.links.pop(effect.peer, None)) is not None:
                 self._break(link)
@@ -268,14 +268,14 @@ class ZabWorld:
             asked = server.reads.pop(effect.token)
             assert effect.zxid >= asked, f"{server.id} would read {effect.zxid:#x}, not {asked:#x}"
         elif isinstance(effect, effects.TraceEvent):
-            assert effect.name != trace_events.MESSAGE_ILLEGAL, effect.detail  # nobody here lies
+            assert effect.name != trace_events.MESSAGE_ILLEGAL, effect.detail  # no server here lies
             self.notes[effect.name] = self.notes.get(effect.name, 0) + 1
         elif isinstance(effect, effects.RoleChanged):
             server.reads.clear()
         elif isinstance(effect, effects.GrantCredit):
             self._stream_next(server, effect.learner)
         elif isinstance(effect, effects.CheckSnapshot):
-            pass  # the trees of this world are whole
+            pass  # the trees of this world are undamaged
         elif effect.role is effects.Role.LEADER:
             self.properties.establish(effect.epoch, server.id, server.incarnation, server.applied)
 
@@ -332,7 +332,7 @@ class ZabWorld:
             self.properties.extend_log(entries[i - 1][0] if i else Zxid(0), entries[i])
         server.checked = len(entries)
 
-    # Snapshots to learners: one chunk in flight.
+    # Snapshots to learners: one chunk in flight at a time.
 
     def _stream(self, server: ZabServer, learner: ServerId) -> None:
         stream = server.streams[learner] = Stream()
@@ -365,7 +365,7 @@ class ZabWorld:
     # Links.
 
     def _dial(self, a: ServerId, b: ServerId) -> None:
-        """Try until there is a new link, unless the present one is whole."""
+        """Try to open a link until it exists, unless the present one is unbroken."""
         a, b = min(a, b), max(a, b)
         if (a, b) not in self._dialing:
             self._dialing.add((a, b))
@@ -375,15 +375,15 @@ class ZabWorld:
         self._dialing.discard((a, b))
         one, other = self.servers[a], self.servers[b]
         if one.peer is None or other.peer is None:
-            return  # its start dials again
+            return  # the start of that server dials again
         if (a, b) in self._cuts or (b, a) in self._cuts:
-            return  # the healing dials again
+            return  # the end of the cut dials again
         newest = self._newest.get((a, b))
         if newest is not None:
             if not newest.is_broken:
                 return
             if one.links.get(b) is other.links.get(a) is newest:
-                self._dial(a, b)  # nobody has noticed yet
+                self._dial(a, b)  # neither end has noticed the break yet
                 return
         link = self._newest[a, b] = ZabLink(a, b)
         for server, peer in ((one, b), (other, a)):
