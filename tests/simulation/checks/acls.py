@@ -1,6 +1,6 @@
-"""Who may do what, by the ACL of a znode and what a session has proved: written down once more.
+"""Permissions by a znode's ACL and a session's identities, implemented a second time.
 
-The carrier of the simulated world tells no addresses, so the scheme `ip` is nobody's.
+The links of the simulated world carry no addresses, so the scheme `ip` matches no session.
 """
 
 from base64 import b64encode
@@ -16,7 +16,7 @@ _PROVEN = ("digest", "scrypt")
 
 
 def may(acls: Acls | None, who: Identities, permission: int) -> bool:
-    """Whether an ACL grants `permission` to a session with these identities."""
+    """Return whether an ACL grants `permission` to a session with these identities."""
     if acls is None or SUPER in who:
         return True
     proved = {(each.scheme, each.id) for each in who}
@@ -27,7 +27,7 @@ def may(acls: Acls | None, who: Identities, permission: int) -> bool:
 
 
 def as_kept(acls: list[Acl] | None, who: Identities) -> Acls | Code | None:
-    """The ACL that a znode gets, or why it gets none."""
+    """Return the ACL that a znode gets, None if it is open to all, or the error code."""
     if acls is None:
         return None
     kept: list[Acl] = []
@@ -46,7 +46,7 @@ def as_kept(acls: list[Acl] | None, who: Identities) -> Acls | Code | None:
 
 
 def as_shown(acls: Acls | None, who: Identities) -> Acls:
-    """The ACL as a session is shown it: hashes are for those only who may replace them."""
+    """Return the ACL as a session sees it: only a session with ADMIN sees the hashes."""
     if acls is None:
         return (EVERYBODY,)
     if may(acls, who, ADMIN):
@@ -60,7 +60,7 @@ def as_shown(acls: Acls | None, who: Identities) -> Acls:
 
 
 def proved_by(scheme: str, credential: bytes) -> Identity | None:
-    """The identity of user and password, or of user and key."""
+    """Return the identity of user and password, or of user and key."""
     user, colon, key = credential.partition(b":")
     if not colon:
         return None

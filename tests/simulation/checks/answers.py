@@ -1,4 +1,4 @@
-"""What a client may be told: in its order, never older than before, and nothing but the truth."""
+"""Checks of answers to a client: in order, never older than before, and true."""
 
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import Query, WatchAddition, WatchRemoval
@@ -12,7 +12,7 @@ from tests.simulation.checks.truth import Truth, show
 
 
 def answers_in_order(seen: SessionView, ask: object) -> PendingRequest:
-    """The requests of a client are answered in the order in which it sent them."""
+    """Check that a client's requests are answered in the order in which it sent them."""
     assert seen.pending and seen.pending[0].ask is ask, (
         f"Fifo: {seen} is answered {ask} before {seen.pending[0].ask if seen.pending else None}"
     )
@@ -20,17 +20,17 @@ def answers_in_order(seen: SessionView, ask: object) -> PendingRequest:
 
 
 def reads_never_go_back(seen: SessionView, zxid: Zxid) -> None:
-    """A client reads no state older than one it was shown, nor than its own earlier writes."""
+    """Check that a client reads no state older than one it saw, nor than its own earlier writes."""
     assert zxid >= seen.zxid, (
         f"Monotonic: {seen} reads {format_zxid(zxid)} after {format_zxid(seen.zxid)}"
     )
 
 
 def writes_come_after_earlier_reads(seen: SessionView, zxid: Zxid) -> None:
-    """A read does not see what its own client wrote after it, unless it was delayed.
+    """Check that a read does not see a later write of its own client, unless the read was delayed.
 
-    A read that has to leave again on another connection, or waits while its server looks for a
-    leader, is answered when all is over: what came after it may have been done before.
+    A read that is sent again on another connection, or that waits while its server looks for a
+    leader, is answered when that is over: later writes may have been done before.
     """
     assert zxid > seen.read, (
         f"Fifo: {seen} wrote in {format_zxid(zxid)}, and had read {format_zxid(seen.read)} before"
@@ -38,12 +38,12 @@ def writes_come_after_earlier_reads(seen: SessionView, zxid: Zxid) -> None:
 
 
 def nothing_is_shown_before_it_is_committed(truth: Truth, seen: SessionView, zxid: Zxid) -> None:
-    """A client is shown only what some server has delivered."""
+    """Check that a client sees only what some server has delivered."""
     assert zxid <= truth.zxid, f"Integrity: {seen} is shown {format_zxid(zxid)}"
 
 
 def syncs_are_recent(seen: SessionView, asked: PendingRequest, zxid: Zxid) -> None:
-    """A sync waits for all that anybody had delivered when it was asked for (rule Z4)."""
+    """Check that a sync waits for everything that was delivered when it was requested (rule Z4)."""
     assert zxid >= asked.committed, (
         f"Sync: {seen} is shown {format_zxid(zxid)} and asked at {format_zxid(asked.committed)}"
     )
@@ -52,7 +52,7 @@ def syncs_are_recent(seen: SessionView, asked: PendingRequest, zxid: Zxid) -> No
 def answer_is_the_outcome(
     seen: SessionView, asked: PendingRequest, answer: WriteReply, due: Told | None
 ) -> None:
-    """The answer to a write is the outcome of the very transaction that it became."""
+    """Check that the answer to a write is the outcome of the transaction that it became."""
     assert answer.number == asked.number, f"ExactlyOnce: {seen}, {answer} to {asked}"
     told = Told(answer.zxid, answer.code, answer.path, answer.stat, answer.results)
     assert told == due, f"ExactlyOnce: {seen} is told {told}, not {due}, of {asked.ask}"
@@ -61,7 +61,7 @@ def answer_is_the_outcome(
 def refusal_is_the_outcome(
     seen: SessionView, asked: PendingRequest, code: int, due: Told | None
 ) -> Told:
-    """The refusal of a write is that of the very transaction that it became."""
+    """Check that the error of a write is that of the transaction that it became."""
     assert due is not None and code == due.code, (
         f"ExactlyOnce: {seen} is refused {asked.ask} with {code}, not {due}"
     )
@@ -69,7 +69,7 @@ def refusal_is_the_outcome(
 
 
 def reads_are_true(truth: Truth, seen: SessionView, query: Query, answer: SuccessReply) -> None:
-    """A read shows exactly the committed state as of the zxid it names."""
+    """Check that a read returns exactly the committed state as of the zxid it names."""
     path, zxid = query.path, answer.zxid
     was = truth.at(path, zxid)
     assert was is None or acls.may(was.acls, seen.known_as(truth, zxid), acls.READ), (
@@ -88,7 +88,7 @@ def reads_are_true(truth: Truth, seen: SessionView, query: Query, answer: Succes
 
 
 def _are_all(truth: Truth, path: str, answer: GetChildrenReply) -> bool:
-    """Whether these are all children of `path`: the Stat, which was compared, has their number."""
+    """Return whether these are all children of `path`: their number is that in the checked Stat."""
     names = set(answer.children)
     if len(names) != len(answer.children) or len(names) != answer.stat.num_children:
         return False
@@ -102,10 +102,10 @@ def _are_all(truth: Truth, path: str, answer: GetChildrenReply) -> bool:
 def missing_is_true(
     truth: Truth, seen: SessionView, asked: PendingRequest, error: KeeperError
 ) -> None:
-    """A read fails only where there was no znode, or none that the session might read.
+    """Check that a read fails only where the znode was missing, or not readable by the session.
 
-    At some moment not before what the client has seen; a linearizable one not before what anybody
-    had delivered when it was asked for.
+    That must be so at some moment since the state that the client has seen; for a linearizable
+    read, since everything that was delivered when it was requested.
     """
     query = asked.ask
     assert isinstance(query, Query), query
@@ -117,15 +117,15 @@ def missing_is_true(
 
 
 def refused_only_without_a_leader(seen: SessionView, asked: PendingRequest) -> None:
-    """Only a client that takes a server without a leader is refused what needs one.
+    """Check that requests that need a leader are refused only to clients that accept read-only.
 
-    Nothing that has a number is: it may have been done before.
+    A request with a number is never refused so: it may have been done before.
     """
     assert seen.was_read_only and not asked.number, f"ReadOnly: {seen} is refused {asked.ask}"
 
 
 def answered_without_a_leader(seen: SessionView, asked: PendingRequest) -> None:
-    """A server without a leader answers nothing that needs one."""
+    """Check that a server without a leader answers no request that needs one."""
     ask = asked.ask
     needs_leader = not isinstance(ask, Query | AuxRead | WatchAddition | WatchRemoval) or (
         isinstance(ask, Query) and (ask.linearizable or ask.kind is Sync)
@@ -134,15 +134,15 @@ def answered_without_a_leader(seen: SessionView, asked: PendingRequest) -> None:
 
 
 def indefinite_only_where_it_may_have_happened(asked: PendingRequest, error: KeeperError) -> None:
-    """Only a write can have an uncertain outcome."""
+    """Check that only a write has an uncertain outcome."""
     assert error.definite or asked.number, f"Definite: {error!r} of {asked.ask}"
 
 
 def denied_has_no_effect(seen: SessionView, asked: PendingRequest, due: Told | None) -> None:
-    """A write of which its client is told that it surely had no effect has none."""
+    """Check that a write has no effect if its client is told that it surely had none."""
     assert due is None, f"Definite: {seen} was told that {asked.ask} is not done, and it is {due}"
 
 
 def late_requests_never_leave(seen: SessionView, error: KeeperError) -> None:
-    """What is asked for after the end of a handle surely has no effect."""
+    """Check that a request made after the end of a handle fails as surely without effect."""
     assert error.definite, f"Definite: {seen} is over, {error!r}"

@@ -1,4 +1,4 @@
-"""Answers to what is not one of the three usual reads: the truth as of the zxid they name."""
+"""Checks of replies to auxiliary reads: the truth as of the zxid they name."""
 
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.zab.ids import Zxid, format_zxid
@@ -34,7 +34,7 @@ from tests.simulation.checks.truth import Truth, name, parent
 
 
 def inquiries_are_true(truth: Truth, seen: SessionView, ask: NewRequest, answer: AuxReply) -> None:
-    """An answer shows exactly what the session may know of the state as of the zxid it names."""
+    """Check that a reply shows exactly what the session may know of the state as of its zxid."""
     zxid = answer.zxid
     who = seen.known_as(truth, zxid)
     due: object
@@ -71,7 +71,7 @@ def inquiries_are_true(truth: Truth, seen: SessionView, ask: NewRequest, answer:
 def refusals_are_true(
     truth: Truth, seen: SessionView, ask: GetAcls | CountDescendants | GetQuota, error: KeeperError
 ) -> None:
-    """No znode, or none that the session may ask about, at some moment since what it has seen."""
+    """Check a failed read: at some moment since the state seen, its znode was missing or hidden."""
     permission = acls.READ | acls.ADMIN if isinstance(ask, GetAcls) else acls.READ
     path = quotas.limits_path(ask.path) if isinstance(ask, GetQuota) else ask.path
     assert is_ever_refused(truth, seen, path, error.code, seen.zxid, permission), (
@@ -82,7 +82,7 @@ def refusals_are_true(
 def is_ever_refused(
     truth: Truth, seen: SessionView, path: str, code: int, since: Zxid, permission: int = acls.READ
 ) -> bool:
-    """Whether a read of `path` could fail with `code` as of `since` or later."""
+    """Return whether a read of `path` could fail with `code` as of `since` or later."""
     for zxid, was in truth.between(path, since, truth.zxid):
         who = seen.known_as(truth, zxid)
         reason = Code.NO_NODE if was is None else Code.NO_AUTH
@@ -93,7 +93,7 @@ def is_ever_refused(
 
 def _ephemerals(truth: Truth, seen: SessionView, prefix: str, zxid: Zxid) -> list[str]:
     if seen.is_read_only:
-        return []  # a session of one server alone has none
+        return []  # a read-only session, which one server knows alone, has no identities
     return sorted(
         path
         for path, was in truth.all_at(zxid)
@@ -110,9 +110,9 @@ def _count(truth: Truth, path: str, who: Identities, zxid: Zxid) -> int | None:
 
 
 def _nearest(truth: Truth, path: str, answer: CountDescendantsReply) -> int:
-    """What comes nearest to a count that took a while.
+    """Return the possible count that is nearest to the answer of a count that took some time.
 
-    It is of all znodes that lived all the while, and of some that lived for a part of it.
+    Znodes that lived for the whole time count; znodes that lived for a part of it may count.
     """
     below = path.rstrip("/") + "/"
     least = most = 0

@@ -1,4 +1,4 @@
-"""What clients ask for and are told, each answer judged when it comes."""
+"""The requests of clients and their answers, each checked when it arrives."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -56,7 +56,7 @@ other refusal came from a server."""
 
 
 class Clients:
-    """All sessions of all clients, as each saw its own."""
+    """All sessions of all clients, as each client saw its own."""
 
     def __init__(
         self, schedule: Schedule, zab: Zab, committed: Committed, notes: Counter[str]
@@ -73,7 +73,7 @@ class Clients:
         self._seen: dict[tuple[str, int], SessionView] = {}
 
     def started(self, client: "SimClient") -> None:
-        """A session begins."""
+        """Record the begin of a session."""
         assert client.core is not None
         seen = new_session_view(client.name, client.life, client)
         seen.takes = client.core._handshake._takeover
@@ -82,27 +82,27 @@ class Clients:
         self._schedule.say(f"client {client.name} begins")
 
     def lost(self, client: "SimClient", cause: KeeperError | None) -> None:
-        """The handle is LOST."""
+        """Record that the handle is LOST."""
         seen = self._seen[client.name, client.life]
         sessions.a_closed_handle_has_not_expired(seen, cause)
         self._over(seen)
 
     def closed(self, client: "SimClient") -> None:
-        """The handle was closed."""
+        """Record that the handle was closed."""
         seen = self._seen[client.name, client.life]
         if not seen.has_closed:
             seen.has_closed = seen.is_over = True
             seen.writes.append(CloseSession())
 
     def leaves(self, client: "SimClient", reason: str) -> None:
-        """A client closes its link, because of what its server did, or did not."""
+        """Record that a client closes its link because of an act, or the silence, of its server."""
         who = self._seen[client.name, client.life]
         session_deadlines.servers_keep_the_protocol(who, reason)
         if who.fenced_after is None:
             sessions.the_newest_connection_keeps_its_session(who, reason)
 
     def died(self, client: "SimClient") -> None:
-        """The process was killed (its life counter has gone on)."""
+        """Record that the process was killed; its life counter has already advanced."""
         seen = self._seen[client.name, client.life - 1]
         seen.is_dead = True
         self._over(seen)
@@ -116,10 +116,10 @@ class Clients:
         seen.torn = {}
 
     def submitted(self, client: "SimClient", token: int, ask: NewRequest) -> None:
-        """A request was made."""
+        """Record a request."""
         seen = self._seen[client.name, client.life]
         if seen.is_over:
-            return  # it is refused at once
+            return  # the client refuses it at once
         number = 0
         if isinstance(ask, WriteOp) and not client.refuses_writes:
             seen.writes.append(ask)
@@ -130,7 +130,7 @@ class Clients:
         )
 
     def completed(self, client: "SimClient", ask: NewRequest, answer: SuccessReply) -> None:
-        """A request was answered."""
+        """Check a successful answer."""
         seen = self._seen[client.name, client.life]
         asked = answers.answers_in_order(seen, ask)
         zxid = answer.zxid
@@ -172,11 +172,11 @@ class Clients:
             self._recorder.answered(seen, asked, answer)
 
     def _told(self, seen: SessionView, asked: PendingRequest) -> Told | None:
-        """What the client of a write must be told; None while it is not done, or is a read."""
+        """Return the answer that a write must get; None while it is not done, or for a read."""
         return self._committed.told_to(seen, asked.number) if asked.number else None
 
     def _delays(self, client: "SimClient") -> tuple[int, int]:
-        """How often reads had to wait so far: for another connection, or for a leader."""
+        """Return how often reads had to wait so far: for another connection, or for a leader."""
         return client._dials, self._notes[READS_PAUSED]
 
     def _wrote(self, seen: SessionView, zxid: Zxid) -> None:
@@ -200,7 +200,7 @@ class Clients:
             self._watches.is_set(seen, key, ask.watcher, answer.zxid, is_missing=is_missing)
 
     def failed(self, client: "SimClient", ask: NewRequest, error: KeeperError) -> None:
-        """A request failed."""
+        """Check a failed request."""
         seen = self._seen[client.name, client.life]
         if seen.is_over and not (seen.pending and seen.pending[0].ask is ask):
             answers.late_requests_never_leave(seen, error)
@@ -244,7 +244,7 @@ class Clients:
                 self._recorder.left_out(seen, seen.pending[0])
 
     def becomes(self, client: "SimClient", state: ClientState) -> None:
-        """The handle changed its state."""
+        """Record a new state of the handle."""
         seen = self._seen[client.name, client.life]
         seen.was_connected |= state is ClientState.CONNECTED
         seen.is_settled = False
@@ -252,7 +252,7 @@ class Clients:
         seen.was_read_only |= seen.is_read_only
 
     def event(self, client: "SimClient", told: EventTold) -> None:
-        """A watch fired."""
+        """Check a watch event."""
         seen = self._seen[client.name, client.life]
         event, watchers = told.event, told.watchers
         answers.nothing_is_shown_before_it_is_committed(self._truth, seen, event.zxid)
@@ -264,12 +264,12 @@ class Clients:
     # The end of a run.
 
     def sessions_have_ended(self) -> bool:
-        """Whether the sessions of all clients that are gone have ended."""
+        """Return whether the sessions of all clients that are gone have ended."""
         living = [seen for seen in self._seen.values() if not seen.is_over]
         return sessions.every_session_ends(self._truth, [known_session(seen) for seen in living])
 
     def finish(self, counts: Counter[str]) -> None:
-        """Judge the whole history."""
+        """Check the whole history."""
         for seen in self._seen.values():
             if not seen.is_over:
                 self._watches.no_event_missed(seen)

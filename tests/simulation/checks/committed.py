@@ -1,7 +1,7 @@
-"""What the committed transactions say, each judged when it is delivered for the first time.
+"""Checks of committed transactions, each when it is delivered for the first time.
 
-Each must be what its request demands, of a session that may write, and the leader's own ones what
-nobody need ask for. So the truth grows only by what has been judged.
+Each must be what its request demands, from a session that may write; transactions without a
+request must be the leader's own kinds. So the truth grows only by checked transactions.
 """
 
 from raykeeper.zab.ids import ServerId, Zxid, format_zxid
@@ -29,7 +29,7 @@ from tests.simulation.checks.watches import Watches
 
 
 class Committed:
-    """The truth, whose sessions they are, and what their clients must be told."""
+    """The truth, the owners of its sessions, and the answers that their clients must get."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.truth = Truth()
@@ -49,7 +49,7 @@ class Committed:
         self._places: dict[SessionId, sessions.Place] = {}
 
     def committed(self, zxid: Zxid, txn: Txn) -> None:
-        """A transaction was delivered for the first time."""
+        """Check and apply a transaction that was delivered for the first time."""
         truth, change, now = self.truth, txn.body, self._schedule.now
         execution.times_never_go_back(truth, txn)
         self.endings.begins(zxid)
@@ -78,7 +78,7 @@ class Committed:
             self.lasting.happened(touched)
 
     def told_to(self, seen: SessionView, number: int) -> Told | None:
-        """What a client must be told of its write; None while it is not done, or never will be."""
+        """Return the answer that a client's write must get; None if it is not done."""
         if seen.fenced_after is not None and number > seen.fenced_after:
             return None
         return self.told.get(seen.session_id, {}).get(number)

@@ -1,7 +1,7 @@
-"""No acknowledged write is lost: what anybody delivered is on the disks of a quorum, and stays.
+"""No acknowledged write is lost: each delivered transaction is, and stays, on a quorum of disks.
 
-Disks that the world has destroyed, or made to forget, count as if they held it: the promise is for
-a majority of intact disks.
+A disk that the world has destroyed, or made to forget, counts as if it held the transaction: the
+promise is for a majority of intact disks.
 """
 
 from bisect import bisect_left
@@ -16,38 +16,38 @@ class Snapshot(Protocol):
 
     @property
     def zxid(self) -> Zxid:
-        """Its name."""
+        """Its name: the newest zxid when it began."""
         ...
 
     @property
     def consistent_at(self) -> Zxid:
-        """What it is a state as of, once the log up to there is applied."""
+        """The zxid as of which its state is consistent, once the log up to there is applied."""
         ...
 
 
 class Stored(Protocol):
-    """What is looked at of a disk: only what is forced."""
+    """The forced content of a disk, which is all that the checks look at."""
 
     log: list[tuple[Zxid, bytes]]
 
     @property
     def snapshots(self) -> Sequence[Snapshot]:
-        """Oldest first."""
+        """The snapshots, oldest first."""
         ...
 
     @property
     def is_lost(self) -> bool:
-        """Whether it was replaced, or will be when it is read."""
+        """Return whether the disk was replaced, or will be when it is read."""
         ...
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether something forced last is gone."""
+        """Return whether recently forced writes are gone."""
         ...
 
 
 def holds(disk: Stored, zxid: Zxid, txn: bytes) -> bool:
-    """Whether a disk can bring `zxid` back, in its log or in its newest snapshot."""
+    """Return whether a disk can recover `zxid`, from its log or from its newest snapshot."""
     if disk.snapshots and disk.snapshots[-1].zxid >= zxid:
         return True
     place = bisect_left(disk.log, (zxid,))
@@ -55,7 +55,7 @@ def holds(disk: Stored, zxid: Zxid, txn: bytes) -> bool:
 
 
 def acked_writes_survive(disks: Iterable[Stored], quorum: int, zxid: Zxid, txn: bytes) -> None:
-    """What was delivered is on a quorum of the voters' disks, those that were destroyed apart."""
+    """Check that a quorum of disks has a delivered transaction; destroyed disks count."""
     kept = sum(disk.is_lost or disk.has_forgotten or holds(disk, zxid, txn) for disk in disks)
     assert kept >= quorum, (
         f"Durability: {format_zxid(zxid)} is on {kept} disks, {quorum} is a quorum"
@@ -63,7 +63,7 @@ def acked_writes_survive(disks: Iterable[Stored], quorum: int, zxid: Zxid, txn: 
 
 
 def logs_agree(disk: Stored, committed: Mapping[Zxid, bytes], upto: Zxid) -> None:
-    """A log holds what was committed and nothing else, as far as its server has delivered it."""
+    """Check that a log, as far as its server has delivered it, is what was committed."""
     for zxid, txn in disk.log:
         if zxid > upto:
             break

@@ -1,8 +1,8 @@
-"""Which events may name their path to a watcher: who may read the znode by the ACL it had then.
+"""Which events may name their path to a watcher: READ by the ACL that the znode had then decides.
 
-A client that was away is told what it missed as whom the server knows it by then: it may have
-proved more in the meantime. A server without a leader may know that a session has ended, or is
-another's.
+A client that was away gets its missed events by the identities that the server knows when it
+returns: it may have proved more in the meantime. A server without a leader may know that a session
+has ended, or belongs to another client.
 """
 
 from raykeeper.zab.ids import Zxid
@@ -13,17 +13,17 @@ from tests.simulation.checks.truth import Trigger, Truth
 
 
 def must_be_told(truth: Truth, seen: SessionView, trigger: Trigger) -> bool:
-    """Whether it was for this client's eyes when it happened."""
+    """Return whether this client could read the znode when the event happened."""
     return _could_read(truth, seen, trigger.acls, trigger.zxid)
 
 
 def may_be_told(truth: Truth, seen: SessionView, acls: Acls | None) -> bool:
-    """Whether it is for this client's eyes by all that it has proved until now."""
+    """Return whether this client can read the znode by all identities it has proved until now."""
     return acl_rules.may(acls, _proved(truth, seen), acl_rules.READ)
 
 
 def is_ever_hidden(truth: Truth, seen: SessionView, path: str, trigger: Trigger) -> bool:
-    """Whether the znode at `path` has been, at some time since, or is, nothing for this client."""
+    """Return whether the client could not read the znode at `path` at some time since."""
     return any(
         was is not None and not _could_read(truth, seen, was.acls, zxid)
         for zxid, was in truth.between(path, trigger.zxid, truth.zxid)
@@ -31,7 +31,7 @@ def is_ever_hidden(truth: Truth, seen: SessionView, path: str, trigger: Trigger)
 
 
 def is_ever_shown(truth: Truth, seen: SessionView, path: str, trigger: Trigger) -> bool:
-    """Whether the client could read the znode at `path` at some time since."""
+    """Return whether the client could read the znode at `path` at some time since."""
     return any(
         was is not None and may_be_told(truth, seen, was.acls)
         for _, was in truth.between(path, trigger.zxid, truth.zxid)

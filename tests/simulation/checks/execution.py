@@ -1,7 +1,7 @@
-"""What a request must become: the one transaction that the truth before it allows.
+"""The transaction that a request must become, given the truth before it.
 
-ZooKeeper's order of checks, written down apart from `znodes/op_preparer.py`. Paths, values and
-flags are those of the simulated workload: all well-formed and small.
+ZooKeeper's order of checks, implemented a second time, apart from `znodes/op_preparer.py`. Paths,
+values and flags are those of the simulated workload: all well-formed and small.
 """
 
 from typing import Final
@@ -59,7 +59,7 @@ CONTAINER: Final = -1
 
 
 class Act(Struct, frozen=True):
-    """Who does something as the next transaction, and when."""
+    """The session that acts, the zxid of its transaction, and the time."""
 
     zxid: Zxid
     time_ms: Millis
@@ -70,7 +70,7 @@ class Act(Struct, frozen=True):
 def execute(
     truth: Truth, zxid: Zxid, time_ms: Millis, session_id: SessionId, op: WriteOp
 ) -> TxnBody:
-    """What `op` does as the next transaction."""
+    """Return the transaction that `op` becomes as the next one."""
     session = truth.sessions[session_id]
     act = Act(zxid, time_ms, session_id, session.known_as(zxid))
     if isinstance(op, Create | SetData | Delete):
@@ -87,7 +87,7 @@ def execute(
 def execute_one(
     znodes: dict[str, TrueZnode], act: Act, op: Create | SetData | Delete
 ) -> CreateTxn | SetDataTxn | DeleteTxn | ErrorTxn:
-    """What one operation does to these znodes, which stay as they are."""
+    """Return what one operation does to these znodes, without changing them."""
     if isinstance(op, Create):
         return _create(znodes, act, op)
     if isinstance(op, SetData):
@@ -96,7 +96,7 @@ def execute_one(
 
 
 def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> None:
-    """A committed write is what its request demands after the transactions before it, no other."""
+    """Check that a committed write is exactly what its request demands after its predecessors."""
     due = execute(truth, zxid, txn.time_ms, txn.session_id, op)
     change = txn.body
     if isinstance(change, CloseSessionTxn):
@@ -107,19 +107,19 @@ def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> N
 
 
 def is_the_leaders_own(txn: Txn) -> None:
-    """Without a numbered write nothing changes but sessions, votes, and what ends by itself."""
+    """Check that without a numbered write only sessions, votes and expiring znodes change."""
     assert isinstance(txn.body, _LEADERS_OWN) and not txn.session_id, (
         f"Execution: nobody asked for {txn}"
     )
 
 
 def times_never_go_back(truth: Truth, txn: Txn) -> None:
-    """The time of a transaction is never before that of the one before."""
+    """Check that the time of a transaction is not before that of its predecessor."""
     assert txn.time_ms >= truth.time_ms, f"Execution: {txn.time_ms} after {truth.time_ms}"
 
 
 def ephemerals_end_with_their_session(session: TrueSession, change: CloseSessionTxn) -> None:
-    """A session takes along exactly the ephemerals it has."""
+    """Check that a session's end deletes exactly the ephemerals that it has."""
     assert session.ephemerals == set(change.ephemerals), (
         f"Ephemerals: {sorted(session.ephemerals)} of a session, {change.ephemerals} are deleted"
     )
@@ -127,7 +127,7 @@ def ephemerals_end_with_their_session(session: TrueSession, change: CloseSession
 
 
 def refused(code: Code) -> ErrorTxn:
-    """The transaction of a write that does nothing."""
+    """Return the transaction of a write that has no effect."""
     return ErrorTxn(code.value)
 
 
@@ -193,7 +193,7 @@ def _delete(znodes: dict[str, TrueZnode], act: Act, op: Delete) -> DeleteTxn | E
 
 
 def check(znodes: dict[str, TrueZnode], act: Act, op: Check) -> ErrorTxn | None:
-    """Why the condition does not hold; None: it does."""
+    """Return why the condition does not hold, None if it does."""
     znode = znodes.get(op.path)
     if znode is None:
         return refused(Code.NO_NODE)

@@ -1,9 +1,9 @@
-"""Containers and znodes with a time to live: ended by the leader, when they are due, not before.
+"""Containers and TTL znodes: the leader deletes them when they are due, and not before.
 
-A container is due once it has had a child and has none; the others when their time has passed since
-their value was set, and they have no children. Within one reign that is true time, up to the drift
-of clocks; what passed before the reign is told by the times of transactions. In a quiet world they
-end on time.
+A container is due once it has had a child and has none. A TTL znode is due when its time has passed
+since its value was set, and it has no children. Within one leader's epoch that is true time, up to
+the drift of clocks; for the time before the epoch the times of transactions count. In a quiet world
+these znodes end on time.
 """
 
 from collections.abc import Iterator
@@ -22,30 +22,30 @@ LATE_MS: Final = 1_000
 
 
 class ExpiringZnodes:
-    """Since when each znode that ends by itself has its value, in true time."""
+    """The true time since which each expiring znode has its value."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
         self.calm_since: int | None = None
         """From when on nothing is in the way of those that are due."""
         self._set_at: dict[str, int] = {}
-        self._left_at: dict[str, int] = {}  # when a child of each went last
+        self._left_at: dict[str, int] = {}  # when the last child of each was deleted
         self._established: dict[Epoch, int] = {}
         self._epoch = epoch_of(ZERO)
         self._before_ms = Millis(0)  # the time of the last transaction before this epoch
 
     def established(self, epoch: Epoch, now: int) -> None:
-        """A leader leads; told again and again."""
+        """Record that a leader leads; may be called repeatedly."""
         self._established.setdefault(epoch, now)
 
     def begins(self, zxid: Zxid) -> None:
-        """A transaction is about to be applied to the truth."""
+        """Record that a transaction is about to be applied to the truth."""
         if epoch_of(zxid) != self._epoch:
             self._epoch = epoch_of(zxid)
             self._before_ms = self._truth.time_ms
 
     def applied(self, change: TxnBody, now: int) -> None:
-        """A transaction was applied to the truth."""
+        """Record that a transaction was applied to the truth."""
         for each in changes_of(change):
             if isinstance(each, DeleteTxn):
                 self._left_at[parent(each.path)] = now
@@ -57,7 +57,7 @@ class ExpiringZnodes:
                     self._set_at[each.path] = now
 
     def only_what_is_due_ends(self, zxid: Zxid, change: DeleteTxn, now: int) -> None:
-        """The leader deletes a znode that nobody asked it to delete."""
+        """Check a deletion by the leader that no client requested: the znode must be due."""
         path, znode = change.path, self._truth.znodes.get(change.path)
         text = f"Endings: {path} is ended in {format_zxid(zxid)}"
         assert znode is not None, f"{text}, and is not there"
@@ -84,7 +84,7 @@ class ExpiringZnodes:
             assert now <= due + LATE_MS, f"{text}, {now - due} ms too late"
 
     def are_all_gone(self) -> bool:
-        """Whether nothing is left that must end some day."""
+        """Return whether no znode is left that must end some day."""
         return not any(_must_end(znode) for znode in self._expiring_paths())
 
     def _expiring_paths(self) -> Iterator[TrueZnode]:

@@ -1,7 +1,7 @@
-"""Full timeouts: what a session is given when it moves, its leader changes or a tracker is lost.
+"""Full timeouts: a session gets one when it moves, its leader changes, or a tracker is lost.
 
-DESIGN section 6, the session tracker. A client lets go by its own clock in any case; these are the
-promises that keep a session whose client was only unlucky.
+DESIGN section 6, the session tracker. A client lets go by its own clock in any case; these promises
+keep the session of a client that was only unlucky.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ ROUNDING_MS: Final = 2
 
 
 def is_gone(truth: Truth, touch: OwnedSession, known: Zxid) -> bool:
-    """Whether by `known` the session had ended or moved from where it is said to be heard."""
+    """Return whether by `known` the session had ended, or moved from the server that reports it."""
     session = truth.sessions.get(touch.session_id)
     if session is None:
         return False
@@ -35,39 +35,39 @@ def is_gone(truth: Truth, touch: OwnedSession, known: Zxid) -> bool:
 def only_the_living_are_confirmed(
     server_id: ServerId, gone: set[SessionId], rejected: list[SessionId]
 ) -> None:
-    """No leader confirms a heartbeat for a session that it knows to have moved or ended."""
+    """Check that no leader confirms heartbeats of sessions that it knows to have moved or ended."""
     assert gone <= set(rejected), f"Confirmed: {server_id} confirms some of {gone}"
 
 
 class FullTimeouts:
-    """Since when each session has a full timeout, in true time."""
+    """The true time since which each session has a full timeout."""
 
     def __init__(self) -> None:
-        self._moved: dict[SessionId, tuple[int, int]] = {}  # when, with which timeout
+        self._moved: dict[SessionId, tuple[int, int]] = {}  # when, and with which timeout
         self._established: dict[Epoch, int] = {}
         self._tracker_lost: dict[ServerId, int] = {}
 
     def moved(self, change: CreateSessionTxn, now: int) -> None:
-        """A session was opened or moved."""
+        """Record that a session was opened or moved."""
         self._moved[change.session_id] = (now, change.timeout_ms)
 
     def established(self, epoch: Epoch, now: int) -> None:
-        """A leader leads; told again and again."""
+        """Record that a leader leads; may be called repeatedly."""
         self._established.setdefault(epoch, now)
 
     def tracker_lost(self, server_id: ServerId, now: int) -> None:
-        """A leader learned that its tracker is lost."""
+        """Record that a leader learned of the loss of its tracker."""
         self._tracker_lost[server_id] = now
 
     def full_after_a_move(self, session_id: SessionId, zxid: Zxid, now: int) -> None:
-        """A session lasts a whole timeout after its last move, and in the reign that ends it."""
+        """Check a session's end: it had a full timeout after its move, and in this epoch."""
         moved_at, timeout_ms = self._moved[session_id]
         reign_at = self._established.get(epoch_of(zxid), now)
         for what, since in (("its last move", moved_at), ("the begin of the reign", reign_at)):
             _is_full(f"{format_zxid(zxid)} ends it after {what}", timeout_ms, now - since)
 
     def full_after_a_loss(self, server_id: ServerId, session_id: SessionId, now: int) -> None:
-        """A lost tracker gives every session a whole timeout."""
+        """Check that every session gets a full timeout after its tracker was lost."""
         since = self._tracker_lost.get(server_id)
         if since is not None:
             timeout_ms = self._moved[session_id][1]
@@ -83,7 +83,7 @@ class TrackerAwakeTime(Struct):
     _timeouts: dict[SessionId, int] = {}
 
     def called(self, report: SessionReport, now: Millis) -> None:
-        """A report arrives."""
+        """Record that a report arrives."""
         if self._last is not None and now - self._last <= CLOCK_GAP_MS:
             self.awake_ms += now - self._last
         self._last = now
@@ -92,7 +92,7 @@ class TrackerAwakeTime(Struct):
             self._timeouts[touched.session_id] = touched.timeout_ms
 
     def judged(self, verdicts: Iterable[ExpiryProposal]) -> None:
-        """A session is overdue after a timeout of which the tracker was awake all along."""
+        """Check that the tracker was awake for the whole timeout of each overdue session."""
         for verdict in verdicts:
             awake_ms = self.awake_ms - self._arrived[verdict.epoch, verdict.batch]
             timeout_ms = self._timeouts[verdict.session_id]
@@ -102,7 +102,7 @@ class TrackerAwakeTime(Struct):
 
 
 def new_awake() -> TrackerAwakeTime:
-    """A tracker begins."""
+    """Return the record of a tracker that begins."""
     return TrackerAwakeTime(_arrived={}, _timeouts={})
 
 

@@ -1,9 +1,9 @@
-"""Record the history of a run for the judge: every write, and every read right after a sync.
+"""Record the history of a run for the checker: every write, and every read right after a sync.
 
-The judge is that of chaos runs (`raykeeper.chaos.checks`): it gets what clients saw, and when.
+The checker is that of chaos runs (`raykeeper.chaos.checks`): it gets what clients saw, and when.
 Where a client learned nothing, the history holds the truth: the outcome of an unanswered write, and
-the end of a session. Otherwise the search for an order would have to try every subset of all that
-is unknown after an outage.
+the end of a session. Otherwise the search for an order would have to try every subset of the
+unknown outcomes after an outage.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,14 +46,14 @@ _KINDS = {GetData: ReadKind.GET, Exists: ReadKind.EXISTS}
 
 
 class Clock:
-    """Moments in the order in which things happen: virtual microseconds, no two the same."""
+    """A clock whose moments are in the order of events: virtual microseconds, no two the same."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._last = 0
 
     def tick(self) -> int:
-        """The moment of what happens now."""
+        """Return the moment of the present event."""
         self._last = max(self._last + 1, self._schedule.now * 1_000)
         return self._last
 
@@ -66,17 +66,17 @@ class HistoryRecorder:
         self.ended_by_itself: list[Operation] = []
 
     def ended(self, path: str) -> None:
-        """A znode is about to end by itself: nobody asked for it, so it is told as it happens."""
+        """Record that an expiring znode is about to end; no request tells of that."""
         number, now = len(self.ended_by_itself) + 1, self.clock.tick()
         call = Delete(path, ANY_VERSION)
         self.ended_by_itself.append(Operation("nobody", 1, number, now, call, now, Ok()))
 
     def asked(self, seen: SessionView, ask: NewRequest) -> Operation | None:
-        """A request; None when it is not part of the order."""
+        """Record a request; return None if it is not part of the order."""
         synced_at, seen.synced_at = seen.synced_at, 0
         call: Call
         if isinstance(ask, Multi):
-            call = MultiCall([])  # filled in when it is answered
+            call = MultiCall([])  # filled in when the answer arrives
         elif isinstance(ask, Create | SetData | Delete | CloseSession):
             call = ask
         elif not isinstance(ask, Query):
@@ -95,23 +95,23 @@ class HistoryRecorder:
         return operation
 
     def was_late(self, seen: SessionView, operation: Operation) -> None:
-        """It left again on another connection, or waited for a leader.
+        """Record that a request was sent again on another connection, or waited for a leader.
 
-        A read may show what its client wrote after it then, so it has no place in its client's
-        order any more.
+        Such a read may show a later write of its client, so it loses its place in that client's
+        order.
         """
         if isinstance(operation.call, Read):
             seen.operations.remove(operation)
             seen.late.append(operation)
 
     def left_out(self, seen: SessionView, asked: PendingRequest) -> None:
-        """It was refused, or answered, by a server without a leader: no sync came before it."""
+        """Drop a request that a server without a leader refused or answered: it had no sync."""
         operation, asked.operation = asked.operation, None
         if operation is not None:
             seen.operations.remove(operation)
 
     def answered(self, seen: SessionView, asked: PendingRequest, answer: SuccessReply) -> None:
-        """It succeeded, or is a transaction that was aborted."""
+        """Record a success, or an aborted multi."""
         operation = asked.operation
         assert operation is not None
         operation.returned = self.clock.tick()
@@ -129,7 +129,7 @@ class HistoryRecorder:
     def refused(
         self, seen: SessionView, asked: PendingRequest, code: int, due: Told | None
     ) -> None:
-        """It surely had no effect. `due` is what the client of a write had to be told."""
+        """Record an error without effect. `due` is the answer that a write must get."""
         operation = asked.operation
         assert operation is not None
         operation.returned = self.clock.tick()
@@ -144,9 +144,9 @@ def history_keeps_its_promises(
     told: Callable[[SessionView, int], Told | None],
     ended_by_itself: Sequence[Operation] = (),
 ) -> LinearizabilityReport:
-    """One order of all operations explains every answer, and keeps to time and to each client.
+    """Check that one order explains every answer, and respects time and each client's order.
 
-    `told` says what became of each write, `ended_by_itself` which znodes nobody deleted.
+    `told` returns the outcome of each write, `ended_by_itself` the znodes without a delete request.
     """
     history = History()
     nobody = Session("nobody", 1, SessionId(0), list(ended_by_itself), [])
@@ -168,7 +168,7 @@ def history_keeps_its_promises(
         raise AssertionError(f"History: {broken[0]}")
     verdict = check_linearizability(
         history, reads_in_order=True
-    )  # those that were delayed are set apart
+    )  # delayed operations are kept apart
     if verdict.violations:
         texts = "\n".join(violation.text for violation in verdict.violations)
         raise AssertionError(f"Linearizability: {texts}")
@@ -176,7 +176,7 @@ def history_keeps_its_promises(
 
 
 def _tell_the_truth(seen: SessionView, asked: PendingRequest, due: Told | None) -> None:
-    """Complete an operation that was never answered; it goes when it had no effect."""
+    """Complete an operation that was never answered; drop it if it had no effect."""
     operation = asked.operation
     if operation is None:
         return
@@ -193,7 +193,7 @@ def _tell_the_truth(seen: SessionView, asked: PendingRequest, due: Told | None) 
 def _have_done(
     seen: SessionView, operation: Operation, ask: Multi, code: int, results: MultiResults | None
 ) -> None:
-    """What a transaction says, now that it is answered; it goes when it says nothing."""
+    """Complete a multi that was answered; drop it if its answer proves nothing."""
     said = multi_history.said_by(ask, code, results)
     if said is None:
         seen.operations.remove(operation)

@@ -1,6 +1,7 @@
-"""What a transaction of several operations must become: all of a branch, or nothing.
+"""The transaction that a multi must become: all operations of a branch, or none.
 
-Each operation sees what those before it leave, on copies of the few znodes it can touch.
+Each operation sees the effects of the operations before it, on copies of the few znodes that
+it can touch.
 """
 
 from operator import eq, gt, lt, ne
@@ -56,7 +57,7 @@ Done = tuple[CreateTxn | SetDataTxn | DeleteTxn | None, OpResult]
 
 
 def execute(znodes: dict[str, TrueZnode], act: "Act", op: Multi) -> TxnBody:
-    """What it does to these znodes, which stay as they are."""
+    """Return what the multi does to these znodes, without changing them."""
     is_then = True
     for compare in op.compares:
         znode = znodes.get(compare.path)
@@ -82,12 +83,12 @@ def execute(znodes: dict[str, TrueZnode], act: "Act", op: Multi) -> TxnBody:
 
 
 def changes_of(change: TxnBody) -> list[TxnBody]:
-    """Each by itself, in their order."""
+    """Return the changes one by one, in their order."""
     return list(change.changes) if isinstance(change, MultiTxn) else [change]
 
 
 def told(change: MultiTxn | MultiErrorTxn) -> MultiResults:
-    """What the client is told of each operation."""
+    """Return the results that the client gets, one for each operation."""
     if isinstance(change, MultiTxn):
         return MultiResults(change.is_then, change.results)
     codes = [0] * change.failed + [change.code] + [-2] * (change.count - change.failed - 1)
@@ -95,12 +96,12 @@ def told(change: MultiTxn | MultiErrorTxn) -> MultiResults:
 
 
 def in_order(change: MultiTxn) -> MultiTxn:
-    """The same; names of children have no order."""
+    """Return the same transaction with children's names sorted, because they have no order."""
     return replace(change, results=[sorted_names(result) for result in change.results])
 
 
 def sorted_names(result: OpResult) -> OpResult:
-    """The same; names of children have no order."""
+    """Return the same result with children's names sorted, because they have no order."""
     if isinstance(result, OpChildren):
         return OpChildren(sorted(result.names), result.stat)
     return result
@@ -109,7 +110,7 @@ def sorted_names(result: OpResult) -> OpResult:
 def read(
     znodes: dict[str, TrueZnode], act: "Act", op: ReadData | ReadStat | ReadChildren
 ) -> OpResult | ErrorTxn:
-    """What a read finds among these znodes."""
+    """Return the result of a read on these znodes."""
     znode = znodes.get(op.path)
     if znode is None:
         return OpStat(None) if isinstance(op, ReadStat) else execution.refused(Code.NO_NODE)
@@ -123,7 +124,7 @@ def read(
 
 
 def _one(draft: dict[str, TrueZnode], act: "Act", op: TxnOp) -> Done | ErrorTxn:
-    """Do one operation to the draft."""
+    """Apply one operation to the draft."""
     if isinstance(op, Check):
         return execution.check(draft, act, op) or (None, OpDone("", None))
     if isinstance(op, ReadData | ReadStat | ReadChildren):

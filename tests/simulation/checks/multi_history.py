@@ -1,8 +1,8 @@
-"""What the answer to a transaction tells the judge of linearizability.
+"""The evidence in a multi's answer for the linearizability check.
 
-One that was done is its operations in one step, with the conditions of `then` that speak of values
-and existence before them. One that was aborted tells why an operation failed, as far as those
-before it in the same branch left what it speaks of as it was.
+A multi that was done counts as its operations in one step, after the conditions of `then` on values
+and existence. An aborted one tells why an operation failed, if the operations before it in the same
+branch did not change what that operation depends on.
 """
 
 from raykeeper.chaos.checks.history import Call, MultiCall, Ok, Read, ReadKind, Refused, Result
@@ -27,8 +27,8 @@ Part = tuple[Create | SetData | Delete | Read, Ok]
 
 
 def said_by(ask: Multi, code: int, results: MultiResults | None) -> tuple[Call, Result] | None:
-    """A call and its result that say the same; None when nothing can be said."""
-    if results is None:  # refused before any operation was looked at
+    """Return a call and its result with the same evidence; None if there is none."""
+    if results is None:  # refused before any operation was examined
         return None
     ops = ask.then if results.is_then else ask.otherwise
     if code:

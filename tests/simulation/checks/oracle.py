@@ -1,6 +1,6 @@
-"""The one place that the simulated world tells what happened; it asks every check about it.
+"""The one place to which the simulated world reports what happened, and which calls every check.
 
-Cheap checks come with each step, those that look at everything now and then and at the end.
+Cheap checks run at each step; checks of everything run now and then, and at the end.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class Checks:
         self._nodes: dict[ServerId, Node] = {}
         self._delivered: dict[ServerId, Zxid] = {}
         self._states: dict[ServerId, State | None] = {}
-        self._known: dict[ServerId, State] = {}  # those that servers know the history of
+        self._known: dict[ServerId, State] = {}  # the states whose history their servers know
         self._epochs: dict[ServerId, tuple[Epoch, Epoch]] = {}
         self._appended: list[tuple[Zxid, list[bytes]]] = []
         self._old_news = session_deadlines.StaleContacts()
@@ -61,13 +61,13 @@ class Checks:
 
     @property
     def order(self) -> list[Zxid]:
-        """Everything that was committed."""
+        """Return the zxids of all committed transactions."""
         return self.zab.order
 
     # Servers.
 
     def started(self, node: "Node") -> None:
-        """A process began on its disk."""
+        """Record that a process began on its disk."""
         if self._schedule.trace is not None:
             self._say(f"server {node.server_id} starts, log to {format_zxid(node.disk.last)}")
         self._nodes[node.server_id] = node
@@ -78,11 +78,11 @@ class Checks:
         self._epochs.pop(node.server_id, None)
 
     def stopped(self, node: "Node") -> None:
-        """A process was killed."""
+        """Record that a process was killed."""
         self._say(f"server {node.server_id} crashes")
 
     def note(self, node: "Node", note: TraceEvent) -> None:
-        """A note of a server."""
+        """Handle a trace event of a server."""
         self.notes[note.name] += 1
         now = self._schedule.now
         if note.name == TRACKER_LOST:
@@ -96,20 +96,20 @@ class Checks:
             self._say(f"server {node.server_id}: {note_in_words(note)}")
 
     def _decided(self, node: "Node", session_id: SessionId) -> None:
-        """A leader is about to end a session."""
+        """Check a leader that is about to end a session."""
         if (node.server_id, node.incarnation) == self.zab.newest_primary:
             seen = self._committed.by_id[session_id]
             is_known = counts_on(seen, session_id)
             sessions.only_who_has_let_go_expires(seen, is_known=is_known)
 
     def _departs(self, node: "Node", session_id: SessionId) -> None:
-        """A leader is about to end a session without waiting for its timeout."""
+        """Check a leader that is about to end a session without waiting for its timeout."""
         self._committed.departing[session_id] = None
         if (node.server_id, node.incarnation) == self.zab.newest_primary:
             sessions.only_the_dead_depart(self._committed.by_id[session_id])
 
     def touched(self, node: "Node", sender: ServerId, message: TouchSessions) -> None:
-        """A server is about to take the touches of another."""
+        """Record that a server is about to take the touches of another one."""
         known = self._delivered[node.server_id]
         gone = {
             touch.session_id
@@ -119,27 +119,27 @@ class Checks:
         self._touches[node.server_id, sender] = (message.number, gone)
 
     def confirms(self, node: "Node", peer: ServerId, message: TouchSessionsReply) -> None:
-        """A leader confirms heartbeats that came through `peer`."""
+        """Check a leader's confirmation of heartbeats that came through `peer`."""
         number, gone = self._touches.get((node.server_id, peer), (0, set()))
         if number == message.number:
             full_timeouts.only_the_living_are_confirmed(node.server_id, gone, message.rejected)
 
     def appends(self, effect: Append) -> None:
-        """A server appends to its log, in the step that ends next."""
+        """Record that a server appends to its log, in the step that ends next."""
         self._appended.append((effect.first, effect.txns))
 
     def leads(self, node: "Node", epoch: Epoch) -> None:
-        """A server sends NEWLEADER."""
+        """Record that a server sends NEWLEADER."""
         self.zab.synchronizes(epoch, (node.server_id, node.incarnation))
 
     def stepped(self, node: "Node") -> None:
-        """A server took a step: compare it with everything known."""
+        """Compare a server with everything known, after its step."""
         server = node.server
         assert server is not None
         peer = server.peer
         history, server_id = peer.history, node.server_id
         process = (server_id, node.incarnation)
-        # One whose reign begins and ends in a step broadcasts all the same.
+        # A leader whose epoch begins and ends in one step broadcasts all the same.
         if peer.broadcasting is not None or (
             history.promised_to == server_id
             and any(self.zab.is_news(first, txns) for first, txns in self._appended)
@@ -186,7 +186,7 @@ class Checks:
         state = server.state
         if state is self._states[server_id]:
             if server.peer.history.is_paused:
-                # Kept in memory only, and not compared but by its digest (rule D6).
+                # Kept in memory only, and compared only by its digest (rule D6).
                 entries += self.zab.between(entries[-1][0] if entries else before, upto)
             zab.cursors_go_on(server_id, before, upto, entries)
             self.zab.no_gap(server_id, before, entries[0][0])
@@ -206,7 +206,7 @@ class Checks:
             self.zab.digests_are_equal(server_id, upto, state.digest())
 
     def _remembers_from(self, node: "Node", server: Server) -> None:
-        """What led to a new state is known to its server from here on at the latest."""
+        """Record that from here on, at the latest, the server knows what led to a new state."""
         state = server.state
         if server._snapshot_install.is_consistent:
             self._known[node.server_id] = state
@@ -215,11 +215,11 @@ class Checks:
             self._committed.lasting.known_from[node.server_id] = zxid
 
     def _on_fences(self, node: "Node", before: Zxid) -> None:
-        """Moves that were delivered in an earlier step, whose effects were carried out."""
+        """Check moves that were delivered in an earlier step, whose effects were carried out."""
         assert node.server is not None
         if node.server._snapshot_install.is_consistent:
             fences = self._committed.fences[node.server_id]
-            # One that took over a snapshot may not know whose connection it is.
+            # A server that installed a snapshot may not know whose connection it is.
             bound = node.server._clients._by_number
             is_open = [n for n in node._clients if n in bound and bound[n].session_id]
             for _, place in [each for each in fences if each[0] <= before]:
@@ -240,7 +240,7 @@ class Checks:
             durability.acked_writes_survive(voters, quorum, last, self.zab.committed[last])
 
     def _everything(self) -> None:
-        """The checks that look at everything."""
+        """Run the checks that look at everything."""
         self.counts["checks.full"] += 1
         for server_id, node in self._nodes.items():
             durability.logs_agree(node.disk, self.zab.committed, self._delivered[server_id])
@@ -257,12 +257,12 @@ class Checks:
     # The end of a run.
 
     def calm(self, nodes: list["Node"]) -> None:
-        """Nothing is in the way of these servers from now on, unless one must leave."""
+        """Record that faults are over for these servers, except one that must leave."""
         is_calm = nodes and not any(node.is_flipped for node in nodes)
         self._committed.endings.calm_since = self._schedule.now if is_calm else None
 
     def converged(self, nodes: list["Node"]) -> bool:
-        """Whether every server has delivered everything and holds the same state."""
+        """Return whether every server has delivered everything and holds the same state."""
         ends = set()
         for node in nodes:
             server = node.server
@@ -272,11 +272,11 @@ class Checks:
         return len(ends) == 1 and self.order[-1:] == [next(iter(ends))[0]]
 
     def all_have_ended(self) -> bool:
-        """Whether the sessions of clients that are gone have ended, and what ends by itself."""
+        """Return whether sessions of clients that are gone, and expiring znodes, have ended."""
         return self.clients.sessions_have_ended() and self._committed.endings.are_all_gone()
 
     def finish(self, nodes: list["Node"]) -> None:
-        """Look at everything once more, and judge the whole history."""
+        """Check everything once more, and the whole history."""
         self._survival()
         self._everything()
         for node in nodes:
@@ -288,5 +288,5 @@ class Checks:
 
 
 def _quorum_of(nodes: "dict[ServerId, Node]") -> int:
-    """How many voters are a majority."""
+    """Return how many voters are a majority."""
     return sum(node.votes for node in nodes.values()) // 2 + 1

@@ -1,8 +1,8 @@
-"""Persistent watches: told of everything from the moment they are set, in order, each once.
+"""Persistent watches: from the moment one is set it gets every event, in order, each once.
 
-An unbroken connection or many, one server or several: it makes no difference, but that RESYNC may
-stand for all up to its zxid, when the server does not remember so far. What happens to a znode that
-the watcher may not read is never told. Values and Stats are those before and after the change.
+Connections and servers may change without a difference, except that RESYNC may stand for all
+events up to its zxid if the server does not remember so far. Events of a znode that the watcher may
+not read are never sent. Values and Stats are those before and after the change.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,7 @@ Key = tuple[object, str, WatchMode]
 
 
 class PastEvent(Struct, frozen=True):
-    """What some watches had to be told."""
+    """An event that some watches had to get."""
 
     zxid: Zxid
     path: str
@@ -55,14 +55,14 @@ class PersistentWatches:
         self._past: list[PastEvent] = []
 
     def happened(self, touched: Iterable[tuple[str, bool, Trigger]]) -> None:
-        """A transaction was committed."""
+        """Record the changes of a committed transaction."""
         for path, is_child, trigger in touched:
-            # A deletion is in both tables, and one event.
+            # A deletion is in both tables, but it is one event.
             if not (is_child and trigger.kind is EventType.DELETED):
                 self._past.append(PastEvent(trigger.zxid, path, trigger))
 
     def is_set(self, seen: SessionView, ask: WatchAddition, zxid: Zxid) -> None:
-        """A watch was set as of `zxid`; one that is there already goes on."""
+        """Record a watch that was set as of `zxid`; one that exists already continues."""
         key = ask.watcher, ask.path, ask.mode
         following = seen.following.get(key)
         if following is None:
@@ -71,7 +71,7 @@ class PersistentWatches:
             following.wants_values = True
 
     def removed(self, seen: SessionView, tokens: list[object], event: WatchedEvent) -> None:
-        """Watchers are told that they have been removed, right before the answer says so."""
+        """Check that watchers learn of their removal right before the answer says so."""
         ask = seen.pending[0].ask
         assert isinstance(ask, WatchRemoval) and ask.path == event.path, (
             f"WatchOnce: {seen} is told of {event}, and asks for {ask}"
@@ -92,17 +92,17 @@ class PersistentWatches:
         assert set(gone) == set(tokens), f"WatchOnce: {seen} is told of {event}: {tokens}, {gone}"
 
     def none_left(self, seen: SessionView, ask: WatchRemoval) -> None:
-        """Whether watches were removed or there are none: nobody is left."""
+        """Check that no watcher is left, whether watches were removed or none existed."""
         assert not followed(seen, ask), f"WatchTrue: {seen} still watches after {ask}"
         watching = seen.watching.get((ask.path, ask.kind is WatchKind.CHILD))
         is_left = watching is not None and ask.watcher in (None, *watching.tokens)
         assert ask.kind in MODE_OF or not is_left, f"WatchTrue: {seen} after {ask}"
 
     def in_order(self, seen: SessionView, told: EventTold) -> list[object]:
-        """An event is the next one of each watch that it concerns; returns the other watchers.
+        """Check that an event is the next one of each watch it concerns; return the other watchers.
 
-        One that a server found by a look at the state is for one-shot watches only; if another is
-        kept from a persistent watch, it will be missed before long.
+        An event that a server found by comparing states is for one-shot watches only; an event that
+        is withheld from a persistent watch will be missed before long.
         """
         event, tokens = told.event, told.watchers
         assert len(tokens) == len(set(tokens)), f"WatchOnce: {seen} is told of {event}: {tokens}"
@@ -110,7 +110,7 @@ class PersistentWatches:
             assert zxid == event.zxid, f"WatchTogether: {seen}, {event} within {format_zxid(zxid)}"
         if not any(key[0] in tokens for key in seen.following):
             return tokens
-        due: dict[object, bool] = {}  # whether it wants values
+        due: dict[object, bool] = {}  # for each token, whether it wants values
         trigger = None
         for key, following in seen.following.items():
             token, path, mode = key
@@ -133,7 +133,7 @@ class PersistentWatches:
         return rest
 
     def told_before(self, seen: SessionView, zxid: Zxid) -> None:
-        """Nothing as of `zxid` is shown to a client before the events up to it."""
+        """Check that a client sees nothing as of `zxid` before the events up to it."""
         assert not seen.torn, f"WatchTogether: {seen} is answered within {seen.torn}"
         for key, following in seen.following.items():
             self._skip(seen, key, following, zxid)
@@ -146,7 +146,7 @@ class PersistentWatches:
     def _skip(
         self, seen: SessionView, key: Key, following: PersistentWatchState, upto: Zxid
     ) -> None:
-        """Go to the next thing it must be told, not beyond `upto`."""
+        """Advance to the watch's next event, not beyond `upto`."""
         past, at = self._past, following.at
         while at < len(past) and past[at].zxid <= upto and not self._must(seen, key, past[at]):
             at += 1
@@ -161,7 +161,7 @@ class PersistentWatches:
     def _next(
         self, seen: SessionView, key: Key, following: PersistentWatchState, event: WatchedEvent
     ) -> Trigger:
-        """Go on behind what it is told; all before it was hidden from it, or not meant."""
+        """Advance behind an event; all earlier ones were hidden from the watch, or not for it."""
         past, at = self._past, following.at
         is_hidden = False
         while at < len(past) and past[at].zxid <= event.zxid:
@@ -182,7 +182,7 @@ class PersistentWatches:
         raise AssertionError(f"WatchInOrder: {text}, not " + ", ".join(map(str, past[at : at + 1])))
 
     def _resync_is_needed(self, seen: SessionView, event: WatchedEvent) -> None:
-        """The server of a client does not remember all since what it was shown last."""
+        """Check that the server does not remember all changes since the client's last zxid."""
         core = seen.client.core
         assert core is not None
         known_from = self.known_from.get(core._server)
@@ -194,7 +194,7 @@ class PersistentWatches:
     def _values(
         self, seen: SessionView, event: WatchedEvent, trigger: Trigger, *, is_wanted: bool
     ) -> None:
-        """They are those of the change, and left out only of events that were missed."""
+        """Check that values are those of the change, and left out only of missed events."""
         pairs = ("old", event.old, trigger.old), ("new", event.new, trigger.new)
         for which, content, was in pairs:
             text = f"{seen} is told of {event}, {which} was {was}"
@@ -208,7 +208,7 @@ class PersistentWatches:
 
 
 def followed(seen: SessionView, ask: WatchRemoval) -> list[Key]:
-    """The persistent watches that it is to remove."""
+    """Return the persistent watches that a request removes."""
     return [
         key
         for key in seen.following
@@ -217,7 +217,7 @@ def followed(seen: SessionView, ask: WatchRemoval) -> list[Key]:
 
 
 def _together(seen: SessionView, due: Iterable[object], told: EventTold) -> None:
-    """What a watcher is told of one transaction comes at once, the last of it being marked."""
+    """Check that a transaction's events reach a watcher together, the last one marked."""
     event = told.event
     for token in due:
         is_after = token not in seen.torn and seen.whole.get(token) == event.zxid

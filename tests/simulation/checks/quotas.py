@@ -1,4 +1,4 @@
-"""Quotas: no subtree grows above a hard limit, whatever was under way. Counted anew each time."""
+"""Quotas: no subtree grows above a hard limit, at any time. Usage is counted anew each time."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,13 +13,13 @@ _text = re.compile(
 
 
 def is_acceptable(path: str, value: bytes) -> bool:
-    """Whether a value may stand at `path`; only the limits of a quota are anything special."""
+    """Return whether a value may be stored at `path`; only the limits of a quota are special."""
     is_quota = path.startswith(_QUOTA + "/") and path.endswith(_LIMITS)
     return not is_quota or _text(value) is not None
 
 
 def are_exceeded(znodes: Mapping[str, TrueZnode], path: str, count: int, size: int) -> bool:
-    """Whether so much more at `path` is more than a hard limit of a subtree it is in."""
+    """Return whether this increase at `path` exceeds a hard limit of a subtree around it."""
     for subtree, text in _quotas_above(znodes, path):
         limits = limits_in(text)
         znodes_now, bytes_now = usage(znodes, subtree)
@@ -31,12 +31,12 @@ def are_exceeded(znodes: Mapping[str, TrueZnode], path: str, count: int, size: i
 
 
 def limits_path(subtree: str) -> str:
-    """Where the quota of a subtree is kept."""
+    """Return the path of the znode that holds the quota of a subtree."""
     return _QUOTA + subtree + _LIMITS
 
 
 def limits_in(text: bytes) -> QuotaLimits:
-    """What the value there says."""
+    """Parse the value of that znode."""
     match = _text(text)
     assert match is not None, text
     soft_count, soft_bytes, hard_bytes, hard_count = map(int, match.groups())
@@ -44,7 +44,7 @@ def limits_in(text: bytes) -> QuotaLimits:
 
 
 def usage(znodes: Mapping[str, TrueZnode | PastZnode], subtree: str) -> tuple[int, int]:
-    """How many znodes are in a subtree, its root included, and the bytes of their values."""
+    """Return how many znodes a subtree has, its root included, and the bytes of their values."""
     below = [path for path in znodes if path == subtree or path.startswith(subtree + "/")]
     return len(below), sum(len(znodes[path].value) for path in below)
 

@@ -17,7 +17,7 @@ def _told(kept: WriteOutcome) -> Told:
 
 
 def tree_is_true(server: ServerId, state: State, truth: Truth) -> None:
-    """A replica as of the newest transaction has exactly the true znodes."""
+    """Check that a replica as of the newest transaction has exactly the true znodes."""
     znodes = state.tree.znodes
     assert znodes.keys() == truth.znodes.keys(), (
         f"Replicas: {server} differs in {sorted(znodes.keys() ^ truth.znodes.keys())}"
@@ -41,7 +41,7 @@ def tree_is_true(server: ServerId, state: State, truth: Truth) -> None:
 
 
 def ephemerals_are_true(server: ServerId, state: State, truth: Truth) -> None:
-    """A replica knows which ephemerals each living session has, and none of a closed one."""
+    """Check that a replica has the ephemerals of each living session, and of no closed one."""
     owned = {owner: set(paths) for owner, paths in state.tree.ephemerals.items()}
     true = {key: s.ephemerals for key, s in truth.sessions.items() if s.ephemerals}
     assert owned == true, f"Replicas: {server} has the ephemerals {owned}, not {true}"
@@ -50,7 +50,7 @@ def ephemerals_are_true(server: ServerId, state: State, truth: Truth) -> None:
 def sessions_are_true(
     server: ServerId, state: State, truth: Truth, told: Mapping[SessionId, dict[int, Told]]
 ) -> None:
-    """A replica has exactly the living sessions, each with the outcomes it may have to repeat."""
+    """Check that a replica has exactly the living sessions, with the outcomes to repeat."""
     living = {key: s for key, s in truth.sessions.items() if s.closed_at is None}
     sessions = state.sessions.by_id
     assert sessions.keys() == living.keys(), (

@@ -1,7 +1,7 @@
-"""When a client must let go, looked at before it is too late: clocks, deadlines and verdicts.
+"""Deadlines of clients, checked in advance: when each lets go, by clocks, deadlines and verdicts.
 
-DESIGN section 7. What may happen is judged, not only what did: a session that could expire while
-its client counts on it is a broken promise, whether or not anybody expires it in this run.
+DESIGN section 7. The checks cover what may happen, not only what did: a session that could expire
+while its client counts on it is a broken promise, even if no server expires it in this run.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def lets_go_before_it_can_expire(who: object, lets_go_at: int, expires_at: int) -> None:
-    """A client lets go before the leader's tracker may call its session overdue, in true time."""
+    """Check that a client lets go before the tracker may call its session overdue, in true time."""
     assert lets_go_at <= expires_at, (
         f"LetGo: {who} counts on its session until {lets_go_at}, it may expire at {expires_at}"
     )
 
 
 def nobody_counts_on_too_much(node: "Node", by_id: Mapping[SessionId, SessionView]) -> None:
-    """Compare the clients' deadlines with those that the newest leader, `node`, goes by."""
+    """Compare the clients' deadlines with those that the newest leader, `node`, uses."""
     leading = node.server._leader_requests if node.server is not None else None
     if leading is None or node.is_frozen:
         return
@@ -43,7 +43,7 @@ def nobody_counts_on_too_much(node: "Node", by_id: Mapping[SessionId, SessionVie
 
 
 class StaleContacts:
-    """Whether servers answer reads though they are cut off from their leader, or its voters."""
+    """Checks that servers cut off from their leader, or its voters, answer no reads."""
 
     def __init__(self) -> None:
         self._lost_their_role: set[ServerId] = set()
@@ -57,7 +57,7 @@ class StaleContacts:
         if contact is not None or not server._clients.is_serving_reads:
             self._lost_their_role.discard(server_id)
         elif server_id not in self._lost_their_role:
-            # At the end of this step; it is noticed at the beginning of the next.
+            # At the end of this step; the server notices at the beginning of the next one.
             self._lost_their_role.add(server_id)
             return
         if server._clients.is_serving_reads:
@@ -66,9 +66,9 @@ class StaleContacts:
 
 
 def _last_contact(node: "Node", peer: "Peer", now: Millis) -> Millis | None:
-    """The latest that the frames which `node` was given allow; what it makes of them is its own.
+    """Return the latest contact that the frames which `node` received allow, in its own reckoning.
 
-    A voter on a new disk, without a vote, counts here: it makes contacts later, never earlier.
+    A voter on a new disk, without a vote, counts here, which makes contacts later, never earlier.
     """
     if peer.broadcasting is None:
         return node.heard.get(peer.leader) if peer.is_active and peer.leader is not None else None
@@ -81,14 +81,14 @@ def _last_contact(node: "Node", peer: "Peer", now: Millis) -> Millis | None:
 def old_news_are_kept_back(
     server: ServerId, now: Millis, contact: Millis | None, shortest_ms: Millis
 ) -> None:
-    """A server answers reads only while it heard of a leader within the shortest timeout (Z5)."""
+    """Check that a server that answers reads heard its leader within the shortest timeout (Z5)."""
     assert contact is not None and now - contact < shortest_ms, (
         f"OldNews: {server} answers reads at {now}, and heard of a leader at {contact}"
     )
 
 
 def servers_keep_the_protocol(who: object, reason: str) -> None:
-    """No server sends its client what is not its turn, nor what was not asked for."""
+    """Check that no server sends a client a frame out of turn, or an answer without a request."""
     assert not reason.startswith(("it answered", "it connected", "it sent")), (
         f"Protocol: {who} leaves its server: {reason}"
     )

@@ -1,4 +1,4 @@
-"""What a client has asked for and was told in one session."""
+"""The requests and answers of a client in one session."""
 
 from collections import deque
 from typing import Protocol
@@ -17,7 +17,7 @@ from tests.simulation.checks.truth import Trigger, Truth
 
 
 class Core(Protocol):
-    """What the checks look at of a client's core."""
+    """The parts of a client's core that the checks look at."""
 
     session_id: SessionId
     last_zxid: Zxid
@@ -25,31 +25,31 @@ class Core(Protocol):
 
 
 class Client(Protocol):
-    """What the checks look at of a simulated client."""
+    """The parts of a simulated client that the checks look at."""
 
     @property
     def life(self) -> int:
-        """The number of its present session."""
+        """Return the number of its present session."""
         ...
 
     @property
     def core(self) -> Core | None:
-        """None while there is no process."""
+        """Return its core, None while there is no process."""
         ...
 
     @property
     def lets_go_at(self) -> int:
-        """When in the world's time its session may be over, by its own clock."""
+        """Return when, in the world's time, its session may be over by its own clock."""
         ...
 
     @property
     def has_let_go(self) -> bool:
-        """Whether by its own clock its session may be over."""
+        """Return whether its session may be over by its own clock."""
         ...
 
 
 class PendingRequest(Struct, eq=False):
-    """One request. `number` is that of a write; 0 for a read, or when it got none."""
+    """One request. `number` is that of a write; 0 for a read, or a write that got none."""
 
     ask: NewRequest
     number: int
@@ -61,7 +61,7 @@ class PendingRequest(Struct, eq=False):
 
 
 class Told(Struct, frozen=True):
-    """What the client of a write must be told: the outcome of its transaction."""
+    """The answer that the client of a write must get: the outcome of its transaction."""
 
     zxid: Zxid
     code: int
@@ -71,9 +71,9 @@ class Told(Struct, frozen=True):
 
 
 class PendingWatch(Struct, eq=False):
-    """The watch on one path, in one of the two tables. `tokens`: whom it is to tell.
+    """The watch on one path, in one of the two tables. `tokens` are its watchers.
 
-    `due` is what it must tell of, once that has happened: the first trigger.
+    `due` is the first trigger of the watch, once that has happened.
     """
 
     since: Zxid
@@ -84,14 +84,14 @@ class PendingWatch(Struct, eq=False):
 
 
 class PersistentWatchState(Struct, eq=False):
-    """A persistent watch: `at` is the place, in all that ever happened, from which it is told."""
+    """A persistent watch: `at` is its next place in the sequence of all events."""
 
     at: int
     wants_values: bool
 
 
 class SessionView(Struct, eq=False):
-    """One session of a client: its life number `life`."""
+    """One session of a client; `life` is its number."""
 
     name: str
     life: int
@@ -153,9 +153,9 @@ class SessionView(Struct, eq=False):
         return f"{self.name}.{self.life}"
 
     def known_as(self, truth: Truth, zxid: Zxid) -> Identities:
-        """As whom the ACLs know it as of `zxid`.
+        """Return the identities by which ACLs know the session as of `zxid`.
 
-        A server without a leader asks its state, which may know of no such session.
+        A server without a leader uses its own state, which may not have the session.
         """
         if not self.is_read_only:
             return truth.known_as(self.session_id, zxid)
@@ -168,7 +168,7 @@ class SessionView(Struct, eq=False):
 
 
 def new_session_view(name: str, life: int, client: Client) -> SessionView:
-    """A session that begins."""
+    """Return the view of a session that begins."""
     return SessionView(
         name, life, client, pending=deque(), writes=[], denied=set(), watching={}, due={},
         following={}, torn={}, whole={}, operations=[], late=[], unknown=[], done_at=[],
@@ -176,7 +176,7 @@ def new_session_view(name: str, life: int, client: Client) -> SessionView:
 
 
 def takes_over(seen: SessionView, former: SessionView, last_number: int) -> None:
-    """From now on the session is that of `seen`; what was done in it before counts on."""
+    """Hand the session over to `seen`; everything done in it before still counts."""
     seen.former = former
     former.fenced_after = last_number
     seen.writes = former.writes[:last_number]
@@ -184,12 +184,12 @@ def takes_over(seen: SessionView, former: SessionView, last_number: int) -> None
 
 
 def known_session(seen: SessionView | None) -> SessionId:
-    """The session that a client was told of, 0 for none."""
+    """Return the id of the session that a client was told, 0 for none."""
     if seen is None or seen.client.life != seen.life or seen.client.core is None:
         return SessionId(0)
     return seen.client.core.session_id
 
 
 def counts_on(seen: SessionView, session_id: SessionId) -> bool:
-    """Whether its client takes the session for its own."""
+    """Return whether its client takes the session for its own."""
     return known_session(seen) == session_id and seen.was_connected

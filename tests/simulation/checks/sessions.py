@@ -1,4 +1,4 @@
-"""Sessions: who may write, when a session ends, and that a write is done once.
+"""Sessions: which may write, when one ends, and that each write is done once.
 
 DESIGN section 7, "Exactly once" and "When a client must let go".
 """
@@ -29,13 +29,13 @@ LOSSES_MAX: Final = 8
 
 
 def expired_sessions_do_nothing(session: TrueSession | None, txn: Txn) -> None:
-    """A session writes only between its opening and its end."""
+    """Check that a session writes only between its opening and its end."""
     assert session is not None, f"ExpiredSessions: a write of no session, {txn}"
     assert session.closed_at is None, f"ExpiredSessions: a write after the end, {txn}"
 
 
 def exactly_once(session: TrueSession, txn: Txn, seen: SessionView) -> WriteOp:
-    """The writes of a session are done once each, in the order in which it sent them."""
+    """Check that each write of a session is done once, in the order in which it was sent."""
     number = txn.number
     assert number == session.last_number + 1, (
         f"ExactlyOnce: write {number} of {seen} after {session.last_number}"
@@ -50,10 +50,10 @@ def exactly_once(session: TrueSession, txn: Txn, seen: SessionView) -> WriteOp:
 def sessions_open_once(
     truth: Truth, zxid: Zxid, change: CreateSessionTxn, takes: ClientId | None = None
 ) -> None:
-    """A session id is the zxid of its opening; only a living session moves, with its password.
+    """Check that an id is its opening's zxid; a move needs a living session and its password.
 
-    A client that takes it over knows the password that it had, and gives it its own. `takes` is
-    what that client was told.
+    A client that takes a session over knows its former password, and sets its own. `takes` is
+    the answer that this client got.
     """
     session = truth.sessions.get(change.session_id)
     if session is None:
@@ -69,10 +69,10 @@ def sessions_open_once(
 def ends_once_and_with_a_reason(
     truth: Truth, txn: Txn, change: CloseSessionTxn, seen: SessionView, *, is_known: bool
 ) -> None:
-    """A session ends once: when its client asks for it, or after that client has let go.
+    """Check that a session ends once: at its client's request, or after that client has let go.
 
-    Told by the true time of the first delivery. A client whose process stands still cannot say
-    that it has let go, nor do anything with what it held. `is_known`: the client was told of it.
+    The true time of the first delivery counts. A frozen client cannot say that it has let go, nor
+    act on what it held. `is_known`: the client was told of the session.
     """
     session = truth.sessions.get(change.session_id)
     assert session is not None and session.closed_at is None, f"SessionEnds: twice, {change}"

@@ -1,4 +1,4 @@
-"""What clients are told and may do: what keeps a promise passes, what breaks it is told by name."""
+"""Checks of clients: a kept promise passes, and each broken one raises an error that names it."""
 
 from collections.abc import Callable
 
@@ -60,7 +60,7 @@ PASSWORD = b"p" * 16
 
 
 class Core(Struct):
-    """What a client's core knows."""
+    """The state of a client's core."""
 
     session_id: SessionId
     last_zxid: Zxid = Zxid(0)
@@ -68,7 +68,7 @@ class Core(Struct):
 
 
 class Client(Struct):
-    """A client that holds on to its session until it lets go."""
+    """A client that keeps its session until it lets go."""
 
     core: Core | None
     life: int = 1
@@ -94,7 +94,7 @@ def closing(session_id: SessionId, number: int = 0) -> Txn:
 
 
 def world(*ops: WriteOp) -> Truth:
-    """One session, 1:1, and its writes from 1:3 on; another, 1:2."""
+    """Return one session, 1:1, and its writes from 1:3 on; and another session, 1:2."""
     truth = Truth()
     truth.apply(z(1), opened(SESSION))
     truth.apply(z(2), opened(OTHER, b"o" * 16))
@@ -105,7 +105,7 @@ def world(*ops: WriteOp) -> Truth:
 
 
 def client(**fields: object) -> SessionView:
-    """The client of that session."""
+    """Return the client of that session."""
     seen = new_session_view("c1", 1, Client(Core(SESSION)))
     seen.session_id = SESSION
     for name, value in fields.items():
@@ -140,7 +140,7 @@ def told(counter: int, path: str = "/a") -> Told:
 
 
 def failed(counter: int, query: Query, error: KeeperError) -> Callable[[], object]:
-    """A client that was shown 1:`counter` has a read fail."""
+    """Fail a read of a client that has seen 1:`counter`."""
     seen, asked = client(zxid=z(counter)), PendingRequest(query, 0, z(1))
     return lambda: answers.missing_is_true(TRUTH, seen, asked, error)
 
@@ -478,13 +478,13 @@ WATCHES: list[tuple[str, Callable[[], object]]] = [
     ("WatchBeforeRead", lambda: Story(is_child=True).shown(5)),
     ("WatchBeforeRead", lambda: Story(counter=2, is_missing=True).shown(3)),
     ("WatchBeforeRead", lambda: _missed(Story())),
-    # Twice, without a watch, for another's.
+    # Twice, without a watch, or for another client's watch.
     ("WatchOnce", lambda: Story().told(EventType.CHANGED, 4).told(EventType.CHANGED, 4)),
     ("WatchOnce", lambda: Story().told(EventType.CHILD, 5)),
     ("WatchOnce", lambda: Story().told(EventType.CHANGED, 4, "token", "token")),
     ("WatchOnce", lambda: Story().told(EventType.CHANGED, 4, "another")),
     ("WatchOnce", lambda: Story().told(EventType.CHANGED, 4, "token", "another")),
-    # Of what did not happen, not then, or before it was set.
+    # Of a change that did not happen, at another time, or before the watch was set.
     ("WatchTrue", lambda: Story().told(EventType.CREATED, 4)),
     ("WatchTrue", lambda: Story().told(EventType.CHANGED, 5)),
     ("WatchTrue", lambda: Story().told(EventType.CHANGED, 3)),
@@ -524,5 +524,5 @@ def test_a_session_that_is_taken_over_goes_on_with_its_numbers() -> None:
     takes_over(seen, former, 1)
     assert (seen.writes, seen.done_at) == ([MADE], [7])
     assert committed.told_to(former, 1) == told(3)
-    assert committed.told_to(former, 2) is None  # that is another's write
+    assert committed.told_to(former, 2) is None  # the write of another client
     assert committed.told_to(seen, 2) == told(4, "/b")

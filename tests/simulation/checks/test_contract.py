@@ -1,4 +1,4 @@
-"""Who may do what, what ends by itself, quotas and inquiries: what is wrong is told by its name."""
+"""Checks of ACLs, expiring znodes, quotas and auxiliary reads: errors name the promise."""
 
 from collections.abc import Callable
 from typing import Any
@@ -63,14 +63,14 @@ PROOF = AddAuth("digest", b"alice:a")
 
 
 def act(truth: Truth, zxid: Zxid, session_id: SessionId, op: WriteOp, time_ms: int = 0) -> Any:
-    """What `op` becomes; the truth goes on with it."""
+    """Return what `op` becomes, and apply it to the truth."""
     change = execution.execute(truth, zxid, Millis(time_ms), session_id, op)
     truth.apply(zxid, Txn(session_id, 1, 0, Millis(time_ms), change))
     return change
 
 
 def world(*ops: WriteOp, by: SessionId = SESSION) -> Truth:
-    """Two sessions, and the writes of one from 1:3 on."""
+    """Return the truth with two sessions, and the writes of one from 1:3 on."""
     truth = Truth()
     truth.apply(z(1), opened(SESSION))
     truth.apply(z(2), opened(OTHER, b"o" * 16))
@@ -109,7 +109,7 @@ def test_a_znode_is_kept_and_shown_as_its_acl_says() -> None:
     assert [each.scheme for each in who] == ["digest", "scrypt"]
     kept = acls.as_kept([Acl(1, "auth", ""), Acl(1, "digest", ALICE)], who)
     assert isinstance(kept, tuple) and len(kept) == 2
-    assert acls.as_shown(kept, who)[0].id == "alice:x"  # nobody has ADMIN
+    assert acls.as_shown(kept, who)[0].id == "alice:x"  # without ADMIN
     owned = acls.as_kept(ALL_OF_ALICE, who)
     assert isinstance(owned, tuple) and acls.as_shown(owned, who) == owned
     assert acls.as_shown(None, ()) == (acls.EVERYBODY,)
@@ -144,7 +144,7 @@ def test_reads_of_what_is_not_for_all() -> None:
         answers.missing_is_true(truth, client(zxid=z(3)), strong, NoAuthError("/a"))
 
 
-# Inquiries: /a of alice with a child, /e an ephemeral.
+# Auxiliary reads: /a of alice with a child, /e an ephemeral.
 
 FULL = world(
     PROOF, Create("/a", b"0", 0), Create("/a/x", b"1", 0), Create("/e", b"", 1),
@@ -259,18 +259,18 @@ def test_a_server_without_a_leader_knows_whom_its_state_knows() -> None:
     truth = world(PROOF)
     local = client(is_read_only=True)
     assert local.known_as(truth, z(3)) == (Identity("digest", ALICE),)
-    assert local.known_as(truth, z(0)) == ()  # it was not open yet
+    assert local.known_as(truth, z(0)) == ()  # the session was not open yet
     assert client(is_read_only=True, client=Client(Core(SessionId(0)))).known_as(truth, z(3)) == ()
 
 
-# What ends by itself: /t lives for a second, /c is a container, which had a child in 1:5.
+# Expiring znodes: /t lives for a second, /c is a container, which had a child in 1:5.
 
 TTL = Create("/t", b"", CreateMode.TTL, None, 1_000)
 CONTAINER, CHILD = Create("/c", b"", CreateMode.CONTAINER), Create("/c/x", b"", 0)
 
 
 class Life:
-    """The truth of one znode after the other, with its ends."""
+    """The truth of a sequence of changes, with the ends of expiring znodes."""
 
     def __init__(self) -> None:
         self.truth = Truth()
@@ -279,7 +279,7 @@ class Life:
         self.at(0, CreateSessionTxn(SESSION, b"p" * 16, Millis(1), ServerId(1), 1))
 
     def at(self, now: int, change: Any, epoch: int = 1) -> "Life":
-        """Something is delivered at a moment of true time, which is also that of clocks."""
+        """Deliver a change at a moment of true time, which all clocks show, too."""
         self._zxid = max(Zxid(self._zxid + 1), make_zxid(Epoch(epoch), 1))
         number = 0
         if isinstance(change, WriteOp):
@@ -303,7 +303,7 @@ def test_what_is_due_ends() -> None:
     assert Life().at(1, TTL).at(1_001, DeleteTxn("/t")).endings.are_all_gone()
     gone = Life().at(1, CONTAINER).at(2, CHILD).at(3, Delete("/c/x", -1)).at(4, DeleteTxn("/c"))
     assert gone.endings.are_all_gone()
-    # What passed before the reign counts by the times of transactions.
+    # The time before the epoch counts by the times of transactions.
     later = Life().at(1, TTL).at(601, CONTAINER).leads(5_000, 2)
     assert not later.endings.are_all_gone()
     assert later.at(5_400, DeleteTxn("/t"), 2).endings.are_all_gone()

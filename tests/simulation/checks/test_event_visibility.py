@@ -1,4 +1,4 @@
-"""One-shot watches and ACLs: what their watchers need not, and may not, be told."""
+"""One-shot watches and ACLs: the events that watchers need not, or must not, get."""
 
 import pytest
 
@@ -32,7 +32,7 @@ PROOF = AddAuth("digest", b"alice:a")
 
 
 class Story:
-    """Written from 1:2 on; one client watches the value of /a."""
+    """A story with changes from 1:2 on; one client watches the value of /a."""
 
     def __init__(self, *ops: WriteOp) -> None:
         self.truth = Truth()
@@ -74,7 +74,7 @@ def test_what_is_hidden_is_nothing_to_a_watch() -> None:
 
 
 def test_what_happened_before_it_was_hidden_is_told_or_not() -> None:
-    """A look at the state of now tells nothing, an unbroken watch does."""
+    """A server that compares states tells nothing; an unbroken watch fires."""
     Story(MADE).watched().then(SET, HIDE).shown()
     Story(MADE).watched().then(SET, HIDE).told(CHANGED, 3).shown()
 
@@ -107,7 +107,7 @@ def test_whose_session_has_ended_is_nobody() -> None:
     story = Story(PROOF, MADE_OF_ALICE, CloseSession())
     (made,) = story.truth.triggers("/a", is_child=False, after=z(0))
     assert must_be_told(story.truth, story.seen, made)
-    story.seen.was_read_only = True  # there a server knows how it ended
+    story.seen.was_read_only = True  # such a server knows how the session ended
     assert not must_be_told(story.truth, story.seen, made)
     still = Story(PROOF, MADE_OF_ALICE)
     assert must_be_told(still.truth, still.seen, made)

@@ -1,4 +1,4 @@
-"""What is written down of a run makes one order, and only what became of it does."""
+"""The recorded history of a run has one order, and only the actual outcomes explain it."""
 
 import pytest
 
@@ -22,12 +22,12 @@ from tests.simulation.checks.test_clients import FIRST, MADE, SECOND, client, to
 
 
 def nothing(_seen: SessionView, _number: int) -> Told | None:
-    """No write was done."""
+    """Say that no write was done."""
     return None
 
 
 def the_first(_seen: SessionView, number: int) -> Told | None:
-    """Only the first write was done."""
+    """Say that only the first write was done."""
     return told(3) if number == 1 else None
 
 
@@ -64,7 +64,7 @@ def test_what_was_never_answered_is_judged_by_what_became_of_it() -> None:
 
 
 def test_what_a_transaction_says_is_part_of_the_order() -> None:
-    """One that was done is one step; one that was aborted tells what was in its way."""
+    """A committed multi is one step; an aborted one tells which condition failed."""
     ops: list[TxnOp] = [SetData("/a", b"1", 0), ReadData("/a")]
     set_at = OpDone("", SECOND.stat)
     compare = Compare("/a", CompareField.VALUE, Relation.EQUAL, b"0")
@@ -86,6 +86,6 @@ def test_what_a_transaction_says_is_part_of_the_order() -> None:
         assert said is not None
         with pytest.raises(AssertionError, match=r"^Linearizability: "):
             history_keeps_its_promises([run(made, (said[0], 3, 4, said[1]))], nothing)
-    # What another operation of the same branch would have left is not known to the judge.
+    # The checker does not know what another operation of the same branch would have left.
     assert multi_history.said_by(ask, *wrong[3]) is None
     assert multi_history.said_by(ask, Code.NO_AUTH, None) is None

@@ -1,4 +1,4 @@
-"""Persistent watches: what is wrong with what they are told is told by its name."""
+"""Checks of persistent watches: each error names the broken promise."""
 
 from collections import deque
 from collections.abc import Callable
@@ -37,7 +37,7 @@ BOTH = Multi([], [SetData("/a", b"3", -1), Create("/a/y/z", b"", 0)], [])
 
 
 class Story:
-    """Written from 1:3 on, while a client watches /a, and all below, since 1:3."""
+    """A story with changes from 1:3 on; one client has watched /a, recursively, since 1:3."""
 
     def __init__(self, *, values: bool = False) -> None:
         self.truth = truth = Truth()
@@ -52,7 +52,7 @@ class Story:
         self.lasting.is_set(self.seen, WatchAddition("/a", RECURSIVE, False, "r"), z(3))
         for op in (
             SetData("/a", b"1", -1),  # 1:4
-            Create("/a/x", b"", 0, ALICE),  # 1:5, for the eyes of others
+            Create("/a/x", b"", 0, ALICE),  # 1:5, hidden from the watcher
             Create("/a/y", b"", 0),  # 1:6
             BOTH,  # 1:7
             Delete("/a/x", -1),  # 1:8
@@ -86,7 +86,7 @@ class Story:
         return self
 
     def first(self) -> "Story":
-        """Up to 1:6, told as it must be."""
+        """Deliver the events up to 1:6 as required."""
         return (
             self.shown(3)
             .told(CHANGED, 4, "pr")
@@ -158,27 +158,27 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
     ("WatchBeforeRead", lambda: Story().shown(4)),
     ("WatchBeforeRead", lambda: Story().told(CHANGED, 4, "pr").shown(5)),
     ("WatchBeforeRead", lambda: Story().first().shown(7)),
-    # Not in order, twice, or what did not happen.
+    # Out of order, twice, or of a change that did not happen.
     ("WatchInOrder", lambda: Story().told(CHILD, 5, "p")),
     ("WatchInOrder", lambda: Story().told(CHANGED, 4, "pr").told(CHANGED, 4, "pr")),
     ("WatchInOrder", lambda: Story().told(DELETED, 4, "pr")),
     ("WatchInOrder", lambda: Story().told(CHANGED, 3, "pr")),
     ("WatchInOrder", lambda: remembers_from(4).told(RESYNC, 6, "pr").told(CHANGED, 4, "pr")),
-    # RESYNC for nothing.
+    # RESYNC without a reason.
     ("WatchInOrder", lambda: remembers_from(2).told(RESYNC, 6, "pr")),
-    # To others than watch, or more than once.
+    # To a client without a watch, or more than once.
     ("WatchOnce", lambda: Story().told(CHANGED, 4, "p")),
     ("WatchOnce", lambda: Story().told(CHANGED, 4, "prr")),
     ("WatchOnce", lambda: remembers_from(4).told(RESYNC, 6, "p")),
     ("WatchOnce", lambda: remembers_from(4).told(RESYNC, 6, "prx")),
-    # What its watcher may not read.
+    # Of a znode that its watcher may not read.
     ("WatchHidden", lambda: Story().told(CHANGED, 4, "pr").told(CREATED, 5, "r", "/a/x")),
     # A transaction in parts.
     ("WatchTogether", lambda: Story().first().told(CHANGED, 7, "pr", more="r").shown(6)),
     ("WatchTogether", lambda: Story().first().told(CHANGED, 7, "pr")
         .told(CREATED, 7, "r", "/a/y/z")),
     ("WatchTogether", lambda: Story().told(CHANGED, 4, "pr", more="p").told(CHILD, 5, "p")),
-    # Values of another moment, or none.
+    # With values of another moment, or none.
     ("WatchValues", lambda: _valued(4, 4)),
     ("WatchValues", lambda: _valued(3, 5)),
     ("WatchValues", lambda: _valued(3, None)),

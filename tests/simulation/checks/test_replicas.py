@@ -1,4 +1,4 @@
-"""A replica that differs from the truth in any one thing is found out."""
+"""The checks find a replica that differs from the truth in any one field."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The truth against the naive keeper, and what a request must become."""
+"""The truth compared with the naive keeper, and the transaction that a request must become."""
 
 from collections.abc import Callable
 from random import Random
@@ -60,7 +60,7 @@ def opened(counter: int) -> Txn:
 
 
 def begin(*ops: WriteOp) -> tuple[Truth, Zxid]:
-    """A session and its writes, as they must become; the zxid after them."""
+    """Return a session and its writes, as they must become, and the zxid after them."""
     truth = Truth()
     truth.apply(z(1), opened(1))
     for number, op in enumerate(ops, 1):
@@ -138,7 +138,7 @@ A, EPHEMERAL = Create("/a", b"0", 0), Create("/a", b"0", CreateMode.EPHEMERAL)
 MADE = CreateTxn("/a", b"0", SessionId(0), 1)
 
 WRONG: list[tuple[list[WriteOp], WriteOp, TxnBody]] = [
-    # A refusal without a reason, and a reason without a refusal.
+    # An error without a reason, and a reason without an error.
     ([], A, ErrorTxn(Code.NODE_EXISTS)),
     ([A], A, CreateTxn("/a", b"0", SessionId(0), 2)),
     ([], Create("/a/x", b"", 0), CreateTxn("/a/x", b"", SessionId(0), 1)),
@@ -155,10 +155,10 @@ WRONG: list[tuple[list[WriteOp], WriteOp, TxnBody]] = [
     ([], EPHEMERAL, MADE),
     ([A], Delete("/a", -1), DeleteTxn("/b")),
     ([], Create("/s-", b"", 2), CreateTxn("/s-0000000001", b"", SessionId(0), 1)),
-    # The end of a session takes all its ephemerals and nothing else.
+    # The end of a session deletes all its ephemerals and nothing else.
     ([EPHEMERAL], CloseSession(), CloseSessionTxn(SessionId(z(1)), [])),
     ([A], CloseSession(), CloseSessionTxn(SessionId(z(1)), ["/a"])),
-    # Of several operations one is done, or more than none, another branch, another failure.
+    # Multis: only one operation done, more than none, another branch, another failure.
     ([], multi(A, Delete("/b", -1)), MultiTxn(True, [MADE], [OpDone("/a", None)])),
     ([], multi(A, Delete("/b", -1)), MultiErrorTxn(True, Code.NO_NODE, 0, 2)),
     ([], multi(A, Delete("/b", -1)), MultiErrorTxn(True, Code.NODE_EXISTS, 1, 2)),

@@ -1,4 +1,4 @@
-"""The properties of Zab and of disks: what keeps them passes, what breaks each is told by name."""
+"""Checks of Zab and of disks: a kept property passes, and each broken one raises its name."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ D, E = (z(2, 1), b"d"), (z(2, 2), b"e")
 
 
 def story(*delivered: Entry) -> Zab:
-    """A leader of epoch 1 that has broadcast a, b, c, and one server that delivered some."""
+    """Return a leader of epoch 1 that has broadcast a, b, c, and a server that delivered some."""
     zab = Zab()
     zab.leadership(Epoch(1), LEADER, Zxid(0))
     zab.broadcast(LEADER, A[0], [b"a", b"b"])
@@ -40,7 +40,7 @@ def story(*delivered: Entry) -> Zab:
 
 
 def reign(zab: Zab, delivered: Zxid) -> Zab:
-    """The next leader, who has broadcast d and e."""
+    """Add the next leader, which has broadcast d and e."""
     zab.leadership(Epoch(2), NEXT, delivered)
     zab.broadcast(NEXT, D[0], [b"d", b"e"])
     return zab
@@ -119,7 +119,7 @@ def test_a_replaced_disk_promises_anew() -> None:
 
 
 class Disk(Struct):
-    """What is stored."""
+    """The content of a disk."""
 
     log: list[Entry]
     snapshots: list[StoredSnapshot] = []
@@ -159,6 +159,6 @@ def test_what_was_delivered_is_on_a_quorum_of_disks(disks: list[Disk], survives:
 def test_a_log_holds_what_was_committed() -> None:
     committed = dict([A, B])
     logs_agree(HAS, committed, B[0])
-    logs_agree(OTHER, committed, A[0])  # what is not delivered may yet be cut
+    logs_agree(OTHER, committed, A[0])  # a log may still be truncated where it was not delivered
     with pytest.raises(AssertionError, match=r"^PrefixConsistency: 1:2"):
         logs_agree(OTHER, committed, B[0])

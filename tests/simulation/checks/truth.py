@@ -1,7 +1,7 @@
-"""The tree and the sessions as the committed transactions make them, with all their past.
+"""The tree and the sessions that the committed transactions make, with all their past.
 
-Written apart from the code under test: nothing of `znodes/` is used here but the requests, the
-transactions and the replies. So a mistake there is not repeated here.
+Implemented apart from the code under test: of `znodes/` only the requests, transactions and
+replies are used here. So a mistake there is not repeated here.
 """
 
 from bisect import bisect_right
@@ -37,7 +37,7 @@ Touched = list[tuple[str, bool, "Trigger"]]
 
 
 class TrueZnode(Struct):
-    """A znode as it is."""
+    """A znode in its present state."""
 
     value: bytes
     czxid: Zxid
@@ -54,7 +54,7 @@ class TrueZnode(Struct):
     ttl_ms: int = 0
 
     def stat(self) -> Stat:
-        """As a client must be shown it."""
+        """Return the Stat that a client must see."""
         count = len(self.children)
         return Stat(
             self.czxid,
@@ -72,7 +72,7 @@ class TrueZnode(Struct):
 
 
 class TrueSession(Struct):
-    """A session as it is. `owner` is the zxid of its latest opening."""
+    """A session in its present state. `owner` is the zxid of its latest opening."""
 
     password: bytes
     owner: Zxid
@@ -83,13 +83,13 @@ class TrueSession(Struct):
     """What it is known as, from which zxid on."""
 
     def known_as(self, zxid: Zxid) -> Identities:
-        """Its identities as of `zxid`."""
+        """Return its identities as of `zxid`."""
         place = bisect_right(self.proven, zxid, key=lambda each: each[0])
         return self.proven[place - 1][1] if place else ()
 
 
 class PastZnode(Struct, frozen=True):
-    """A znode as it was for some time."""
+    """The state of a znode during some time."""
 
     value: bytes
     stat: Stat
@@ -97,9 +97,9 @@ class PastZnode(Struct, frozen=True):
 
 
 class Trigger(Struct, frozen=True):
-    """What a watch on one path must tell of, to those who may read it by these ACLs.
+    """A change that watches on one path must report to sessions that may read it by these ACLs.
 
-    `old` and `new`: what the znode was and is, unless only its children have changed.
+    `old` and `new` are the znode before and after, unless only its children have changed.
     """
 
     zxid: Zxid
@@ -110,7 +110,7 @@ class Trigger(Struct, frozen=True):
 
 
 class _Past(Struct):
-    """Of one path: what it was from which zxid on, and what its watches had to tell of."""
+    """The past of one path: its states, each with its first zxid, and its triggers."""
 
     since: list[Zxid] = []
     was: list[PastZnode | None] = []
@@ -119,7 +119,7 @@ class _Past(Struct):
 
 
 class Truth:
-    """Everything as of `zxid`, and as it was before."""
+    """The state as of `zxid`, and all earlier ones."""
 
     def __init__(self) -> None:
         self.zxid = ZERO
@@ -141,7 +141,7 @@ class Truth:
             self._remember(path)
 
     def apply(self, zxid: Zxid, txn: Txn) -> Touched:
-        """Make a transaction so. Returns what it sets off, in the order of its changes."""
+        """Apply a transaction. Return the triggers it sets off, in the order of its changes."""
         self.zxid = zxid
         self.time_ms = txn.time_ms
         change = txn.body
@@ -171,7 +171,7 @@ class Truth:
         return touched
 
     def at(self, path: str, zxid: Zxid) -> PastZnode | None:
-        """What was at `path` as of `zxid`; None: nothing."""
+        """Return the znode at `path` as of `zxid`, None if it was missing."""
         past = self._past.get(path)
         if past is None:
             return None
@@ -179,13 +179,13 @@ class Truth:
         return past.was[place - 1] if place else None
 
     def is_ever_missing(self, path: str, since: Zxid, until: Zxid) -> bool:
-        """Whether there was nothing at `path` as of some zxid from `since` to `until`."""
+        """Return whether `path` was missing as of some zxid from `since` to `until`."""
         return any(was is None for _, was in self.between(path, since, until))
 
     def between(
         self, path: str, since: Zxid, until: Zxid
     ) -> Iterator[tuple[Zxid, PastZnode | None]]:
-        """What was at `path` from `since` to `until`, each from which zxid on."""
+        """Return the states of `path` from `since` to `until`, each with its first zxid."""
         yield since, self.at(path, since)
         past = self._past.get(path)
         if past is not None:
@@ -194,24 +194,24 @@ class Truth:
             yield from zip(past.since[first:last], past.was[first:last], strict=True)
 
     def paths(self) -> Iterator[str]:
-        """Of every znode that there ever was."""
+        """Return the path of every znode that ever existed."""
         yield from self._past
 
     def all_at(self, zxid: Zxid) -> Iterator[tuple[str, PastZnode]]:
-        """Every znode as of `zxid`."""
+        """Return every znode as of `zxid`."""
         for path in self._past:
             was = self.at(path, zxid)
             if was is not None:
                 yield path, was
 
     def known_as(self, session_id: SessionId, zxid: Zxid) -> Identities:
-        """The identities of a session as of `zxid`."""
+        """Return the identities of a session as of `zxid`."""
         return self.sessions[session_id].known_as(zxid)
 
     def triggers(
         self, path: str, *, is_child: bool, after: Zxid, upto: Zxid | None = None
     ) -> list[Trigger]:
-        """What watches on `path` had to tell of after `after` and not after `upto`."""
+        """Return the triggers of watches on `path` after `after`, up to `upto`."""
         past = self._past.get(path)
         if past is None:
             return []
@@ -222,7 +222,7 @@ class Truth:
         return triggers[first : bisect_right(triggers, upto, key=_zxid_of)]
 
     def _change(self, change: TxnBody, touched: Touched) -> None:
-        """What happens to one znode, if anything does."""
+        """Apply a transaction's change to its znode, if it has one."""
         znodes, zxid, time_ms = self.znodes, self.zxid, self.time_ms
         if isinstance(change, CreateTxn):
             path = change.path
@@ -301,7 +301,7 @@ class Truth:
 def create_znode(
     znodes: dict[str, TrueZnode], zxid: Zxid, time_ms: Millis, change: CreateTxn
 ) -> None:
-    """Make a creation so."""
+    """Apply a creation."""
     path, owner = change.path, change.ephemeral_owner
     znodes[path] = TrueZnode(
         change.value, zxid, time_ms, owner, zxid, time_ms, zxid,
@@ -316,14 +316,14 @@ def create_znode(
 def set_value(
     znodes: dict[str, TrueZnode], zxid: Zxid, time_ms: Millis, change: SetDataTxn
 ) -> None:
-    """Make a new value so."""
+    """Apply a new value."""
     znode = znodes[change.path]
     znode.value, znode.mzxid, znode.mtime = change.value, zxid, time_ms
     znode.version += 1
 
 
 def delete_znode(znodes: dict[str, TrueZnode], zxid: Zxid, path: str) -> TrueZnode:
-    """Make a deletion so. Returns what is gone."""
+    """Apply a deletion. Return the deleted znode."""
     znode = znodes.pop(path)
     above = znodes[parent(path)]
     above.children.remove(name(path))
@@ -340,17 +340,17 @@ def _zxid_of(trigger: Trigger) -> Zxid:
 
 
 def parent(path: str) -> str:
-    """The path of the znode above."""
+    """Return the path of the parent."""
     return path.rpartition("/")[0] or "/"
 
 
 def name(path: str) -> str:
-    """The last component."""
+    """Return the last component of a path."""
     return path.rpartition("/")[2]
 
 
 def show(was: PastZnode | None) -> str:
-    """A znode for a message."""
+    """Describe a znode for a message."""
     if was is None:
         return "missing"
     return f"{was.value!r} version {was.stat.version} of {format_zxid(was.stat.mzxid)} {was.stat}"

@@ -1,9 +1,9 @@
-"""Watches: which events a client is told, when, and how often.
+"""One-shot watches: which events a client gets, when, and how often.
 
-A watch is due from the first change after the state it was set on. Its event comes before anything
-that shows that change, once, and says what happened. After a broken connection, or a snapshot in
-the place of the state, it may tell of a later change, and of one thing it may keep silent: a znode
-that was missing, came and went again.
+A watch is due from the first change after the state on which it was set. Its event comes once,
+before anything that shows that change, and tells the kind of the change. After a broken connection,
+or a snapshot in place of the state, it may tell of a later change instead, and one change may stay
+untold: a znode that was missing, was created and was deleted again.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ Key = tuple[str, bool]
 
 
 class Watches:
-    """All watches of all sessions."""
+    """All one-shot watches of all sessions."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
@@ -34,7 +34,7 @@ class Watches:
     def is_set(
         self, seen: SessionView, key: Key, token: object, zxid: Zxid, *, is_missing: bool
     ) -> None:
-        """A read of a path as of `zxid` has set a watch."""
+        """Record that a read of a path as of `zxid` has set a watch."""
         watching = seen.watching.get(key)
         if watching is not None:
             watching.tokens[token] = None
@@ -43,7 +43,7 @@ class Watches:
         self._await(seen, key, watching)
 
     def happened(self, touched: Iterable[tuple[str, bool, Trigger]]) -> None:
-        """A transaction was committed."""
+        """Record the changes of a committed transaction."""
         for path, is_child, trigger in touched:
             key = path, is_child
             for each in self._waiting.pop(key, ()):
@@ -59,9 +59,9 @@ class Watches:
     def event_before_the_state_it_announces(
         self, seen: SessionView, zxid: Zxid, *, is_write: bool = False
     ) -> None:
-        """Nothing as of `zxid` is shown to a client before the events up to `zxid`.
+        """Check that a client sees nothing as of `zxid` before the events up to `zxid`.
 
-        The answer to a write may come again, from a state that is much newer.
+        The answer to a write may be repeated from a much newer state.
         """
         for key, watching in list(seen.due.items()):
             due = watching.due
@@ -79,13 +79,13 @@ class Watches:
                 f"WatchBeforeRead: {seen} is shown {format_zxid(zxid)} and was not told of "
                 f"{due.kind!r} of {key[0]} in {format_zxid(due.zxid)}"
             )
-            # Nothing shows behind a broken connection: it is set anew.
+            # Behind a broken connection nothing shows it: the watch is set anew.
             watching.since = zxid
             del seen.due[key]
             self._await(seen, key, watching)
 
     def once_and_true(self, seen: SessionView, tokens: list[object], event: WatchedEvent) -> None:
-        """An event ends the watches it concerns, of which there are some, and it has happened."""
+        """Check that an event ends at least one watch, and that it has happened."""
         path, kind = event.path, event.type
         keys = [(path, kind is EventType.CHILD)]
         if kind is EventType.DELETED:
@@ -109,7 +109,7 @@ class Watches:
         assert all(kind in (due.kind, EventType.DELETED) for due in exact), f"WatchTrue: {text}"
 
     def _told_of(self, key: Key, watching: PendingWatch, event: WatchedEvent) -> list[Trigger]:
-        """What the event may speak of."""
+        """Return the triggers that the event may report."""
         since = watching.since
         if event.type is not EventType.DELETED:
             since = max(since, Zxid(event.zxid - 1))
@@ -117,7 +117,7 @@ class Watches:
         return [each for each in past if each.kind is event.type]
 
     def _may_know(self, seen: SessionView, path: str, trigger: Trigger) -> bool:
-        """That a znode is gone, a look at the state tells whoever has watched it."""
+        """Return whether the client may know it; the state tells every watcher of a deletion."""
         truth = self._truth
         return (
             trigger.kind is EventType.DELETED
@@ -126,7 +126,7 @@ class Watches:
         )
 
     def no_event_missed(self, seen: SessionView) -> None:
-        """In the end every client was told all that it watched for."""
+        """Check that in the end every client got all events that it watched for."""
         self.event_before_the_state_it_announces(seen, self._truth.zxid)
 
     def _await(self, seen: SessionView, key: Key, watching: PendingWatch) -> None:

@@ -1,8 +1,8 @@
 """The properties of Zab, under the names of Zab.tla and of the paper (section III).
 
-One list says what was delivered by anybody, in order; every delivery of every server is compared
-with it. What was broadcast is known from the logs: the first to append a transaction is the
-primary of its epoch.
+One list has all delivered transactions in order; every delivery of every server is compared with
+it. Broadcasts are known from the logs: the first server to append a transaction is the primary of
+its epoch.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ Entry = tuple[Zxid, bytes]
 
 
 class Zab:
-    """What all servers have broadcast and delivered so far."""
+    """The broadcasts and deliveries of all servers so far."""
 
     def __init__(self) -> None:
         self.order: list[Zxid] = []
@@ -25,23 +25,23 @@ class Zab:
         self._newest: dict[Epoch, Zxid] = {}
         self._primaries: dict[Epoch, Process] = {}  # established
         self._leaders: dict[Epoch, Process] = {}  # or about to be, with a quorum of promises
-        self._initial: dict[Epoch, Zxid] = {}  # what a primary had delivered when it began
+        self._initial: dict[Epoch, Zxid] = {}  # what each primary had delivered when it began
         self._digests: dict[Zxid, int] = {}
 
     @property
     def last(self) -> Zxid:
-        """The newest transaction that anybody has delivered."""
+        """Return the zxid of the newest delivered transaction."""
         return self.order[-1] if self.order else ZERO
 
     @property
     def newest_primary(self) -> Process | None:
-        """The leader that was established last."""
+        """Return the leader that was established last."""
         return self._primaries[max(self._primaries)] if self._primaries else None
 
     def leadership(self, epoch: Epoch, process: Process, delivered: Zxid) -> None:
-        """Leadership: an epoch has at most one established leader.
+        """Check Leadership: an epoch has at most one established leader.
 
-        PrimaryIntegrity, first half: it has delivered all that anybody delivered of earlier epochs.
+        PrimaryIntegrity, first half: it has delivered every delivery of earlier epochs.
         """
         self.synchronizes(epoch, process)
         self._primaries.setdefault(epoch, process)
@@ -54,18 +54,18 @@ class Zab:
             )
 
     def synchronizes(self, epoch: Epoch, process: Process) -> None:
-        """Leadership: a quorum promises an epoch to one leader only, which makes it NEWLEADER."""
+        """Check Leadership: a quorum promises an epoch to one leader, which sends NEWLEADER."""
         known = self._leaders.setdefault(epoch, process)
         assert known == process, f"Leadership: {known} and {process} lead epoch {epoch}"
 
     def is_news(self, first: Zxid, txns: Sequence[bytes]) -> bool:
-        """Whether nobody had the end of a run in its log before."""
+        """Return whether no server had the end of a run in its log before."""
         return Zxid(first + len(txns) - 1) not in self._broadcast
 
     def broadcast(self, process: Process, first: Zxid, txns: Sequence[bytes]) -> None:
-        """A server appends a run to its log; what is new in it, it broadcasts."""
+        """Record that a server appends a run to its log; new transactions are its broadcasts."""
         if not self.is_news(first, txns):
-            return  # that of another, compared when it is delivered
+            return  # another primary's broadcast, compared when it is delivered
         for place, txn in enumerate(txns):
             zxid = Zxid(first + place)
             if zxid not in self._broadcast:
@@ -74,14 +74,14 @@ class Zab:
                 self._broadcast[zxid] = txn
 
     def _primary_broadcasts(self, process: Process, zxid: Zxid) -> None:
-        """Only the established leader of an epoch broadcasts in it."""
+        """Check that only the established leader of an epoch broadcasts in it."""
         primary = self._primaries.get(epoch_of(zxid))
         assert primary == process, (
             f"Leadership: {process} broadcasts {format_zxid(zxid)}, the leader is {primary}"
         )
 
     def _local_primary_order(self, zxid: Zxid) -> None:
-        """LocalPrimaryOrder, the primary's side: it broadcasts in the order of its zxids."""
+        """Check LocalPrimaryOrder, the primary's side: it broadcasts in the order of its zxids."""
         epoch = epoch_of(zxid)
         newest = self._newest.get(epoch)
         expected = 1 if newest is None else counter_of(newest) + 1
@@ -91,13 +91,13 @@ class Zab:
         self._newest[epoch] = zxid
 
     def deliver(self, server: ServerId, entries: list[Entry]) -> list[Entry]:
-        """A server has delivered `entries`, in order. Returns those that are new to all."""
+        """Check that a server delivers `entries`, in order. Return those that are new to all."""
         if not entries:
             return []
         order, first = self.order, entries[0][0]
         place = bisect_right(order, first) - 1
         if place < 0 or order[place] != first:
-            place += 1  # all of it is new
+            place += 1  # the whole transaction is new
         known = len(order) - place
         for (zxid, txn), expected in zip(entries, order[place:], strict=False):
             self._total_order(server, zxid, expected)
@@ -112,12 +112,12 @@ class Zab:
         return fresh
 
     def between(self, after: Zxid, upto: Zxid) -> list[Entry]:
-        """What everybody delivers after `after`, up to `upto`."""
+        """Return the transactions that all servers deliver after `after`, up to `upto`."""
         zxids = self.order[bisect_right(self.order, after) : bisect_right(self.order, upto)]
         return [(zxid, self.committed[zxid]) for zxid in zxids]
 
     def no_gap(self, server: ServerId, before: Zxid, first: Zxid) -> None:
-        """PrefixConsistency: a server delivers after `before` what comes next for everybody."""
+        """Check PrefixConsistency: a server delivers next what comes after `before` for all."""
         place = bisect_right(self.order, before)
         expected = self.order[place] if place < len(self.order) else first
         assert first == expected, (
@@ -127,34 +127,34 @@ class Zab:
         )
 
     def known(self, server: ServerId, zxid: Zxid) -> None:
-        """Integrity: whatever a server says it has delivered is a transaction of the order."""
+        """Check Integrity: a zxid that a server says it has delivered is that of a transaction."""
         assert not zxid or zxid in self.committed, (
             f"Integrity: {server} has delivered {format_zxid(zxid)}"
         )
 
     def _total_order(self, server: ServerId, zxid: Zxid, expected: Zxid) -> None:
-        """TotalOrder: what two servers deliver they deliver in the same order."""
+        """Check TotalOrder: two servers deliver their common transactions in the same order."""
         assert zxid == expected, (
             f"TotalOrder: {server} delivers {format_zxid(zxid)} in the place of "
             f"{format_zxid(expected)}"
         )
 
     def _agreement(self, server: ServerId, zxid: Zxid, txn: bytes) -> None:
-        """Agreement: what one server delivers all deliver."""
+        """Check Agreement: a transaction that one server delivers is delivered by all."""
         assert self.committed[zxid] == txn, (
             f"Agreement: {server} delivers another transaction as {format_zxid(zxid)}"
         )
 
     def _integrity(self, server: ServerId, zxid: Zxid, txn: bytes) -> None:
-        """Integrity: what is delivered was broadcast."""
+        """Check Integrity: a delivered transaction was broadcast."""
         assert self._broadcast.get(zxid) == txn, (
             f"Integrity: {server} delivers {format_zxid(zxid)}, which was never broadcast"
         )
 
     def _global_primary_order(self, zxid: Zxid) -> None:
-        """GlobalPrimaryOrder: nothing of an earlier primary comes after something of a later one.
+        """Check GlobalPrimaryOrder: nothing of an earlier primary follows something of a later one.
 
-        LocalPrimaryOrder: what comes from one primary comes in its order, without gaps.
+        LocalPrimaryOrder: the transactions of one primary come in its order, without gaps.
         """
         last = self.last
         assert epoch_of(zxid) >= epoch_of(last), (
@@ -166,7 +166,7 @@ class Zab:
         )
 
     def _primary_integrity(self, zxid: Zxid) -> None:
-        """PrimaryIntegrity, second half: no later primary began without it."""
+        """Check PrimaryIntegrity, second half: no later primary began without the transaction."""
         for epoch, initial in self._initial.items():
             assert epoch <= epoch_of(zxid) or zxid <= initial, (
                 f"PrimaryIntegrity: epoch {epoch} began at {format_zxid(initial)}, "
@@ -174,13 +174,13 @@ class Zab:
             )
 
     def digests_are_equal(self, server: ServerId, zxid: Zxid, digest: int) -> None:
-        """Replicas at the same zxid are identical."""
+        """Check that replicas at the same zxid are identical."""
         known = self._digests.setdefault(zxid, digest)
         assert known == digest, f"Digests: {server} differs at {format_zxid(zxid)}"
 
 
 class Promises:
-    """The epochs that each disk holds. A replaced disk is another one, without promises."""
+    """The epochs that each disk holds. A replaced disk counts as another one, without promises."""
 
     def __init__(self) -> None:
         self._epochs: dict[tuple[ServerId, DiskId], tuple[Epoch, Epoch]] = {}
@@ -188,9 +188,9 @@ class Promises:
     def epochs_only_grow(
         self, server: ServerId, disk: DiskId, accepted: Epoch, current: Epoch
     ) -> None:
-        """Accepted and current epoch of a disk never go back, nor does the second pass the first.
+        """Check that both epochs of a disk only grow, the current one up to the accepted one.
 
-        What a server has in memory was on its disk before.
+        The epochs in a server's memory were on its disk before.
         """
         before = self._epochs.get((server, disk), (Epoch(0), Epoch(0)))
         assert before[0] <= accepted and before[1] <= current <= accepted, (
@@ -200,12 +200,12 @@ class Promises:
 
 
 def memory_follows_the_disk(memory: tuple[Epoch, Epoch], disk: tuple[Epoch, Epoch]) -> None:
-    """A server goes by no epoch that its disk does not hold."""
+    """Check that a server uses no epoch that its disk does not hold."""
     assert memory <= disk, f"EpochsSaved: {memory} in memory, {disk} on disk"
 
 
 def cursors_go_on(server: ServerId, before: Zxid, upto: Zxid, entries: list[Entry]) -> None:
-    """A server delivers forward, and what is in its log."""
+    """Check that a server delivers forward, from its log."""
     assert before < upto and entries and entries[-1][0] == upto, (
         f"Cursors: {server} goes from {format_zxid(before)} to {format_zxid(upto)} "
         f"by {entries[-1:]}"
@@ -213,5 +213,5 @@ def cursors_go_on(server: ServerId, before: Zxid, upto: Zxid, entries: list[Entr
 
 
 def differences_are_found(server: ServerId, is_flipped: bool) -> None:
-    """In the end no server goes on with a tree that no transactions made."""
+    """Check that in the end no server continues with a tree that no transactions made."""
     assert not is_flipped, f"Digests: nobody saw that the tree of {server} differs"
