@@ -1,16 +1,16 @@
-"""What Ray users build around named actors, built on an ensemble instead.
+"""Tools that Ray users otherwise build around named actors, built on an ensemble instead.
 
-A tool is named by an ensemble and a path, so it may be made anywhere and passed to any task or
-actor; each process that uses it has a session of its own, opened at the first use (tool.py).
+An ensemble and a path name a tool, so it can be made anywhere and passed to any task or actor.
+Each process that uses a tool has a session of its own, opened at the first use (tool.py).
 
-elected_actor.py        one acts, a standby takes over, with
-    candidate.py, leader_view.py   what runs in its actors, and what its callers know
-gang.py                 all start or none, and again together after one dies
-address_rendezvous.py           who listens where, with ports that are bound before they are
-    published
-worker_group.py         who is there
-rate_limit.py           so many per second over all processes
-concurrency_limit.py    so many at once; permits die with their holder
+elected_actor.py        a service of which one actor acts and a standby takes over
+    candidate.py        the code of its actors
+    leader_view.py      the present leader, as its callers know it
+gang.py                 all members start or none, and start again together after one dies
+address_rendezvous.py   the addresses of all participants; a port is bound before it is published
+worker_group.py         the list of live workers
+rate_limit.py           a number of calls per second over all processes
+concurrency_limit.py    a number of calls at once; permits die with their holder
 """
 
 from raykeeper.client.ray_tools.address_rendezvous import Address, Rendezvous, RendezvousResult

@@ -1,19 +1,21 @@
-"""A rendezvous that hands out addresses and ports: everybody learns where everybody listens.
+"""A rendezvous that hands out addresses and ports: all participants learn where all listen.
 
     rendezvous = Rendezvous("coord", "/train/rendezvous", size=4)
     with rendezvous.meet() as met:                      # in each of four actors, or tasks
-        met.addresses, met.rank                         # the same list for all; one's own place
+        met.addresses, met.rank                         # the same list for all; our index in it
         met.socket                                      # bound to met.addresses[met.rank]
         met.broken.check()                              # BrokenBarrierError once one has died
 
-It replaces a named actor in which workers write `(ip, free port)`: names of the last run that are
-"already taken", addresses of the dead, and ports that were found free, closed, and taken by others
-before they were used. Here the port is bound before it is published and stays bound: the socket
-listens, so a peer that is early waits in its queue. Who needs a number instead of a socket closes
-it as late as it can.
+It replaces a named actor into which workers write `(ip, free port)`. Such actors suffer from names
+of the last run that are "already taken", from addresses of dead workers, and from ports that were
+found free, closed, and taken by other processes before they were used. Here the port is bound
+before it is published and stays bound: the socket listens, so a peer that is early waits in its
+queue. A participant that needs a port number instead of a socket closes the socket as late as it
+can.
 
-The invariants are those of the recipe (recipes/rendezvous.py): one list for all of a generation,
-who were all there at one moment; the next generation after one of them left or died.
+The invariants are those of the recipe (recipes/rendezvous.py): all participants of a generation
+get the same list, and all of them were there at one moment; the next generation begins only after
+one of them has left or died.
 """
 
 import socket
@@ -31,16 +33,16 @@ from raykeeper.client.recipes.rendezvous import SIZE_MAX, BrokenEvent, Generatio
 from raykeeper.client.recipes.rendezvous import Rendezvous as Meetings
 
 BACKLOG: Final = SIZE_MAX
-"""How many peers may be early."""
+"""The number of peers that may connect early."""
 
 
 class Address(Struct, frozen=True):
-    """Where one of those who met listens."""
+    """The address at which one participant listens."""
 
     host: str
     port: int
     data: bytes = b""
-    """What it said beside."""
+    """Other data that the participant published."""
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -48,24 +50,27 @@ _decode: Final = msgspec.json.Decoder(Address).decode
 
 
 class RendezvousResult(Generic[K]):
-    """A meeting, and the socket that this participant brought. Leave it, or use it as a block."""
+    """A generation, and this participant's listening socket, for a `with` block.
+
+    The end of the block closes the socket and leaves the generation.
+    """
 
     def __init__(self, meeting: Generation[K], own: socket.socket) -> None:
         """Use `Rendezvous.meet`."""
         self.meeting: Generation[K] = meeting
         self.socket = own
-        """Bound and listening; who takes it over detaches it."""
+        """Bound and listening; code that takes it over detaches it."""
         self.rank = meeting.rank
         self.generation = meeting.generation
         self.broken: BrokenEvent[K] = meeting.broken
-        """Set when somebody of them has left or died."""
+        """Set when a participant has left or died."""
 
     @property
     def addresses(self) -> list[Address]:
-        """Of all, in the order of their ranks.
+        """The addresses of all participants, in the order of their ranks.
 
         Raises:
-            InvalidValueError: one of them brought none, so it is no tool like this one.
+            InvalidValueError: a participant published no address, so it is not of this tool.
         """
         meeting = self.meeting
         return [_address_of(meeting._root, each.data) for each in meeting.members]
@@ -96,18 +101,18 @@ class RendezvousResult(Generic[K]):
 
 
 class Rendezvous(Tool):
-    """A rendezvous of so many with addresses, by name. It pickles; see the module."""
+    """A rendezvous of `size` participants with addresses, by name. It pickles; see the module."""
 
     def __init__(
         self, ensemble: str, path: str, size: int, session_timeout_s: float = 10.0
     ) -> None:
-        """Nothing is asked of the ensemble yet.
+        """Create the tool, without a request to the ensemble.
 
         Args:
-            ensemble: Its name.
-            path: Of the rendezvous.
-            size: How many meet: from 1 to 500. All must say the same.
-            session_timeout_s: How long one that was cut off counts as being there.
+            ensemble: The name of the ensemble.
+            path: The path of the rendezvous.
+            size: The number of participants: from 1 to 500. All must name the same number.
+            session_timeout_s: How long a participant that was cut off counts as being there.
 
         Raises:
             BadArgumentsError: an argument is not acceptable.
@@ -118,7 +123,7 @@ class Rendezvous(Tool):
         self.size = size
 
     def _on(self, client: FlowRunner, address: Address) -> Meetings[Any]:
-        """The rendezvous with an address that the caller listens at, of a client that it has."""
+        """Return the recipe for the caller's client, with the address at which it listens."""
         return Meetings(client, self.path, self.size, _encode(address))
 
     def meet(
@@ -129,17 +134,17 @@ class Rendezvous(Tool):
         port: int = 0,
         data: bytes = b"",
     ) -> RendezvousResult[Blocking]:
-        """Listen at a port, publish it, and wait until all have met.
+        """Listen at a port, publish its address, and wait until all have met.
 
         Args:
             timeout_s: How long to wait for the others; None for ever.
             host: The address to listen at and to publish; None for that of the node.
-            port: 0 for one that is free.
-            data: What else the others see.
+            port: The port to listen at; 0 for a free one.
+            data: Other data to publish.
 
         Raises:
             WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
-            OSError: that cannot be listened at.
+            OSError: the address cannot be listened at.
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
@@ -165,14 +170,14 @@ class Rendezvous(Tool):
 
         Raises:
             WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
-            OSError: that cannot be listened at.
+            OSError: the address cannot be listened at.
             KeeperError: as for every call.
         """
-        awaiting = await self._get_client_async()
+        runner = await self._get_client_async()
         own, address = listen(host, port, data)
         try:
-            flow = self._on(awaiting, address)._acquire_within(timeout_s)
-            meeting: Generation[Awaited] = await awaiting._run_flow(flow, "meet")
+            flow = self._on(runner, address)._acquire_within(timeout_s)
+            meeting: Generation[Awaited] = await runner._run_flow(flow, "meet")
         except BaseException:
             own.close()
             raise
@@ -180,10 +185,10 @@ class Rendezvous(Tool):
 
 
 def listen(host: str | None, port: int, data: bytes = b"") -> tuple[socket.socket, Address]:
-    """A socket that listens, and where.
+    """Open a listening socket; return it and its address.
 
     Raises:
-        OSError: that cannot be listened at.
+        OSError: the address cannot be listened at.
     """
     checked_bytes("data", data)
     if host is None:

@@ -1,4 +1,4 @@
-"""So many at once over all processes, with permits that die with their holder.
+"""A limit of concurrent calls over all processes; a permit dies with its holder.
 
     limit = ConcurrencyLimit("coord", "/limits/gpu-api", permits=4)
 
@@ -6,14 +6,15 @@
     @limit                          # or `with limit as held:`, `async with limit as held:`
     def ask(prompt): ...
 
-It replaces a semaphore in a named actor, of which users report: permits that leaked with cancelled
-tasks until nobody got one, a `release` that starved behind a thousand blocked `acquire`s, and a
-count that began anew when the actor was restarted while others held permits.
+It replaces a semaphore in a named actor. Users of such a semaphore report permits that leaked with
+cancelled tasks until nobody got one, a `release` that starved behind a thousand blocked `acquire`s,
+and a count that began anew when the actor was restarted while others held permits.
 
-The invariants are those of the recipe (recipes/semaphore.py): never more holders than permits, and
-first come, first served. A permit belongs to the session of its process: it is given back when the
-block ends, also by an error or a cancelled task, and when the process is known to be dead, or was
-silent for the session timeout. `held.lost` is set before anybody else can have it.
+The invariants are those of the recipe (recipes/semaphore.py): there are never more holders than
+permits, and callers are served in the order in which they came. A permit belongs to the session of
+its process. It is given back when the block ends, also by an error or a cancelled task, and when
+the process is known to be dead or was silent for the session timeout. `held.lost` is set before
+another caller can get the permit.
 """
 
 from typing import Any, cast
@@ -37,14 +38,14 @@ class ConcurrencyLimit(ContextTool[Held[Blocking], Held[Awaited]]):
         identifier: bytes | None = None,
         session_timeout_s: float = 10.0,
     ) -> None:
-        """Nothing is asked of the ensemble yet.
+        """Create the tool, without a request to the ensemble.
 
         Args:
-            ensemble: Its name.
-            path: Of the permits; all who name it at one time must say the same number.
-            permits: How many there are: from 1 to 1000.
-            identifier: What the holders show of themselves; None for a line that names the actor or
-                task, the process and its node (client/identity.py).
+            ensemble: The name of the ensemble.
+            path: The path of the permits; all who use it at one time must name the same number.
+            permits: The number of permits: from 1 to 1000.
+            identifier: The text that describes the holder to others; None for a line that names the
+                actor or task, the process and its node (client/identity.py).
             session_timeout_s: How long a permit outlives the silence of its holder.
 
         Raises:
@@ -53,10 +54,10 @@ class ConcurrencyLimit(ContextTool[Held[Blocking], Held[Awaited]]):
         super().__init__(ensemble, path, session_timeout_s)
         self.permits = permits
         self.identifier = identifier
-        self._on(cast(FlowRunner, None))  # which checks both
+        self._on(cast(FlowRunner, None))  # checks permits and identifier
 
     def _on(self, client: FlowRunner) -> Semaphore[Any]:
-        """The same permits, of a client that the caller has."""
+        """Return the semaphore for the caller's client."""
         return Semaphore(client, self.path, self.permits, self.identifier)
 
     def acquire(self, timeout_s: float | None = None) -> Held[Blocking]:
@@ -80,14 +81,14 @@ class ConcurrencyLimit(ContextTool[Held[Blocking], Held[Awaited]]):
             WaitTimeoutError: others had all permits; nothing is left behind.
             KeeperError: as for every call.
         """
-        awaiting = await self._get_client_async()
-        held: Held[Awaited] = await awaiting._run_flow(
-            self._on(awaiting)._acquire_within(timeout_s), "acquire"
+        runner = await self._get_client_async()
+        held: Held[Awaited] = await runner._run_flow(
+            self._on(runner)._acquire_within(timeout_s), "acquire"
         )
         return held
 
     def holders(self) -> list[Contender]:
-        """Who has a permit. See `Semaphore.holders`.
+        """List the holders of permits. See `Semaphore.holders`.
 
         Raises:
             WrongContextError: in an event loop.

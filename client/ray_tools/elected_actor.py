@@ -1,25 +1,26 @@
-"""An actor of which exactly one acts, and a standby takes over.
+"""A service of several actors, of which exactly one acts; a standby takes over from it.
 
     jobs = ElectedActor("coord", "/services/jobs", JobServer, candidates=3)
     jobs.start()                                # actors on as many nodes as there are
     jobs.call("submit", "a job")                # from anywhere: it pickles
     await jobs.call_async("submit", "a job")
 
-It replaces a named actor with `get_if_exists` and `max_restarts`, of which two can be alive and
-answer at once, when the node of one only seemed to be dead, and of which nobody can tell whose
-writes are the newer ones.
+It replaces a named actor with `get_if_exists` and `max_restarts`. Two instances of such an actor
+can be alive and answer at once, when the node of one only seemed to be dead, and nobody can tell
+whose writes are the newer ones.
 
-Who calls is told by the ensemble who leads, as soon as that changes; nobody polls named actors.
-The class may take `leadership` as an argument: its `epoch` and `token` fence what it writes
-(`Transaction.when_held`, `FencedResource`), `leadership.lost.check()` asks whether it leads still.
+The ensemble tells callers about a new leader as soon as there is one; nobody polls named actors.
+The class may take `leadership` as an argument: its `epoch` and `token` fence the instance's writes
+(`Transaction.when_held`, `FencedResource`), and `leadership.lost.check()` checks that it still
+leads.
 
-The invariants: an instance is made for one leadership, and answers only while it lasts
-(candidate.py); a call that reaches anybody else is not begun and goes to who leads. What is
-promised of a call:
+The invariants: an instance is made for one leadership, and answers only while that lasts
+(candidate.py); a call that reaches any other candidate is not begun and goes to the leader. Each
+service makes one of two promises about its calls:
 
--   `at_most_once`: it is sent again only if it surely was not begun. If its leader dies or is
-    deposed meanwhile, DeposedError says that nobody knows how far it came.
--   `at_least_once`: it is sent again until it is answered; a method may have run several times,
+-   `at_most_once`: a call is sent again only if it surely was not begun. If its leader dies or is
+    deposed meanwhile, the caller gets DeposedError, and nobody knows how far the call came.
+-   `at_least_once`: a call is sent again until it is answered; a method may have run several times,
     each time but the last in an epoch that is over.
 """
 
@@ -56,13 +57,13 @@ from raykeeper.links.daemon_threads import SharedCall, to_daemon_thread
 NAMESPACE: Final = "raykeeper-elected"
 CANDIDATES_MAX: Final = 100
 RESEND_DELAY_S: Final = 1.0
-"""Before a call is sent again to a leader of whom Ray says that it does not answer."""
+"""The pause before a call is sent again to a leader that does not answer, as Ray says."""
 
 Promise = Literal["at_most_once", "at_least_once"]
 
 
 class ElectedActor(Tool):
-    """A service of one elected actor, for who starts it and for who calls it. It pickles."""
+    """A service of one elected actor, for its starter and its callers. It pickles."""
 
     _viewing: threading.Lock
     _view: LeaderView | None
@@ -84,21 +85,22 @@ class ElectedActor(Tool):
         actor_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Nothing is started yet, and nothing asked of the ensemble.
+        """Create the tool; start no actor, and send no request to the ensemble.
 
         Args:
-            ensemble: Its name.
-            path: Of the election.
-            make: The class whose instance serves; None to call only. One with coroutine methods
-                runs on an event loop, any other one in a thread, one call after the other.
-            *args: What it is made with.
-            candidates: How many actors stand for election.
-            promise: What is promised of a call, see the module.
-            call_timeout_s: How long a call may take, with finding who leads and sending it again.
+            ensemble: The name of the ensemble.
+            path: The path of the election.
+            make: The class whose instance serves; None to call only. A class with coroutine methods
+                runs on an event loop, any other class in a thread, one call after the other.
+            *args: Positional arguments of the class.
+            candidates: The number of actors that stand for election.
+            promise: The promise about calls, see the module.
+            call_timeout_s: How long a call may take; finding the leader and sending again count.
             session_timeout_s: How long a leader that was cut off holds up its successor.
-            actor_options: Ray's, of the candidates. They have `max_restarts=-1`, `num_cpus=0` and
-                are spread over the nodes; with `lifetime="detached"` they outlive who starts them.
-            **kwargs: What the instance is made with.
+            actor_options: Ray's options for the candidates. The defaults are `max_restarts=-1`,
+                `num_cpus=0` and to be spread over the nodes; with `lifetime="detached"` the
+                candidates outlive the program that starts them.
+            **kwargs: Keyword arguments of the class.
 
         Raises:
             BadArgumentsError: an argument is not acceptable.
@@ -115,12 +117,13 @@ class ElectedActor(Tool):
         self._actor_options = dict(actor_options or {})
 
     def start(self) -> None:
-        """Start those candidates that there are not yet. May be called again, by anybody, and
-        after `stop`.
+        """Start the candidates that do not run yet.
+
+        Any process may call this, again and again, and after `stop`.
 
         Raises:
-            ClosedError: it was closed in this process, and not by `stop`.
-            BadArgumentsError: it was made without a class.
+            ClosedError: the tool was closed in this process, and not by `stop`.
+            BadArgumentsError: the tool was made without a class.
             WrongContextError: in an event loop.
         """
         import ray
@@ -133,7 +136,7 @@ class ElectedActor(Tool):
         self._get_client()  # joins the cluster, and fails here rather than in the candidates
         actor: Any = ray.remote(Candidate)
         for name in self._names():
-            post = CandidateSpec(
+            spec = CandidateSpec(
                 self.ensemble, self.path, name, self._session_timeout_s, make, args, kwargs
             )
             options = {
@@ -146,13 +149,13 @@ class ElectedActor(Tool):
                 "get_if_exists": True,
                 "max_task_retries": 0,
             }
-            # A handle that is dropped ends an actor that is not detached.
-            self._started[name] = actor.options(**options).remote(post)
+            # Ray ends an actor that is not detached when the last handle is dropped.
+            self._started[name] = actor.options(**options).remote(spec)
 
     def stop(self) -> None:
-        """End all candidates, and this process's session. What they hold is given back soon.
+        """End all candidates, and this process's session. All that they hold is given back soon.
 
-        Every later call of this object is ClosedError, until `start`.
+        Every later call of this object raises ClosedError, until `start`.
 
         Raises:
             WrongContextError: in an event loop.
@@ -164,7 +167,7 @@ class ElectedActor(Tool):
             try:
                 ray.kill(ray.get_actor(name, namespace=NAMESPACE))
             except ValueError:
-                continue  # there is none
+                continue  # there is no such actor
         self._started.clear()
         self.close()
         self._is_stopped = True
@@ -179,10 +182,10 @@ class ElectedActor(Tool):
 
         Raises:
             DeposedError: its leader died or was deposed meanwhile; only if promised at most once.
-            WaitTimeoutError: there was no answer in time; the text says whether it was sent.
+            WaitTimeoutError: there was no answer in time; the text says whether the call was sent.
             WrongContextError: in an event loop.
-            KeeperError: there is no session to learn who leads.
-            Exception: what the method raised, as Ray passes it on.
+            KeeperError: there is no session from which to learn the leader.
+            Exception: any error that the method raised, as Ray passes it on.
         """
         refuse_running_loop("call")
         self._get_view()
@@ -199,9 +202,9 @@ class ElectedActor(Tool):
 
         Raises:
             DeposedError: its leader died or was deposed meanwhile; only if promised at most once.
-            WaitTimeoutError: there was no answer in time; the text says whether it was sent.
-            KeeperError: there is no session to learn who leads.
-            Exception: what the method raised, as Ray passes it on.
+            WaitTimeoutError: there was no answer in time; the text says whether the call was sent.
+            KeeperError: there is no session from which to learn the leader.
+            Exception: any error that the method raised, as Ray passes it on.
         """
         call = _Call(method, args, kwargs)
         bound = asyncio.timeout(self._call_timeout_s)
@@ -215,7 +218,9 @@ class ElectedActor(Tool):
         raise WaitTimeoutError(f"{self.path}: no answer to {method}() in time; {sent}")
 
     def leader(self) -> Leader | None:
-        """Who leads, None while nobody does; its `epoch` and `token`. See `Election.leader`.
+        """Return the leader, with its `epoch` and `token`; None while nobody leads.
+
+        See `Election.leader`.
 
         Raises:
             WrongContextError: in an event loop.
@@ -242,14 +247,14 @@ class ElectedActor(Tool):
                             f"{self.path}: the leader of epoch {leader.epoch} died or was deposed "
                             f"while it served {call.method}()"
                         )
-                    # Unless Ray only could not reach it for a moment, somebody else will lead.
+                    # Another candidate will lead, unless Ray failed to reach this one only briefly.
                     with suppress(TimeoutError):
                         await asyncio.wait_for(view.change(leader), RESEND_DELAY_S)
 
     async def _send(
         self, call: "_Call", leader: Leader, view: LeaderView
     ) -> tuple[CallOutcome, Any]:
-        """Send the call to a leader, and wait for the answer, or until somebody else leads."""
+        """Send the call to a leader, and wait for the answer, or until another candidate leads."""
         from ray.exceptions import RayActorError, RayTaskError
 
         identity = _identity_of(self.path, leader)
@@ -265,15 +270,15 @@ class ElectedActor(Tool):
         try:
             await asyncio.wait({answering, changing}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done() and view.client._is_lost():
-                await asyncio.wait({answering})  # nobody tells us who leads now
+                await asyncio.wait({answering})  # without a session we hear of no new leader
             if not answering.done():
                 return CallOutcome.DEPOSED, None
             answer, value = answering.result()
             return CallOutcome(answer), value
         except RayActorError as error:
             if isinstance(error, RayTaskError):
-                raise  # the method raised it, of another actor
-            # Raised for calls that were sent and for calls that were not.
+                raise  # the method raised it about another actor
+            # Ray raises this for calls that were sent and for calls that were not.
             self._handles.pop(identity.actor, None)
             return CallOutcome.DEPOSED, None
         finally:
@@ -281,7 +286,7 @@ class ElectedActor(Tool):
             answering.cancel()
 
     def _handle(self, actor: str) -> Any:
-        """The actor of that name, None if Ray knows none."""
+        """Return the handle of the actor of that name; None if Ray knows none."""
         import ray
 
         try:
@@ -317,7 +322,7 @@ class ElectedActor(Tool):
         self._is_stopped = False
 
     def _reopen(self) -> None:
-        """It is started again after `stop`, which has closed it."""
+        """Allow a start after `stop`, which has closed the tool."""
         if self._is_stopped:
             self._is_stopped = self._is_closed = False
 

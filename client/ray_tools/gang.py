@@ -1,4 +1,4 @@
-"""A gang: all start or none, and all start again together after one of them dies.
+"""A gang: all members start or none, and all start again together after one of them dies.
 
     gang = Gang("coord", "/gangs/train", size=4)
 
@@ -9,14 +9,15 @@
 
     gang.run(work, 100)
 
-It replaces a barrier in a named actor, which counts arrivals and cannot know that one of those who
-arrived is dead: the others wait until a timeout of half an hour, or for ever. Ray's placement
+It replaces a barrier in a named actor. Such a barrier counts arrivals and cannot know that a member
+died after it arrived: the others wait until a timeout of half an hour, or for ever. Ray's placement
 groups are all or nothing for resources, and only when they are made.
 
 The rendezvous recipe makes the generations (recipes/rendezvous.py): each is one list of members,
 all alive at one moment, and is broken when one of them leaves or dies. This file adds the end: a
-generation is finished when every member of it has said so. The invariant: `run` returns to all
-members of a generation or to none, unless one dies right at the end, after all had finished.
+generation is finished when every member has recorded that it has finished. The invariant: `run`
+returns in all members of a generation or in none, unless one dies right at the end, after all had
+finished.
 """
 
 import logging
@@ -44,13 +45,13 @@ from raykeeper.znodes.requests import WatchKind
 log = logging.getLogger("raykeeper.client")
 
 FINISHED: Final = "finished"
-"""The child of the rendezvous that counts who has finished."""
+"""The child of the rendezvous that counts the members that have finished."""
 
 T = TypeVar("T")
 
 
 class _FinishedCount(Struct, frozen=True):
-    """Its value: how many of the newest generation of which anybody has finished."""
+    """The value of that child: of the newest generation of which any member has finished."""
 
     generation: int = 0
     count: int = 0
@@ -61,35 +62,35 @@ _decode: Final = msgspec.json.Decoder(_FinishedCount).decode
 
 
 class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
-    """A gang of so many, by name. It pickles; see the module.
+    """A gang of `size` members, by name. It pickles; see the module.
 
-    As a block, `with gang as meeting:`, it is the barrier at the start alone.
+    A block, `with gang as meeting:`, has only the barrier at the start.
     """
 
     def __init__(
         self, ensemble: str, path: str, size: int, session_timeout_s: float = 10.0
     ) -> None:
-        """Nothing is asked of the ensemble yet.
+        """Create the tool, without a request to the ensemble.
 
         Args:
-            ensemble: Its name.
-            path: Of the gang.
-            size: How many there are: from 1 to 500. All must say the same.
-            session_timeout_s: How long the others wait for one that was cut off.
+            ensemble: The name of the ensemble.
+            path: The path of the gang.
+            size: The number of members: from 1 to 500. All must name the same number.
+            session_timeout_s: How long the others wait for a member that was cut off.
 
         Raises:
             BadArgumentsError: an argument is not acceptable.
         """
         super().__init__(ensemble, path, session_timeout_s)
         self.size = size
-        self._on(cast(FlowRunner, None))  # which checks it
+        self._on(cast(FlowRunner, None))  # checks the size
 
     def _on(self, client: FlowRunner, data: bytes = b"") -> Rendezvous[Any]:
-        """The rendezvous at the start, of a client that the caller has."""
+        """Return the rendezvous at the start, for the caller's client."""
         return Rendezvous(client, self.path, self.size, data)
 
     def join(self, timeout_s: float | None = None, data: bytes = b"") -> Generation[Blocking]:
-        """Wait until all are there. See `Rendezvous.join`; to be left by `best_effort_cleanup`.
+        """Wait until all members are there. Call `leave` on the result; see `Rendezvous.join`.
 
         Raises:
             WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
@@ -104,15 +105,15 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
     async def join_async(
         self, timeout_s: float | None = None, data: bytes = b""
     ) -> Generation[Awaited]:
-        """`join`, to be awaited in any event loop; so is the meeting's `best_effort_cleanup`.
+        """`join`, to be awaited in any event loop; so is the result's `leave`.
 
         Raises:
             WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
             KeeperError: as for every call.
         """
-        awaiting = await self._get_client_async()
-        flow = self._on(awaiting, data)._acquire_within(timeout_s)
-        meeting: Generation[Awaited] = await awaiting._run_flow(flow, "join")
+        runner = await self._get_client_async()
+        flow = self._on(runner, data)._acquire_within(timeout_s)
+        meeting: Generation[Awaited] = await runner._run_flow(flow, "join")
         return meeting
 
     def run(
@@ -122,21 +123,21 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
         restarts_max: int | None = None,
         timeout_s: float | None = None,
     ) -> T:
-        """Work in one generation after the other, until one is finished by all its members.
+        """Work in one generation after the other, until all members of one have finished it.
 
         Args:
-            work: Called with the meeting and `args`. It starts again when it raises
-                BrokenBarrierError, or anything while the generation is broken. Any other error is
-                raised here, and breaks the generation for the others.
-            *args: Of `work`.
-            restarts_max: How many broken generations are too many, None for any number.
+            work: Called with the generation and `args`. It is called again, in a new generation,
+                when it raises BrokenBarrierError, or any error while its generation is broken. Any
+                other error is raised here, and breaks the generation for the others.
+            *args: Arguments of `work`.
+            restarts_max: How many restarts are allowed, None for any number.
             timeout_s: How long to wait for the others before each generation, None for ever.
 
         Raises:
-            BrokenBarrierError: so many generations were broken.
+            BrokenBarrierError: a generation was broken after so many restarts.
             WaitTimeoutError: the others did not come.
             WrongContextError: in an event loop.
-            Exception: what `work` raised.
+            Exception: any error that `work` raised.
         """
         for _ in _attempts(restarts_max):
             meeting = self.join(timeout_s)
@@ -159,12 +160,12 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
         restarts_max: int | None = None,
         timeout_s: float | None = None,
     ) -> T:
-        """`run` of a coroutine, to be awaited in any event loop.
+        """`run` for a coroutine function, to be awaited in any event loop.
 
         Raises:
-            BrokenBarrierError: so many generations were broken.
+            BrokenBarrierError: a generation was broken after so many restarts.
             WaitTimeoutError: the others did not come.
-            Exception: what `work` raised.
+            Exception: any error that `work` raised.
         """
         for _ in _attempts(restarts_max):
             meeting = await self.join_async(timeout_s)
@@ -185,10 +186,10 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
 
 
 def finish(meeting: Generation[Any]) -> Flow[None]:
-    """Say that this member has finished, and wait until all of its generation have.
+    """Record that this member has finished, and wait until all of its generation have.
 
     Raises:
-        BrokenBarrierError: one of them went before it had.
+        BrokenBarrierError: a member went before it had finished.
         InvalidValueError: the value of the counting znode is not one of a gang.
         KeeperError: as for every call; the session may be over.
     """
@@ -205,26 +206,26 @@ def finish(meeting: Generation[Any]) -> Flow[None]:
         return _finished_of(path, value) == _FinishedCount(own, len(meeting.members))
 
     yield from read_modify_write(path, one_more, (yield from read_current(path)))
-    bell = Event()
-    meeting.broken._subscribe(bell)
+    changed = Event()
+    meeting.broken._subscribe(changed)
     try:
         while True:
-            bell.drain()
-            found = yield from get_or_none(path, bell)
+            changed.drain()
+            found = yield from get_or_none(path, changed)
             if is_complete(found and found[0]):
                 break
             if meeting.broken.is_set():
-                # Who saw before us that all have finished may have left since.
+                # A member that saw before us that all have finished may have left since.
                 if is_complete((yield from read_current(path, linearizable=True)).value):
                     break
                 raise broken
-            yield Wait((bell,))
+            yield Wait((changed,))
     except (Cancelled, RayKeeperError):
-        meeting.broken._unsubscribe(bell)
-        yield from best_effort_cleanup([], [(path, WatchKind.DATA, bell)])
+        meeting.broken._unsubscribe(changed)
+        yield from best_effort_cleanup([], [(path, WatchKind.DATA, changed)])
         raise
-    meeting.broken._unsubscribe(bell)
-    yield from best_effort_cleanup([], [(path, WatchKind.DATA, bell)])
+    meeting.broken._unsubscribe(changed)
+    yield from best_effort_cleanup([], [(path, WatchKind.DATA, changed)])
 
 
 def _finished_of(path: str, value: bytes | None) -> _FinishedCount:
@@ -245,7 +246,7 @@ def _attempts(restarts_max: int | None) -> "range":
 
 
 def _breaks_generation(meeting: Generation[Any], error: Exception) -> bool:
-    """Whether what the work raised only says that another member is gone.
+    """Return whether an error of the work means only that another member is gone.
 
     The work may see that sooner than the gang: a barrier of its own breaks, a connection is reset.
     """

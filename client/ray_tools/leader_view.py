@@ -1,7 +1,7 @@
-"""Who leads, as the ensemble tells it: for coroutines of any event loop of one process.
+"""The present leader, as the ensemble reports it, for coroutines of any loop of one process.
 
-The invariant: whoever waits for a change is woken by it, or by the end of the session or of the
-observation, after which no change would be told.
+The invariant: a coroutine that waits for a change is woken by the change, or by the end of the
+session or of the observation, after which no change would be reported.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ Waiting = tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]
 
 
 class LeaderView:
-    """What one session knows of an election."""
+    """The leader of an election, as one session knows it."""
 
     def __init__(self, client: Client, path: str) -> None:
-        """Asks the ensemble, and blocks meanwhile.
+        """Read the leader from the ensemble, and block meanwhile.
 
         Raises:
             InvalidValueError: the value of the znode is not one of an election.
@@ -37,11 +37,11 @@ class LeaderView:
 
     @property
     def is_over(self) -> bool:
-        """Whether no change will be told: somebody else wrote into the election, for example."""
+        """Whether no change will be reported, for example because of an invalid record."""
         return self._observation.is_over or self.client._is_lost()
 
     async def change(self, seen: Leader | None) -> None:
-        """Return when somebody else leads than `seen`, or it is over."""
+        """Wait until the leader differs from `seen`, or this view is over."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         with self._lock:
@@ -58,7 +58,7 @@ class LeaderView:
         yield Spawn(self._tell_end())
 
     def _tell_end(self) -> Flow[None]:
-        with suppress(RayKeeperError):  # why it is over
+        with suppress(RayKeeperError):  # the reason for the end
             yield from self._observation._wait_until(lambda: self._observation.is_over)
         yield CallUser(self._wake)
 
@@ -75,7 +75,7 @@ class LeaderView:
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for loop, future in waiting:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            with suppress(RuntimeError):  # the loop is closed: nothing waits there any more
                 loop.call_soon_threadsafe(_resolve, future)
 
 

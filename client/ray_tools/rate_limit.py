@@ -1,4 +1,4 @@
-"""So many per second over all processes that name the same path.
+"""A rate limit over all processes that name the same path.
 
     limit = RateLimit("coord", "/limits/api", per_second=50, burst=10)
 
@@ -6,23 +6,26 @@
     @limit                          # or `with limit:`, `limit.take()`, `await limit.take_async()`
     def fetch(url): ...
 
-It replaces a token bucket in a named actor, which forgets its count when it is restarted, blocks
-all when its calls pile up, and has two lives when its node only seemed to be dead.
+It replaces a token bucket in a named actor. Such an actor forgets its count when it is restarted,
+blocks all callers when its calls pile up, and is alive twice when its node only seemed to be dead.
 
-The bucket is one moment: when it will be full, if nothing more is taken (the virtual scheduling of
-the Generic Cell Rate Algorithm, ITU-T I.371). To take is to move that moment on, by a compare and
-set; how long to wait follows from it. So a wait is one write however long it is, whoever asked
-first is served first, and who dies while it waits has only used up its share.
+The state of the bucket is one time: the time at which it will be full if nothing more is taken (the
+virtual scheduling of the Generic Cell Rate Algorithm, ITU-T I.371). To take tokens is to move that
+time on by a compare-and-set; the time to wait follows from it. So a wait costs one write however
+long it is, callers are served in the order of their writes, and a caller that dies while it waits
+has only used up its share.
 
-The time is that of the leader's transactions, `mtime` of the bucket's znode, carried on by the
-clocks of those who take: each knows it from its own writes, for at most RELEARN_MS, and leaves what
-it knows beside the moment. So it is never behind what anybody knew who has taken before: a leader's
-wall clock that is set back, or a next leader whose clock is behind, holds nobody up.
+The clock is that of the leader's transactions, `mtime` of the bucket's znode, carried on by the
+clocks of the clients. Each client learns the leader's time from its own writes, uses it for at most
+RELEARN_MS, and writes it into the value, beside the time at which the bucket is full. So the clock
+is never behind a time that an earlier client knew: a leader's wall clock that is set back, or a
+next leader whose clock is behind, holds nobody up.
 
-The invariant: in any T seconds at most `burst + per_second * (T + D)` are taken, where D is how
-long ago the leader stamped what the client last wrote when it heard of that: a network delay. If
-the leader's wall clock is moved forward, or the next leader's is ahead, at most one more `burst`
-passes, once. The clocks of clients drift by less than a thousandth, and so may the rate.
+The invariant: in any T seconds at most `burst + per_second * (T + D)` tokens are taken. D is a
+network delay: the time from the leader's stamp on a client's last write until the client received
+the reply. If the leader's wall clock is moved forward, or the next leader's is ahead, at most one
+more `burst` passes, once. The clocks of clients drift by less than a thousandth, and so may the
+rate.
 """
 
 import re
@@ -47,7 +50,7 @@ from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.zab.ids import Millis
 
 RELEARN_MS: Final = 60_000
-"""How long a client counts on from the leader's time: two clocks drift apart."""
+"""How long a client extrapolates the leader's time: two clocks drift apart."""
 PER_SECOND_MAX: Final = 1_000_000
 BURST_MAX: Final = 1_000_000
 _CONTENT: Final = re.compile(rb"([0-9]{1,20}) ([0-9]{1,20})")
@@ -56,7 +59,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Bucket(Recipe[K]):
-    """The bucket at a path, of which every client of it says the same rate and burst."""
+    """The token bucket at a path. All its clients must name the same rate and burst."""
 
     def __init__(self, client: FlowRunner, path: str, per_second: float, burst: int) -> None:
         """`per_second`: more than 0, at most 1 000 000. `burst`: from 1 to 1 000 000."""
@@ -66,23 +69,23 @@ class Bucket(Recipe[K]):
         self._interval_us = round(1_000_000 / checked_rate(per_second))
         self._burst = checked_burst(burst)
         self._seen: ObservedValue | None = None
-        self._leader_offset_ms = -(1 << 62)  # what the leader's time has over ours, at least
+        self._leader_offset_ms = -(1 << 62)  # the leader's time minus ours, at least
         self._learned_ms: Millis | None = None
 
     @operation
     def take(self, count: int = 1, timeout_s: float | None = None) -> Flow[None]:
-        """Take some, and wait until they are there.
+        """Take tokens, and wait until they are there.
 
         Args:
-            count: How many, at most `burst`.
+            count: The number of tokens, at most `burst`.
             timeout_s: How long to wait; 0 to take them only if they are there, None for ever.
 
         Raises:
             BadArgumentsError: an argument is not acceptable.
-            WaitTimeoutError: they would not be there in time, which is told at once; nothing was
-                taken.
-            InvalidValueError: the znode holds something else.
-            BadVersionError: others were quicker again and again; nothing was taken.
+            WaitTimeoutError: the tokens would not be there in time, which is raised at once;
+                nothing was taken.
+            InvalidValueError: the znode holds no bucket.
+            BadVersionError: other clients were quicker again and again; nothing was taken.
             KeeperError: as for every call.
         """
         return (yield from self.take_flow(count, timeout_s))
@@ -98,19 +101,22 @@ class Bucket(Recipe[K]):
         yield Timeout(timeout_ms or None, f"{self.path} was not reached")
         until = None if timeout_ms is None else Millis(begun + timeout_ms)
         before, mine, due = yield from self._reserve(count * self._interval_us, until)
-        yield Timeout(None)  # they come in time
+        yield Timeout(None)  # the tokens come in time
         try:
             while (yield Now()) < due:
                 yield Wait((), due)
         except Cancelled:
-            # If nobody took any since, those who come next need not wait for us.
+            # Give the tokens back, if no other client took any since.
             yield from compare_and_set(self.path, before.value or b"", mine)
             raise
 
     def _reserve(
         self, span_us: int, until: Millis | None
     ) -> Flow[tuple[ObservedValue, ObservedValue, Millis]]:
-        """Move the bucket on; what it was and is now, and when ours are there, by our time."""
+        """Take from the bucket; return it before and after, and when our tokens are there.
+
+        The last is by our clock.
+        """
         now = yield Now()
         if self._learned_ms is None or now - self._learned_ms >= RELEARN_MS:
             yield from self._learn()
@@ -132,7 +138,7 @@ class Bucket(Recipe[K]):
         raise contention_error(self.path)
 
     def _due(self, full_us: int, now: Millis) -> Millis:
-        """When what was taken last is there, by our time."""
+        """Return when the tokens that were taken last are there, by our clock."""
         wait_us = full_us - self._burst * self._interval_us - (now + self._leader_offset_ms) * 1000
         return Millis(now + max(-(-wait_us // 1000), 0))
 
@@ -149,13 +155,13 @@ class Bucket(Recipe[K]):
         raise contention_error(self.path)
 
     def _learn_time_from(self, written: ObservedValue) -> Flow[Millis]:
-        """Learn the time of what we wrote; our own time."""
+        """Learn the leader's time from our own write; return the time by our clock."""
         self._learned_ms = now = yield Now()
         self._leader_time_us(written, now)
         return Millis(now)
 
     def _leader_time_us(self, seen: ObservedValue, now: Millis) -> int:
-        """The time, which is not before anything that anybody knew who wrote what was seen."""
+        """Return the leader's time, not before any time that the writer of `seen` knew."""
         known_ms = self._parse(seen)[1] // 1000
         if seen.stat is not None:
             known_ms = max(known_ms, seen.stat.mtime)
@@ -163,18 +169,18 @@ class Bucket(Recipe[K]):
         return (now + self._leader_offset_ms) * 1000
 
     def _parse(self, seen: ObservedValue) -> tuple[int, int]:
-        """When it is full, and what the time was at least, in microseconds."""
+        """Return when the bucket is full, and a lower bound of the time, in microseconds."""
         if not seen.value:
             return 0, 0
         found = _CONTENT.fullmatch(seen.value)
         if found is None:
-            self._seen = self._learned_ms = None  # whoever comes next looks again
+            self._seen = self._learned_ms = None  # the next call reads again
             raise InvalidValueError(f"{self.path} holds no bucket: {seen.value[:40]!r}")
         return int(found[1]), int(found[2])
 
 
 class RateLimit(Tool):
-    """A rate over all processes that name the same path. It pickles; see the module."""
+    """A rate limit over all processes that name the same path. It pickles; see the module."""
 
     _bucket_of_client: Bucket[Any] | None
 
@@ -186,14 +192,14 @@ class RateLimit(Tool):
         burst: int = 1,
         session_timeout_s: float = 10.0,
     ) -> None:
-        """Nothing is asked of the ensemble yet.
+        """Create the tool, without a request to the ensemble.
 
         Args:
-            ensemble: Its name.
-            path: Of the bucket; all who name it must say the same rate and burst.
+            ensemble: The name of the ensemble.
+            path: The path of the bucket; all who use it must name the same rate and burst.
             per_second: How many may be taken in the long run: above 0, at most 1 000 000.
             burst: How many may be taken at once after a pause: from 1 to 1 000 000.
-            session_timeout_s: Of the sessions that ask.
+            session_timeout_s: The timeout of the sessions that take.
 
         Raises:
             BadArgumentsError: an argument is not acceptable.
@@ -203,14 +209,14 @@ class RateLimit(Tool):
         self.burst = checked_burst(burst)
 
     def _on(self, client: FlowRunner) -> Bucket[Any]:
-        """The same bucket, of a client that the caller has."""
+        """Return a new bucket for the caller's client."""
         return Bucket(client, self.path, self.per_second, self.burst)
 
     def take(self, count: int = 1, timeout_s: float | None = None) -> None:
-        """Take some, and wait until they are there. See `Bucket.take`.
+        """Take tokens, and wait until they are there. See `Bucket.take`.
 
         Raises:
-            WaitTimeoutError: they would not be there in time; nothing was taken.
+            WaitTimeoutError: the tokens would not be there in time; nothing was taken.
             WrongContextError: in an event loop.
         """
         client = self._get_client()
@@ -220,10 +226,10 @@ class RateLimit(Tool):
         """`take`, to be awaited in any event loop.
 
         Raises:
-            WaitTimeoutError: they would not be there in time; nothing was taken.
+            WaitTimeoutError: the tokens would not be there in time; nothing was taken.
         """
-        awaiting = await self._get_client_async()
-        await awaiting._run_flow(self._bucket(awaiting.client).take_flow(count, timeout_s), "take")
+        runner = await self._get_client_async()
+        await runner._run_flow(self._bucket(runner.client).take_flow(count, timeout_s), "take")
 
     def __call__(self, function: F) -> F:
         """Decorate a function, which may be a coroutine or a generator: each call takes one."""
@@ -242,7 +248,7 @@ class RateLimit(Tool):
         return
 
     def _bucket(self, client: Client) -> Bucket[Any]:
-        """The one of this client, which knows what it has seen."""
+        """Return this client's bucket, which keeps what it has learned."""
         bucket = self._bucket_of_client
         if bucket is None or bucket.client is not client:
             self._bucket_of_client = bucket = self._on(client)
@@ -254,10 +260,10 @@ class RateLimit(Tool):
 
 
 def checked_rate(per_second: object) -> float:
-    """A rate.
+    """Return a rate, checked.
 
     Raises:
-        BadArgumentsError: it is none, or out of bounds.
+        BadArgumentsError: it is not a number, or out of bounds.
     """
     is_number = isinstance(per_second, int | float) and not isinstance(per_second, bool)
     if not is_number or not 0 < per_second <= PER_SECOND_MAX:  # type: ignore[operator]
@@ -268,10 +274,10 @@ def checked_rate(per_second: object) -> float:
 
 
 def checked_burst(burst: object) -> int:
-    """How many at once.
+    """Return a burst, checked.
 
     Raises:
-        BadArgumentsError: it is no number, or out of bounds.
+        BadArgumentsError: it is not an int, or out of bounds.
     """
     if type(burst) is not int or not 1 <= burst <= BURST_MAX:
         raise BadArgumentsError("", f"burst must be from 1 to {BURST_MAX}: {burst!r}")

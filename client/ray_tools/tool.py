@@ -1,9 +1,9 @@
-"""What all tools are: a place in an ensemble, and in each process a session for it.
+"""The base of all tools: a path in an ensemble, and in each process a session for it.
 
-A tool is a value: the names of an ensemble and a path, and settings. It pickles as that. A process
-opens a session when it uses the tool first, from plain code or from a coroutine, and again when
+A tool is a value: the name of an ensemble, a path, and settings. It pickles as such. A process
+opens a session when it first uses the tool, from plain code or from a coroutine, and again when
 that session was lost. The session ends with `close`, with the Ray task that opened it, or with the
-process; what was held goes with it. After `close` the tool is of no more use in that process.
+process; all that it holds ends with it. After `close` the tool cannot be used in that process.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ AH = TypeVar("AH")
 
 
 class Tool:
-    """The place of a tool, and this process's session for it. Safe for threads and tasks."""
+    """A path in an ensemble, and this process's session for it. Safe for threads and tasks."""
 
     _lock: threading.Lock
     _client: Client | None
@@ -42,15 +42,15 @@ class Tool:
     _is_closed: bool
 
     def __init__(self, ensemble: str, path: str, session_timeout_s: float = 10.0) -> None:
-        """Nothing is asked of the ensemble yet.
+        """Create the tool, without a request to the ensemble.
 
         Args:
-            ensemble: Its name, or a path in it; see `connect`.
-            path: Of the tool's own znode; whoever names the same one shares the tool.
-            session_timeout_s: How long what a process holds outlives its silence.
+            ensemble: The name of the ensemble, or a path in it; see `connect`.
+            path: The path of the tool's own znode; all that name the same path share the tool.
+            session_timeout_s: How long the holdings of a process outlive its silence.
 
         Raises:
-            BadArgumentsError: name or path is not acceptable.
+            BadArgumentsError: the name or the path is not acceptable.
         """
         split_ensemble_name(ensemble)
         self.ensemble = ensemble
@@ -59,13 +59,13 @@ class Tool:
         self._reset()
 
     def _get_client(self) -> Client:
-        """The client of this process, with a session that is not lost. Opens one if need be.
+        """Return this process's client, whose session is not lost; open a session if need be.
 
         Raises:
             ClosedError: the tool was closed in this process.
-            WrongContextError: in an event loop, while there is none.
+            WrongContextError: in an event loop, while there is no session.
             EnsembleNotFoundError: there is no such ensemble.
-            KeeperError: it cannot be opened, see `connect`.
+            KeeperError: a session cannot be opened, see `connect`.
         """
         client = self._current()
         if client is not None:
@@ -86,12 +86,12 @@ class Tool:
             return client
 
     async def _get_client_async(self) -> AsyncFlowRunner:
-        """The same for coroutines.
+        """Do the same as `_get_client`, for coroutines.
 
         Raises:
             ClosedError: the tool was closed in this process.
             EnsembleNotFoundError: there is no such ensemble.
-            KeeperError: it cannot be opened, see `connect`.
+            KeeperError: a session cannot be opened, see `connect`.
         """
         client = self._current()
         if client is None:
@@ -100,9 +100,9 @@ class Tool:
         return AsyncFlowRunner(client)
 
     def close(self) -> None:
-        """End this process's session, if there is one; what it holds is given back.
+        """End this process's session, if there is one; all that it holds is given back.
 
-        Every later call of this object is ClosedError. A copy in another process is its own.
+        Every later call of this object raises ClosedError. Copies in other processes stay open.
 
         Raises:
             WrongContextError: in an event loop; use `aclose`.
@@ -131,7 +131,7 @@ class Tool:
         self._reset()
 
     def _reset(self) -> None:
-        """Begin without anything of another process: nothing of this is pickled."""
+        """Initialize the attributes that belong to one process and are not pickled."""
         self._lock = threading.Lock()
         self._client = None
         self._task = None
@@ -148,15 +148,15 @@ class Tool:
         if client is None or client._is_lost() or self._task is not task_sessions.running_task():
             return None
         if self._pid != os.getpid():
-            return None  # the session of who forked this process
+            return None  # the session belongs to the parent that forked this process
         return client
 
 
 class ContextTool(Tool, Generic[H, AH]):
     """A tool that is held for the length of a `with` block, an `async with` block or a function.
 
-    A `with` block holds an `H`, an `async with` block an `AH`.
-    What is held belongs to the thread, or asyncio task, that entered the block.
+    A `with` block holds an `H`, an `async with` block an `AH`. Each belongs to the thread, or the
+    asyncio task, that entered the block.
     """
 
     _open_blocks: WithBlocks[Any]
@@ -180,8 +180,8 @@ class ContextTool(Tool, Generic[H, AH]):
             held._client._run_flow(held._release(), "release")
 
     async def __aenter__(self) -> AH:
-        awaiting = await self._get_client_async()
-        held: AH = await awaiting._run_flow(self._get(awaiting), type(self).__name__)
+        runner = await self._get_client_async()
+        held: AH = await runner._run_flow(self._get(runner), type(self).__name__)
         self._open_blocks.push(held)
         return held
 
@@ -202,7 +202,7 @@ class ContextTool(Tool, Generic[H, AH]):
         return context_decorator(function, lambda: self)
 
     def _get(self, client: FlowRunner) -> Flow[Any]:
-        """What a block begins with; its result is held."""
+        """Acquire what a block holds, and return it."""
         raise NotImplementedError
 
     def _reset(self) -> None:

@@ -1,17 +1,17 @@
-"""The workers that are there: who joins, who has left or died, as a list that is always current.
+"""A group of live workers, with a list that is always current as workers join, leave or die.
 
     workers = WorkerGroup("coord", "/workers/app")
     me = workers.join(data=b"10.0.0.7:4000")            # in each worker; me.leave(), or its end
     workers.members()                                   # from anywhere
     watch = workers.watch(lambda change: print(change.joined, change.left))
 
-It replaces a register in a named actor, in which the dead stay listed and whose name is "already
-taken" by the last run, and the polling of `ray.nodes()` or of pings, which learns late of a death
-and never of a process that is alive on a dead connection.
+It replaces a register in a named actor, in which dead workers stay listed and whose name is
+"already taken" by the last run. It also replaces the polling of `ray.nodes()` or of pings, which
+notices a death late, and never notices a process that is alive on a dead connection.
 
 The invariants are those of the recipe (recipes/group.py): a worker is listed from `join` to `leave`
 or to the end of its session, which comes as soon as its process is known to be dead. Each worker
-shows where Ray runs it.
+publishes where Ray runs it.
 """
 
 import logging
@@ -34,7 +34,7 @@ log = logging.getLogger("raykeeper.client")
 
 
 class WorkerInfo(Struct, frozen=True):
-    """What a worker says of itself."""
+    """The information that a worker publishes."""
 
     data: bytes
     pid: int
@@ -47,39 +47,42 @@ _decode: Final = msgspec.json.Decoder(WorkerInfo).decode
 
 
 class Worker(Struct, frozen=True):
-    """One worker that is there."""
+    """One worker of the group."""
 
     name: str
     data: bytes
-    """What it said when it joined."""
+    """The data that the worker published when it joined."""
     pid: int
     node_id: str
-    """Ray's, as `ray.nodes()` has it; "" without Ray."""
+    """Ray's node id, as in `ray.nodes()`; "" without Ray."""
     actor_id: str | None
-    """Ray's, None of a task or driver."""
+    """Ray's actor id; None for a task or driver."""
     token: Zxid
-    """Who joined later has a larger one."""
+    """A worker that joined later has a larger token."""
 
 
 class WorkersChange(Struct, frozen=True):
-    """What a watch is told."""
+    """A change of the group, for the callback of a watch."""
 
     workers: list[Worker]
-    """All that are there now, in the order of joining."""
+    """All workers of the group now, in the order of joining."""
     joined: list[Worker]
     left: list[Worker]
-    """Those that have left, or died."""
+    """The workers that have left, or died."""
 
 
 class WorkerMembership(EphemeralMember[K]):
-    """A worker of this session. `lost` only if the session ends, or somebody takes the name."""
+    """The membership of a worker of this session.
+
+    `lost` is set only if the session ends, or somebody takes the name.
+    """
 
     @operation
     def update(self, data: bytes) -> Flow[None]:
-        """Replace the data, for as long as it is a member.
+        """Replace the data, while the worker is a member.
 
         Raises:
-            LostError: it is lost, or has left.
+            LostError: the membership is lost, or the worker has left.
             KeeperError: as for every call.
         """
         yield from self._replace_data(_encode_worker_info(data))
@@ -88,11 +91,11 @@ class WorkerMembership(EphemeralMember[K]):
 class WorkerGroup(Tool):
     """A group of workers, by name. It pickles; see the module.
 
-    Whoever is in the group and is no worker is left out, and logged.
+    Members of the group that are no workers are left out, and logged.
     """
 
     def _on(self, client: FlowRunner) -> Group[Any]:
-        """The group, of a client that the caller has. Data are a `WorkerInfo` as JSON."""
+        """Return the group for the caller's client. A member's data is a `WorkerInfo` as JSON."""
         return Group(client, self.path)
 
     def join(
@@ -101,9 +104,9 @@ class WorkerGroup(Tool):
         """Become a member, until `leave` or the end of this process's session.
 
         Args:
-            name: None for a new one. If an earlier life of this worker still has it, that is waited
-                for.
-            data: What the others see.
+            name: The worker's name; None for a new one. If an earlier life of this worker still has
+                the name, the call waits for the end of that life.
+            data: The data to publish.
             timeout_s: How long to wait for the name.
 
         Raises:
@@ -127,13 +130,13 @@ class WorkerGroup(Tool):
             BadArgumentsError: an argument is not acceptable.
             KeeperError: as for every call.
         """
-        awaiting = await self._get_client_async()
-        joining = self._join_flow(awaiting, name, data, timeout_s)
-        membership: WorkerMembership[Awaited] = await awaiting._run_flow(joining, "join")
+        runner = await self._get_client_async()
+        joining = self._join_flow(runner, name, data, timeout_s)
+        membership: WorkerMembership[Awaited] = await runner._run_flow(joining, "join")
         return membership
 
     def members(self) -> list[Worker]:
-        """Who is there, in the order of joining.
+        """List the workers, in the order of joining.
 
         Raises:
             WrongContextError: in an event loop.
@@ -152,9 +155,9 @@ class WorkerGroup(Tool):
         return workers_of(self.path, await group.members())
 
     def watch(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Blocking]:
-        """Have `callback` called with who is there, now and after each change, until it is closed.
+        """Call `callback` with the workers, now and after each change, until the watch is closed.
 
-        It is called in a thread of the client, one call after the other.
+        The calls come in a thread of the client, one after the other.
 
         Raises:
             WrongContextError: in an event loop.
@@ -190,7 +193,7 @@ class WorkerGroup(Tool):
 
 
 def workers_of(path: str, members: list[Member]) -> list[Worker]:
-    """What those who are workers say of themselves."""
+    """Return the members that are workers, decoded; log the others."""
     workers = []
     for member in members:
         try:
@@ -201,10 +204,10 @@ def workers_of(path: str, members: list[Member]) -> list[Worker]:
 
 
 def worker_of(path: str, member: Member) -> Worker:
-    """What a member says of itself.
+    """Decode a member as a worker.
 
     Raises:
-        InvalidValueError: it is no worker.
+        InvalidValueError: the member is no worker.
     """
     try:
         said = _decode(member.data)
