@@ -1,4 +1,4 @@
-"""The barrier: nobody passes while it is there all the time, everybody does once it is gone."""
+"""The barrier: no process passes while it exists all the time; all pass once it is gone."""
 
 from raykeeper.client.errors import WaitTimeoutError
 from tests.simulation.recipes.process import Process
@@ -9,10 +9,10 @@ PATH = f"{ABOVE}/barriers/one"
 
 
 class BarrierScenario(Scenario):
-    """All of them make it, wait for it, and remove it."""
+    """All processes create the barrier, wait for it, and remove it."""
 
     def scripts(self, process: Process) -> list[Script]:
-        """One who puts it up and takes it away, and those who wait."""
+        """Return a script that creates and removes the barrier, and scripts that wait for it."""
         waiting = [self._wait(process) for _ in range(process.random.choice([1, 2]))]
         return [self._keep(process), *waiting]
 
@@ -34,7 +34,7 @@ class BarrierScenario(Scenario):
         while not is_last:
             is_last = self.is_ending
             yield Pause(span(random, 20, 200))
-            for _ in range(random.choice([0, 300])):  # until it has just been made
+            for _ in range(random.choice([0, 300])):  # waits for the barrier's creation
                 if PATH in self.truth.znodes or self.is_ending:
                     break
                 yield Pause(1)

@@ -1,4 +1,4 @@
-"""The scenarios by the names of their recipes."""
+"""The scenarios, by the names of their recipes."""
 
 from typing import Final
 

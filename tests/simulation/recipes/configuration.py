@@ -1,4 +1,4 @@
-"""The configuration: whole values, each made of the one before, and all who follow see the last."""
+"""The configuration: each value is made from the one before, and all followers see the last one."""
 
 import json
 from typing import Any
@@ -17,14 +17,14 @@ PATH = f"{ABOVE}/limits"
 
 
 class Limits(Struct, frozen=True):
-    """What is written: `twice` is never anything but that."""
+    """The value of the configuration: `twice` is always twice `count`."""
 
     count: int = 0
     twice: int = 0
 
 
 class ConfigurationScenario(FollowedScenario):
-    """All update it, and most follow it."""
+    """All processes update the configuration, and most follow it."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
@@ -33,7 +33,7 @@ class ConfigurationScenario(FollowedScenario):
         self._working: set[tuple[str, int]] = set()
 
     def scripts(self, process: Process) -> list[Script]:
-        """Some update, some follow."""
+        """Return scripts of which some update and some follow."""
         configuration = process.configuration(PATH, Limits, Limits())
         return [self._update(process, configuration), self._follow(process, configuration)]
 
@@ -63,15 +63,15 @@ class ConfigurationScenario(FollowedScenario):
             yield from self.follow_for_a_while(process, live, is_last=is_last)
 
     def is_newest(self, live: Any) -> bool:
-        """It is of the last update."""
+        """Return whether `live` shows the last update."""
         return bool(live.value.count == json.loads(self.truth.znodes[PATH].value)["count"])
 
     def may_stay(self) -> set[str]:
-        """It does."""
+        """Return the znodes that may remain: the configuration."""
         return {ABOVE, PATH}
 
     def finish(self) -> None:
-        """Each was made of the one before."""
+        """Check that each value was made from the one before."""
         past = self.truth.between(PATH, ZERO, self.truth.zxid)
         values = [json.loads(was.value)["count"] for _, was in past if was is not None]
         assert values == list(range(1, len(values) + 1)), f"Sum: {values}"

@@ -1,7 +1,7 @@
-"""What members contend for: they get it, hold it for a while, and give it back.
+"""Scenarios in which members contend for something: acquire it, hold it for a while, release it.
 
-The scenarios of all locks are of this kind. They differ in what can be got, and in who may hold it
-beside whom.
+The scenarios of all locks are of this kind. They differ in what can be acquired, and in which
+holders may coexist.
 """
 
 from collections.abc import Callable
@@ -20,21 +20,21 @@ Way = tuple[Acquire, Got]
 
 
 class Contended(Scenario):
-    """One or two threads of each process get it, one after the other."""
+    """One or two threads of each process acquire it, one after the other."""
 
     threads = (1, 1, 2)
 
     def ways(self, process: Process) -> list[Way]:
-        """What there is to get, for all threads of a process."""
+        """Return the objects that can be acquired, for all threads of a process."""
         raise NotImplementedError
 
     def scripts(self, process: Process) -> list[Script]:
-        """Threads share the objects of recipes, as they may."""
+        """Return the scripts of the threads, which share recipe objects, as they may."""
         ways = self.ways(process)
         return [self.work(process, ways) for _ in range(process.random.choice(self.threads))]
 
     def work(self, process: Process, ways: list[Way], more: Any = None) -> Script:
-        """A thread: at the end it gets everything once more, with patience. `more` is for `use`."""
+        """Run one thread; at the end it acquires once more, with patience. `more` is for `use`."""
         random = process.random
         while not self.is_ending:
             yield Pause(span(random, 20, 200))
@@ -51,7 +51,7 @@ class Contended(Scenario):
             yield from self._hold(process, held, got, more)
 
     def use(self, process: Process, held: Any, more: Any) -> Script:
-        """What is done while it is held."""
+        """Do what a holder does while it holds."""
         yield Pause(span(process.random, 0, 20, 300, 1_000))
 
     def _hold(self, process: Process, held: Any, got: Got, more: Any) -> Script:

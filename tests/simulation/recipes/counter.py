@@ -1,4 +1,4 @@
-"""The counter: every addition counts once, and each is told another number."""
+"""The counter: every addition counts once, and each returns another number."""
 
 from raykeeper.zab.ids import ZERO
 from tests.harness.schedule import Schedule
@@ -11,7 +11,7 @@ PATH = f"{ABOVE}/counter"
 
 
 class CounterScenario(Scenario):
-    """Everybody adds one."""
+    """All processes add one."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
@@ -20,7 +20,7 @@ class CounterScenario(Scenario):
         self._newest = 0
 
     def scripts(self, process: Process) -> list[Script]:
-        """Some count by one object."""
+        """Return scripts, some of which share a counter object."""
         counter = process.counter(PATH)
         return [self._count(process, counter) for _ in range(process.random.choice([1, 2, 3]))]
 
@@ -48,11 +48,11 @@ class CounterScenario(Scenario):
                 assert read >= number, f"Sum: {read} is read after {number} was told"
 
     def may_stay(self) -> set[str]:
-        """It does."""
+        """Return the znodes that may remain: the counter."""
         return {ABOVE, PATH}
 
     def finish(self) -> None:
-        """The value is the number of additions, and changed by one each time."""
+        """Check that the value is the number of additions, and changed by one each time."""
         past = self.truth.between(PATH, ZERO, self.truth.zxid)
         values = [int(was.value) for _, was in past if was is not None]
         assert values == list(range(1, len(values) + 1)), f"Sum: {values}"

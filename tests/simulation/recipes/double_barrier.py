@@ -1,4 +1,4 @@
-"""The double barrier: all were inside at once before one goes on, and none leaves before all do."""
+"""The double barrier: nobody goes on before all were inside, and nobody leaves before all do."""
 
 from typing import Any, Final, Literal
 
@@ -15,7 +15,7 @@ ROUND: Final = f"{PATH}/round"
 
 
 class DoubleBarrierScenario(Scenario):
-    """All members go round after round; at the end until each has done one whole one."""
+    """All members do round after round; at the end, until each has completed one."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
@@ -25,7 +25,7 @@ class DoubleBarrierScenario(Scenario):
         self._crossed: set[str] = set()
 
     def scripts(self, process: Process) -> list[Script]:
-        """One of each process."""
+        """Return one script for each process."""
         return [self._go_round(process)]
 
     def _go_round(self, process: Process) -> Script:
@@ -77,5 +77,5 @@ class DoubleBarrierScenario(Scenario):
         assert len(seats) == len(self.members), f"Passage: {seats} of {len(self.members)}"
 
     def may_stay(self) -> set[str]:
-        """What rounds are made below."""
+        """Return the znodes that may remain: the parent of the rounds."""
         return {ABOVE, PATH}

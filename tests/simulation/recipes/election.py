@@ -1,4 +1,4 @@
-"""Elections: one leads, each leadership has the next number, and whoever asks is told who leads."""
+"""Elections: one leader at a time, epochs without gaps, and queries that name the leader."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ PATH = f"{ABOVE}/election"
 
 
 class Elected(Contended):
-    """What is judged of all who lead by an election."""
+    """The checks of all recipes that elect a leader."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
@@ -26,22 +26,22 @@ class Elected(Contended):
         self._epoch = 0
 
     def look(self) -> None:
-        """After each step."""
+        """Check the leaders after each step."""
         self.holders.look()
 
     def leads(self, process: Process, leadership: Any) -> None:
-        """A script was given a leadership."""
+        """Record that a script became the leader."""
         if self.holders.got(process, leadership):
             epoch = leadership.epoch
             assert epoch > self._epoch, f"Epochs: {epoch} after {self._epoch}"
             self._epoch = epoch
 
     def may_stay(self) -> set[str]:
-        """The epoch does."""
+        """Return the znodes that may remain: the epoch."""
         return {ABOVE, PATH}
 
     def finish(self) -> None:
-        """Every leadership raised the epoch by one."""
+        """Check that every leadership raised the epoch by one."""
         past = self.truth.between(PATH, ZERO, self.truth.zxid)
         values = {was.stat.mzxid: was.value for _, was in past if was is not None}
         epochs = [json.loads(value)["epoch"] for value in values.values() if value]
@@ -49,15 +49,15 @@ class Elected(Contended):
 
 
 class ElectionScenario(Elected):
-    """Candidates, and some who ask, or have themselves told."""
+    """Candidates, and processes that ask for the leader or observe it."""
 
     def ways(self, process: Process) -> list[Way]:
-        """One."""
+        """Return the election, the only way to lead."""
         election = process.election(PATH, process.name.encode())
         return [(election.lead, lambda held: self.leads(process, held))]
 
     def scripts(self, process: Process) -> list[Script]:
-        """One or two candidates, and one who wants to know."""
+        """Return the scripts of one or two candidates, and one of an observer."""
         return [*super().scripts(process), self._ask(process)]
 
     def _ask(self, process: Process) -> Script:
@@ -70,7 +70,7 @@ class ElectionScenario(Elected):
         while not self.is_ending:
             yield Pause(span(random, 50, 500))
             epoch = self._epoch
-            for _ in range(random.choice([0, 300])):  # until somebody has just come to lead
+            for _ in range(random.choice([0, 300])):  # waits for the moment right after an election
                 if self._epoch != epoch or self.is_ending:
                     break
                 yield Pause(1)
@@ -89,7 +89,7 @@ class ElectionScenario(Elected):
             yield from self._are_told(told, observation)
 
     def _are_told(self, told: list[Leader | None], observation: Any) -> Script:
-        """In order, each once; and at last that nobody leads any more, when nobody does."""
+        """Check that observers see leaders in order, each once, and at last that none leads."""
         while PATH in self.truth.znodes and (
             self.truth.znodes[PATH].children or not told or told[-1] is not None
         ):
@@ -102,25 +102,25 @@ class ElectionScenario(Elected):
 
 
 class LeaderLatchScenario(Elected):
-    """Latches, which are rivals of candidates on the same path."""
+    """Latches, which compete with candidates on the same path."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
         self._latches: list[tuple[Process, Any]] = []
 
     def ways(self, process: Process) -> list[Way]:
-        """A candidate beside them."""
+        """Return the way of a candidate, which competes with the latches."""
         election = process.election(PATH)
         return [(election.lead, lambda held: self.leads(process, held))]
 
     def scripts(self, process: Process) -> list[Script]:
-        """One of the two."""
+        """Return the script of a latch or of a candidate."""
         if process.random.random() < 0.25:
             return super().scripts(process)
         return [self._latch(process)]
 
     def look(self) -> None:
-        """After each step: what latches say of themselves."""
+        """Check, after each step, what latches report of themselves."""
         super().look()
         leading = []
         for each in self._latches:

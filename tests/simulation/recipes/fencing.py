@@ -1,7 +1,7 @@
-"""Fencing: once a newer holder's token has passed a guard, no older one passes it, nor the next.
+"""Fencing: once a newer token has passed a guard, no older one passes it or the next guard.
 
-One guard at a time is what a resource has. Here many follow on each other, and some stay for a
-while: what passes these then, the next one may not let pass.
+A resource has one guard at a time. Here many guards follow each other, and some stay for a while:
+a token that they admit then may be refused by the next guard.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ GUARD: Final = f"{ABOVE}/guard"
 
 
 class FencingScenario(Scenario):
-    """Holders of a lock show their tokens, also those whose lock is gone, to guards that die."""
+    """Holders of a lock show their tokens, also after they lost it, to guards that die."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
@@ -26,7 +26,7 @@ class FencingScenario(Scenario):
         self._passed = 0
 
     def scripts(self, process: Process) -> list[Script]:
-        """A holder and a guard."""
+        """Return the scripts of a holder and a guard."""
         return [self._hold(process), self._guard(process, process.fenced_resource(GUARD))]
 
     def _hold(self, process: Process) -> Script:
@@ -65,5 +65,5 @@ class FencingScenario(Scenario):
             self._passed = max(self._passed, token)
 
     def may_stay(self) -> set[str]:
-        """What the guards remember."""
+        """Return the znodes that may remain: the tokens that the guards stored."""
         return {ABOVE, GUARD}

@@ -1,4 +1,4 @@
-"""What is written by some and followed by others: who follows sees it grow, up to the last."""
+"""Scenarios of writers and followers: followers see rising numbers, up to the last."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ class FollowedScenario(Scenario):
     """The first script of each process writes, the second one follows."""
 
     def follow_for_a_while(self, process: Process, live: Any, *, is_last: bool) -> Script:
-        """Leave `live` open: at the end until it has the newest."""
+        """Leave `live` open for a while; at the end, until it has the newest value."""
         self.counts["recipe.followed"] += 1
         if is_last:
             while not (self._all_have_written() and self.is_newest(live)):
@@ -23,7 +23,7 @@ class FollowedScenario(Scenario):
         yield live.close()
 
     def is_newest(self, live: Any) -> bool:
-        """Whether it has what was written last, now that nobody writes any more."""
+        """Return whether it has the last written value, now that no script writes any more."""
         raise NotImplementedError
 
     def _all_have_written(self) -> bool:
@@ -37,7 +37,7 @@ class FollowedScenario(Scenario):
 def follower(
     seen: list[Any], is_whole: Callable[[Any], object], number_of: Callable[[Any], int]
 ) -> Any:
-    """A callback that notes in `seen` what it gets, whose numbers must rise."""
+    """Return a callback that notes in `seen` what it gets; the numbers must rise."""
 
     def on_change(new: Any, old: Any) -> None:
         assert old == (seen[-1] if seen else None), f"Observed: {old} after {seen}"

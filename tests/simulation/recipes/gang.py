@@ -1,4 +1,4 @@
-"""The gang: who is told that its generation is finished knows that all members had finished."""
+"""The gang: a member that is told that its generation is finished knows that all had finished."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ PATH: Final = f"{ABOVE}/gang"
 
 
 class GangScenario(MeetingScenario):
-    """Two work together, whoever of them comes."""
+    """Any two processes work together."""
 
     path = PATH
 
@@ -43,5 +43,5 @@ class GangScenario(MeetingScenario):
         return False
 
     def may_stay(self) -> set[str]:
-        """The numbers of the last generation, and of the last that was finished."""
+        """Return the znodes that may remain: the numbers of the last and last finished one."""
         return {ABOVE, PATH, f"{PATH}/{FINISHED}"}

@@ -1,4 +1,4 @@
-"""Groups: who believes to be a member is one, a name is one member's, and watches tell it all."""
+"""Groups: members that believe to be one are, names are unique, watches see every change."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ MANY: Final = 1_000
 
 
 class GroupScenario(Scenario):
-    """Members with names that come back, members without, and those who watch."""
+    """Members with names that return, members without names, and observers."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
@@ -23,7 +23,7 @@ class GroupScenario(Scenario):
         self._every = Holders(schedule, "a membership", MANY)
 
     def look(self) -> None:
-        """After each step."""
+        """Check the members after each step."""
         for holders in self._named.values():
             holders.look()
         self._every.look()
@@ -33,7 +33,7 @@ class GroupScenario(Scenario):
                 assert holder.held.path in znodes, f"Membership: {holder} is no member"
 
     def scripts(self, process: Process) -> list[Script]:
-        """A member, or two, and one who watches."""
+        """Return the scripts of one or two members, and one of an observer."""
         members = [self._join(process) for _ in range(process.random.choice([1, 2]))]
         return [*members, self._watch(process)]
 
@@ -88,7 +88,7 @@ class GroupScenario(Scenario):
 
 
 def _follows(told: list[Any]) -> None:
-    """Each change begins where the one before ended."""
+    """Check that each change begins where the one before ended."""
     before: dict[tuple[str, int], bytes] = {}
     for change in told:
         now = {(each.name, each.token): each.data for each in change.members}

@@ -1,6 +1,6 @@
-"""Who believes to hold what: by its own clock and its own flags, at every moment of the world.
+"""Which processes believe to hold something, by their own clocks and flags, at every moment.
 
-A process that stands still cannot look, but its clock goes on: what it would see counts.
+A frozen process cannot look, but its clock goes on: the state that it would see counts.
 """
 
 from typing import Any
@@ -14,16 +14,16 @@ from tests.simulation.recipes.process import Process
 
 
 class Holder(Struct, frozen=True):
-    """A process with what it was given."""
+    """A process and what it acquired."""
 
     process: Process
     held: Held[Any]
     whole: Any
-    """What it is a part of, and lost and released with; else the same."""
+    """The whole of which `held` is a part, lost and released with it; else `held` itself."""
 
     @property
     def believes(self) -> bool:
-        """Whether it would say that it holds it, if it looked now."""
+        """Return whether the process would say that it holds it, if it looked now."""
         if self.process.is_killed or self.held.is_released or self.whole.is_released:
             return False
         with self.process.seen_from_outside():
@@ -31,7 +31,7 @@ class Holder(Struct, frozen=True):
 
     @property
     def is_past(self) -> bool:
-        """Whether nobody will ever look again."""
+        """Return whether the process will never look again."""
         process = self.process
         is_released = self.held.is_released or self.whole.is_released
         return process.is_killed or is_released or (process.is_over and not self.believes)
@@ -41,7 +41,7 @@ class Holder(Struct, frozen=True):
 
 
 class Holders:
-    """Those who were given the same thing, of which there is one, or there are a few."""
+    """The holders of the same thing, of which one or a few may exist at a time."""
 
     def __init__(self, schedule: Schedule, what: str, room: int = 1) -> None:
         self.room = room
@@ -52,15 +52,15 @@ class Holders:
 
     @property
     def is_held(self) -> bool:
-        """Whether anybody may believe so."""
+        """Return whether any process may believe to hold it."""
         return bool(self._holders)
 
     def got(
         self, process: Process, held: Held[Any], *, in_order: bool = True, whole: Any = None
     ) -> bool:
-        """A script was given it; whether it was not lost before.
+        """Record an acquisition; return whether it was not lost before.
 
-        `in_order`: with a newer token than everybody before.
+        `in_order`: the token must be newer than all earlier ones.
         """
         holder = Holder(process, held, whole if whole is not None else held)
         if self._schedule.trace is not None:
@@ -77,11 +77,11 @@ class Holders:
         return True
 
     def believing(self) -> list[Holder]:
-        """Who would say, if it looked now, that it holds it."""
+        """Return the holders that would say, if they looked now, that they hold it."""
         return [holder for holder in self._holders if holder.believes]
 
     def look(self) -> None:
-        """Whether there are too many."""
+        """Check that there are not too many holders."""
         if not self._holders:
             return
         if any(holder.is_past for holder in self._holders):

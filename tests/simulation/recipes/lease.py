@@ -1,6 +1,6 @@
-"""The lease: one holder at a time, also when its time ends and nobody notices.
+"""The lease: one holder at a time, also when its time ends and the holder does not notice.
 
-Wall clocks do not jump in these worlds: what that may do to a lease the recipe tells.
+Wall clocks do not jump in these worlds; the recipe's documentation says what a jump may do.
 """
 
 from typing import Any, Final
@@ -15,10 +15,10 @@ PATH: Final = f"{ABOVE}/lease"
 
 
 class LeaseScenario(OneHolder):
-    """Some renew it, some hold it for too long."""
+    """Some holders renew the lease, some hold it for too long."""
 
     def scripts(self, process: Process) -> list[Script]:
-        """Each with a duration of its own."""
+        """Return scripts, each with its own duration of the lease."""
         return [self._lease(process) for _ in range(process.random.choice(self.threads))]
 
     def _lease(self, process: Process) -> Script:
@@ -27,7 +27,7 @@ class LeaseScenario(OneHolder):
         is_last = False
         while not is_last:
             is_last = self.is_ending
-            if is_last:  # a short one may be too short for a slow ensemble, for ever
+            if is_last:  # a short lease may always be too short for a slow ensemble
                 lease = process.lease(PATH, 5)
             yield Pause(span(random, 20, 200))
             self.tempt(process)
@@ -38,7 +38,7 @@ class LeaseScenario(OneHolder):
                 self.counts["recipe.given_up"] += 1
                 continue
             except LostError:
-                # It took all of its duration to hear of it.
+                # The grant took the whole duration to arrive.
                 self.counts["recipe.too_late"] += 1
                 is_last = False
                 continue

@@ -1,4 +1,4 @@
-"""The fair lock: one holder at a time, tokens that grow, and everybody gets its turn."""
+"""The fair lock: one holder at a time, rising tokens, and every waiter gets its turn."""
 
 from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
@@ -11,14 +11,14 @@ PATH = f"{ABOVE}/lock"
 
 
 class OneHolder(Contended):
-    """Whatever is held by one at a time, with tokens in the order of the grants."""
+    """A lock with one holder at a time, and tokens in the order of the grants."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
         self.holders = Holders(schedule, "the lock")
 
     def look(self) -> None:
-        """After each step."""
+        """Check the holders after each step."""
         self.holders.look()
 
 
@@ -26,15 +26,15 @@ class LockScenario(OneHolder):
     """The fair lock."""
 
     def ways(self, process: Process) -> list[Way]:
-        """One."""
+        """Return the lock."""
         lock = process.lock(PATH)
         return [(lock.acquire, lambda held: self.holders.got(process, held))]
 
 
 class SimpleLockScenario(OneHolder):
-    """The simple lock: the same, in no order."""
+    """The simple lock: the same checks, but in no order."""
 
     def ways(self, process: Process) -> list[Way]:
-        """One."""
+        """Return the lock."""
         lock = process.simple_lock(PATH)
         return [(lock.acquire, lambda held: self.holders.got(process, held))]

@@ -1,4 +1,4 @@
-"""The lock queue: each element is held by one at a time, consumed once, and none is lost."""
+"""The lock queue: each element has one holder at a time, is consumed once, and is never lost."""
 
 from typing import Any, Final
 
@@ -25,12 +25,12 @@ class LockQueueScenario(QueueScenario):
         self._consumed: set[bytes] = set()
 
     def look(self) -> None:
-        """After each step."""
+        """Check the holders after each step."""
         for holders in self._holders.values():
             holders.look()
 
     def queue_of(self, process: Process) -> Any:
-        """The recipe."""
+        """Return the queue."""
         return process.lock_queue(PATH, self._bound)
 
     def _consume(self, process: Process, queue: Any) -> Script:
@@ -56,17 +56,17 @@ class LockQueueScenario(QueueScenario):
             if not self.is_ending and random.random() < 0.2:
                 yield held.release()
                 continue
-            self._got[value] = process.name  # whether it is told or not
+            self._got[value] = process.name  # counts even if the reply is lost
             yield held.consume()
             self._consumed.add(value)
             self.counts["recipe.consumed"] += 1
 
     def may_stay(self) -> set[str]:
-        """The place of locks, too."""
+        """Return the znodes that may remain: also the parent of the locks."""
         return {*super().may_stay(), LOCKS}
 
     def finish(self) -> None:
-        """None is lost."""
+        """Check that no element is lost."""
         here = {*self._got, *self._left().values()}
         lost = [value for value, is_known in self._put.items() if is_known and value not in here]
         assert not lost, f"Elements: {lost} are lost"

@@ -1,4 +1,4 @@
-"""Those who meet, each again and again, whoever of the others comes."""
+"""Scenarios of meetings: processes meet again and again, in any combination."""
 
 from collections.abc import Generator
 from typing import Any, ClassVar, Final
@@ -17,7 +17,7 @@ Together = Generator[Any, Any, bool]
 
 
 class MeetingScenario(Scenario):
-    """`SIZE` meet at `path`. It is over when each has done so once more after all faults."""
+    """`SIZE` processes meet at `path`. The run ends when each has met again after all faults."""
 
     path: ClassVar[str]
 
@@ -26,11 +26,11 @@ class MeetingScenario(Scenario):
         self._done: set[str] = set()
 
     def scripts(self, process: Process) -> list[Script]:
-        """One of each process."""
+        """Return one script for each process."""
         return [self._meet(process)]
 
     def together(self, process: Process, meeting: Any, limit_ms: Millis | None) -> Together:
-        """Between joining and leaving; `limit_ms` is how long to wait for the others."""
+        """Act between joining and leaving; `limit_ms` is how long to wait for the others."""
         raise NotImplementedError
 
     def _meet(self, process: Process) -> Script:

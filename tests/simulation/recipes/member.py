@@ -1,7 +1,7 @@
-"""A client whose processes do what a scenario says: the next one has a new session.
+"""A client whose processes run the scripts of a scenario; each process has a new session.
 
-Everything else is as with any other client of the simulated world: its clock drifts, its links
-break, it stands still and goes on, is killed, and is cut off.
+In all other respects it is a client of the simulated world: its clock drifts, its links break, it
+is frozen and thawed, killed, and cut off.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ LEAVES_AFTER_MS: Final = 4_000
 
 
 class Member(SimClient):
-    """One process after the other."""
+    """One process after another."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class Member(SimClient):
             self._checks.clients.closed(self)
 
     def die(self, away_ms: int | None = None) -> None:
-        """The process is killed."""
+        """Kill the process."""
         if self.program is not None:
             self.program.is_killed = self.program.is_over = True
         super().die(away_ms)
 
     def plan(self, delay_ms: int, action: Callable[[], None], life: int) -> None:
-        """Do something in this life, when the process runs."""
+        """Do something later in this life, when the process runs."""
 
         def do() -> None:
             if life != self.life or self.core is None or self._waits(do):
@@ -100,12 +100,12 @@ class Member(SimClient):
         self._schedule.after(delay_ms, do)
 
     def ask(self, ask: NewRequest, token: Any) -> None:
-        """Submit a request of a flow; it leaves with others of the moment."""
+        """Submit a request of a flow; it is sent with others of the same moment."""
         self._submit(ask)
         self._flow_tokens[self._token] = token
         self._has_asked = True
 
-    # What the driver does in another way.
+    # Differences from the driver.
 
     def _carry_out(self) -> None:
         if self._is_busy:
@@ -156,5 +156,5 @@ class Member(SimClient):
 
 
 def plan_name(scenario: "Scenario") -> str:
-    """Streams of randomness are apart from those of other recipes."""
+    """Return a name that keeps random streams apart from those of other recipes."""
     return type(scenario).__name__

@@ -1,4 +1,4 @@
-"""The partitioner: no partition has two owners, and with quiet all are owned, by even shares."""
+"""The partitioner: no partition has two owners; in quiet all are owned, in even shares."""
 
 from collections import Counter
 from typing import Any, Final
@@ -15,7 +15,7 @@ NAMES: Final = "abcde"
 
 
 class PartitionerScenario(Scenario):
-    """Members that come and go; in the end all are there, and then none is."""
+    """Members come and go; in the end all are present, and then none."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
@@ -25,11 +25,11 @@ class PartitionerScenario(Scenario):
         self._is_settled = False
 
     def scripts(self, process: Process) -> list[Script]:
-        """One member of each process."""
+        """Return the script of one member for each process."""
         return [self._belong(process)]
 
     def look(self) -> None:
-        """After each step."""
+        """Check the owners after each step."""
         for name, owners in self._owners.items():
             if len(owners) > 1:
                 owners[:] = [each for each in owners if _believes(*each)]
@@ -80,7 +80,7 @@ class PartitionerScenario(Scenario):
         owners[:] = [each for each in owners if each[1] is not partition]
 
     def _has_settled(self) -> bool:
-        """Whether it was so once that all are members and everything is divided."""
+        """Return whether there was a moment with all members present and all partitions divided."""
         programs = [member.program for member in self.members if member.program is not None]
         if not self._is_settled and self._last.issuperset(each.name for each in programs):
             znodes = self.truth.znodes
@@ -91,12 +91,12 @@ class PartitionerScenario(Scenario):
         return self._is_settled
 
     def may_stay(self) -> set[str]:
-        """Where owners and members are."""
+        """Return the znodes that may remain: the parents of owners and members."""
         return {ABOVE, PATH, f"{PATH}/owners"}
 
 
 def _believes(process: Process, partition: Any) -> bool:
-    """Whether it would say that it owns it, if it looked now."""
+    """Return whether the process would say that it owns the partition, if it looked now."""
     if process.is_killed:
         return False
     with process.seen_from_outside():

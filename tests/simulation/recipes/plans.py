@@ -1,4 +1,4 @@
-"""The plan of a seed for the members of a recipe: faults of servers as ever, and more of theirs."""
+"""The plan of a seed for a recipe: the usual faults of servers, and more faults of clients."""
 
 from random import Random
 from typing import Final
@@ -33,7 +33,7 @@ COUNTER_BITS_MIN: Final = 8
 
 
 def draw_recipe_plan(seed: int, recipe: str) -> Plan:
-    """The same faults whatever the recipe is."""
+    """Return the plan of a seed; the faults are the same for every recipe."""
     plan = draw_campaign(seed) or draw_mix(seed)
     random = Random(f"{seed}.members")
     drift_ppm_max = random.choice([0, 100, DRIFT_PPM_MAX])

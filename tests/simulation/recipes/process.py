@@ -1,7 +1,7 @@
-"""One process of a member: the real flows over the real client core, in virtual time.
+"""One process of a member: the real flows on the real client core, in virtual time.
 
-It is the client that recipes are made of (`process.lock(path)`), and the host of their flows. When
-it is killed nothing of it goes on; when its session ends all its flows must end.
+It is the client of the recipes (`process.lock(path)`), and the scheduler of their flows. When it is
+killed, nothing of it continues; when its session ends, all its flows must end.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -46,19 +46,19 @@ class Process(RecipeMethods[Blocking]):
         self._is_seen = False
 
     def begin(self, scripts: list[Script]) -> None:
-        """Run them side by side, from now on."""
+        """Run the scripts concurrently, from now on."""
         self.scripts = [Running(self, script) for script in scripts]
         for script in self.scripts:
             script.go_on(None, None)
 
     @property
     def is_done(self) -> bool:
-        """Whether its session lives and its scripts have come to their end."""
+        """Return whether its session lives and all its scripts have ended."""
         return not self.is_over and all(script.is_done for script in self.scripts)
 
     @property
     def may_act(self) -> bool:
-        """Whether it would find, by its own clock, that its session lives."""
+        """Return whether it would find, by its own clock, that its session lives."""
         core = self.core
         return not (
             self.is_killed
@@ -70,7 +70,7 @@ class Process(RecipeMethods[Blocking]):
 
     @contextmanager
     def seen_from_outside(self) -> Iterator[None]:
-        """What it is asked in here it is not asked by itself: a core that is asked lets go."""
+        """Mark questions in this block as an observer's: the process's own make the core let go."""
         self._is_seen = True
         try:
             yield
@@ -78,41 +78,41 @@ class Process(RecipeMethods[Blocking]):
             self._is_seen = False
 
     def ended(self) -> None:
-        """The session is over."""
+        """Handle the end of the session."""
         self.is_over = True
         self.flows.session_ended(self.core.end_error())
 
     def all_have_ended(self) -> None:
-        """When that was carried out: nobody waits for anything that will not come any more."""
+        """Check, after the end was carried out, that no flow or script waits any more."""
         assert not self.flows._waiting_tasks, f"Flows: {self.name} outlives its session"
         for script in self.scripts:
             call = script.call
             assert call is None or call.has_outcome, f"Flows: {self.name} is told nothing"
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Do something in this process, if it is still there, and runs."""
+        """Do something in this process later, if it still exists and runs."""
         self.member.plan(delay_ms, lambda: None if self.is_over else action(), self._life)
 
-    # A client, as recipes need it.
+    # The client that recipes need.
 
     def _run_flow(self, flow: Flow[Any], name: str) -> Any:
-        """A call, for a script to yield."""
+        """Return a call, for a script to yield."""
         return flow
 
     def _is_lost(self) -> bool:
-        """Whether the session is over, or may be by now."""
+        """Return whether the session is over, or may be by now."""
         if self._is_seen:
             return not self.may_act
         return self.core.is_lost(self.now())
 
-    # The host of its flows.
+    # The scheduler of its flows.
 
     def submit(self, ask: NewRequest, token: Any) -> None:
         """Submit a request."""
         self.member.ask(ask, token)
 
     def now(self) -> Millis:
-        """The time of this machine."""
+        """Return the time of this machine."""
         return self.member.clock.mono()
 
     _now = now
@@ -121,7 +121,7 @@ class Process(RecipeMethods[Blocking]):
         return b""
 
     def call_at(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` at that time."""
+        """Call `wake` at that time; return a function that cancels it."""
         alarm = [wake]
         self.timers += 1
 
@@ -139,7 +139,7 @@ class Process(RecipeMethods[Blocking]):
         return cancel
 
     def call_user(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Have a callback called, in order. What it calls of a recipe is a flow, which is run."""
+        """Call a callback, in order. If it calls a recipe, that is a flow, which runs."""
 
         def call() -> None:
             returned = callback(*arguments)
@@ -149,7 +149,7 @@ class Process(RecipeMethods[Blocking]):
         self.after(0, call)
 
     def report(self, error: Exception) -> None:
-        """What nobody waits for fails only because the session ends."""
+        """Check that an operation without a waiter fails only because the session ends."""
         if isinstance(error, KeeperError) and self.is_leaving:
             return
         words = f"{type(error).__name__}: {error}" if isinstance(error, RayKeeperError) else ""

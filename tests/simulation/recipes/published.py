@@ -1,4 +1,4 @@
-"""Publications: nobody ever sees a part of one, nor an older one after a newer one."""
+"""Publications: no reader sees a part of one, or an older one after a newer one."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ PATH: Final = f"{ABOVE}/routes"
 
 
 class PublishedScenario(FollowedScenario):
-    """All publish, read and follow. Each edition has one value under several names."""
+    """All processes publish, read and follow. Each version has one value under several names."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
@@ -22,7 +22,7 @@ class PublishedScenario(FollowedScenario):
         self._is_published = False
 
     def scripts(self, process: Process) -> list[Script]:
-        """One of each kind."""
+        """Return one script of each kind."""
         published = process.published(PATH)
         return [self._publish(process, published), self._follow(process, published)]
 
@@ -71,12 +71,12 @@ class PublishedScenario(FollowedScenario):
             yield from self.follow_for_a_while(process, live, is_last=is_last)
 
     def is_newest(self, live: Any) -> bool:
-        """It is the last publication, or none was done."""
+        """Return whether it is the last publication, or none was done."""
         newest = live.newest
         return not self._is_published or (newest is not None and newest.version >= self._newest)
 
     def may_stay(self) -> set[str]:
-        """The last edition, and what is for the next publication to clear away."""
+        """Return the znodes that may remain: the last version, and those the next one deletes."""
         paths = (path for path in self.truth.znodes if path.startswith(PATH))
         return {ABOVE, *paths}
 

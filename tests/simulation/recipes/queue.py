@@ -1,4 +1,4 @@
-"""Queues: each element to one consumer, none lost but with who had it, the first first."""
+"""Queues: one consumer per element, none lost except with its consumer, the first one first."""
 
 from typing import Any, Final
 
@@ -16,19 +16,19 @@ ROOM: Final = 4
 
 
 class QueueScenario(Scenario):
-    """Producers and consumers; a bound now and then."""
+    """Producers and consumers; sometimes the queue is bounded."""
 
     has_priorities = False
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
         self._bound = self.random.choice([None, ROOM])
-        self._put: dict[bytes, bool] = {}  # whether that was acknowledged
+        self._put: dict[bytes, bool] = {}  # for each element, whether its put was acknowledged
         self._got: dict[bytes, str] = {}
-        self._asking = 0  # calls of which nobody knows what they have taken
+        self._asking = 0  # calls that ended with an unknown result
 
     def scripts(self, process: Process) -> list[Script]:
-        """One of each, or two."""
+        """Return one or two scripts of each kind."""
         queue: Any = self.queue_of(process)
         random = process.random
         return [self._produce(process, queue), self._consume(process, queue)] + [
@@ -36,7 +36,7 @@ class QueueScenario(Scenario):
         ]
 
     def queue_of(self, process: Process) -> Any:
-        """The recipe."""
+        """Return the queue."""
         return process.queue(PATH, self._bound)
 
     def _produce(self, process: Process, queue: Any) -> Script:
@@ -79,7 +79,7 @@ class QueueScenario(Scenario):
             self._takes(process, element, known)
 
     def _gives_back(self, process: Process) -> None:
-        """What was taken for a call that was given up goes back, if the session lives for that."""
+        """Expect an abandoned call to give its element back, if the session lives long enough."""
 
         def all_is_back() -> None:
             if process.may_act:
@@ -88,7 +88,7 @@ class QueueScenario(Scenario):
         process.flows.when_cleaned_up(all_is_back)
 
     def is_done_with(self, process: Process) -> bool:
-        """Whether all is taken, at the end."""
+        """Return whether all elements are taken, at the end."""
         elements = self.truth.znodes.get(ELEMENTS)
         return self.is_ending and not (elements and elements.children)
 
@@ -109,7 +109,7 @@ class QueueScenario(Scenario):
             assert None in past or was_back, f"Order: {own} is taken before {name}"
 
     def may_stay(self) -> set[str]:
-        """The place of the elements, whose numbers go on; and what came when all had gone."""
+        """Return the znodes that may remain: the parent of the elements, and late elements."""
         left = self._left()
         return {ABOVE, PATH, ELEMENTS, *left}
 
@@ -120,7 +120,7 @@ class QueueScenario(Scenario):
         return {path: znodes[path].value for path in paths}
 
     def finish(self) -> None:
-        """What was put was taken by somebody, or with somebody whose session ended."""
+        """Check that each element was taken, or lost with a consumer whose session ended."""
         lost = [
             value for value, is_known in self._put.items() if is_known and value not in self._got
         ]
@@ -132,10 +132,10 @@ class QueueScenario(Scenario):
 
 
 class PriorityQueueScenario(QueueScenario):
-    """The lowest number first."""
+    """A queue with the lowest priority number first."""
 
     has_priorities = True
 
     def queue_of(self, process: Process) -> Any:
-        """The recipe."""
+        """Return the queue."""
         return process.priority_queue(PATH, self._bound)

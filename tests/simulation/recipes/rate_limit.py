@@ -1,4 +1,4 @@
-"""The bucket of a rate limit: a share is taken once, and given back only if nobody came since."""
+"""The bucket of a rate limit: a share is taken once, and returned only if it was the last."""
 
 from typing import Final
 
@@ -19,14 +19,14 @@ BURST: Final = 3
 
 
 class RateLimitScenario(Scenario):
-    """Everybody takes one after the other."""
+    """All processes take shares, one after the other."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
         self._taken = 0
 
     def scripts(self, process: Process) -> list[Script]:
-        """Threads share a bucket, as they may."""
+        """Return scripts of threads that share a bucket, as they may."""
         bucket: Bucket[Blocking] = Bucket(process, PATH, PER_SECOND, BURST)
         return [self._take(process, bucket) for _ in range(process.random.choice([1, 1, 2]))]
 
@@ -47,11 +47,11 @@ class RateLimitScenario(Scenario):
             self._taken += 1
 
     def may_stay(self) -> set[str]:
-        """The bucket does."""
+        """Return the znodes that may remain: the bucket."""
         return {ABOVE, PATH}
 
     def finish(self) -> None:
-        """It was moved on by a share at least for each that was taken, and back to where it was."""
+        """Check that a take advanced the bucket by a share at least, and a return undid one."""
         shares = before = earlier = 0
         for zxid, was in self.truth.between(PATH, ZERO, self.truth.zxid):
             if was is None or was.stat.mzxid != zxid:

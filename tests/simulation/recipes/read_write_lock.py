@@ -1,4 +1,4 @@
-"""The read/write lock: readers together, or one writer; who comes later has the larger token."""
+"""The read/write lock: readers together, or one writer; a later holder has a larger token."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ class ReadWriteLockScenario(Contended):
         self._newest = {"read": ZERO, "write": ZERO}
 
     def ways(self, process: Process) -> list[Way]:
-        """Two."""
+        """Return the read lock and the write lock."""
         lock = process.read_write_lock(PATH)
         return [
             (lock.read.acquire, lambda held: self._reads(process, held)),
@@ -32,7 +32,7 @@ class ReadWriteLockScenario(Contended):
         ]
 
     def look(self) -> None:
-        """After each step: no reader beside a writer."""
+        """Check, after each step, that no reader holds beside a writer."""
         self._readers.look()
         self._writers.look()
         if self._writers.is_held and self._readers.is_held:

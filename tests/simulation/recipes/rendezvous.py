@@ -1,4 +1,4 @@
-"""The rendezvous: one list for all who met, all of them there at once, one generation at a time."""
+"""The rendezvous: all participants get one list, are present at once, one generation at a time."""
 
 import json
 from typing import Any, Final
@@ -15,7 +15,7 @@ PATH: Final = f"{ABOVE}/train"
 
 
 class RendezvousScenario(MeetingScenario):
-    """Two meet, whoever of them comes."""
+    """Any two processes meet."""
 
     path = PATH
 
@@ -41,11 +41,11 @@ class RendezvousScenario(MeetingScenario):
         assert known == names, f"{text}, and of {known} for another"
 
     def may_stay(self) -> set[str]:
-        """The number of the last generation."""
+        """Return the znodes that may remain: the number of the last generation."""
         return {ABOVE, PATH}
 
     def finish(self) -> None:
-        """Of each generation all were there, and one of the last had gone."""
+        """Check that all of a generation were present, after one of the previous one had left."""
         last: list[str] = []
         number = 0
         for zxid, was in self.truth.between(PATH, ZERO, self.truth.zxid):

@@ -1,7 +1,7 @@
-"""What the members of a world do with a recipe, and what is judged by somebody who sees them all.
+"""The acts of members with a recipe, and the checks by an observer who sees all of them.
 
-While there are faults, members work at random, and give up at random. After the faults `is_ending`
-is set: then each does what it does once more, with patience, and comes to an end.
+While there are faults, members act and give up at random. After the faults `is_ending` is set: then
+each member acts once more, with patience, and ends.
 """
 
 from collections import Counter
@@ -48,18 +48,18 @@ class Scenario:
         self.random = schedule.stream(f"scenario.{type(self).__name__}")
 
     def scripts(self, process: Process) -> list[Script]:
-        """What a new process does."""
+        """Return the scripts of a new process."""
         raise NotImplementedError
 
     def look(self) -> None:
-        """After each step of the world."""
+        """Check the members after each step of the world."""
 
     def is_done(self) -> bool:
-        """When the faults are over: whether everybody got what it waited for."""
+        """Return, once the faults are over, whether all members got what they waited for."""
         return all(member.program is not None and member.program.is_done for member in self.members)
 
     def why_not(self) -> str:
-        """Who still waits."""
+        """Describe which members still wait."""
         return ", ".join(
             f"{member.program.name} {[script.is_done for script in member.program.scripts]}"
             for member in self.members
@@ -67,14 +67,14 @@ class Scenario:
         )
 
     def may_stay(self) -> set[str]:
-        """The znodes that may be there when everybody has ended."""
+        """Return the znodes that may remain when all members have ended."""
         return {ABOVE}
 
     def finish(self) -> None:
-        """When everybody has ended: whether the result is right."""
+        """Check the result when all members have ended."""
 
     def tempt(self, process: Process) -> None:
-        """A moment of the recipe's own, at which a fault hurts most: now and then one comes."""
+        """Sometimes inject a fault now, at a moment at which it hurts the recipe most."""
         random = self.random
         if self.is_ending or random.random() > TEMPTED_SHARE:
             return
@@ -90,23 +90,23 @@ class Scenario:
         self.schedule.after(random.choice([0, 0, 1, 5, 20]), strike)
 
     def say(self, process: Process, text: str) -> None:
-        """Tell the trace."""
+        """Write a line to the trace."""
         if self.schedule.trace is not None:
             self.schedule.say(f"client {process.member.name} {text}")
 
 
 def span(random: Random, *often: int) -> int:
-    """A random time around one of these."""
+    """Return a random time near one of these."""
     return random.randint(0, random.choice(often))
 
 
 def patience(random: Random) -> int | None:
-    """How long somebody waits for a call before it thinks better of it; None for ever."""
+    """Return how long a script waits for a call before it gives up; None for ever."""
     return span(random, 5, 50, 500, 3_000) if random.random() < 0.3 else None
 
 
 def timeout_s(random: Random) -> float | None:
-    """How long a recipe is told to wait."""
+    """Return a timeout for a recipe."""
     drawn = random.random()
     if drawn < 0.5:
         return None

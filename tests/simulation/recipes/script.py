@@ -1,9 +1,9 @@
-"""A thread of a user's program: a generator that calls recipes, waits, and changes its mind.
+"""A thread of a user's program: a generator that calls recipes, waits, and gives up.
 
-A call is what a method of a recipe returns in a simulated process, its flow. It is given back what
-the flow returns, or its error is raised. With `Within` it is given up by whoever waits for it, as a
-cancelled task gives up: `GaveUpError` is raised at once, and what becomes of the call is nobody's.
-A result takes its time to reach the thread, and may come too late for one that has given up.
+A call is the flow that a method of a recipe returns in a simulated process. The generator receives
+the result of the flow, or its error is raised. With `Within` the caller gives up as a cancelled
+task does: `GaveUpError` is raised at once, and the result of the call has no receiver. A result
+needs time to reach the thread, and may come too late for a caller that has given up.
 """
 
 from collections.abc import Generator
@@ -26,24 +26,24 @@ SLOW_SHARE = 0.1
 
 
 class Pause(Struct, frozen=True):
-    """Do nothing for a while."""
+    """A wish to do nothing for a while."""
 
     ms: int
 
 
 class Within(Struct, frozen=True):
-    """A call that is given up when it takes longer; never, if that is None."""
+    """A call that is given up after `patience_ms`, never if that is None."""
 
     call: Any
     patience_ms: int | None
 
 
 class GaveUpError(Exception):
-    """Raised in a script: it did not wait any longer."""
+    """Raised in a script whose patience for a call is over."""
 
 
 class Running:
-    """A script under way."""
+    """A running script."""
 
     def __init__(self, process: "Process", script: Script) -> None:
         self.is_done = False
@@ -61,7 +61,7 @@ class Running:
             self.is_done = True
             return
         except KeeperError:
-            # Once the session is to end, that is what every call is told.
+            # Once the session is about to end, every call fails so.
             assert self._process.is_leaving, "Flows: a call failed, though the session lives"
             return
         except LostError:
@@ -79,14 +79,14 @@ class Running:
 
 
 class _Call:
-    """The owner of a flow that a script waits for."""
+    """The caller of a flow for which a script waits."""
 
     def __init__(self, process: "Process", caller: Running) -> None:
         self.has_outcome = False
         self.run: Task | None = None
         self._process = process
         self._caller = caller
-        self._is_over = False  # the script has gone on
+        self._is_over = False  # the script has continued
 
     def succeed(self, value: Any) -> None:
         self._outcome(value, None)

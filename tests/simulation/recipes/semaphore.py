@@ -21,11 +21,11 @@ class SemaphoreScenario(Contended):
         self._holders = Holders(schedule, "a permit", self._permits)
 
     def look(self) -> None:
-        """After each step."""
+        """Check the holders after each step."""
         self._holders.look()
 
     def ways(self, process: Process) -> list[Way]:
-        """One."""
+        """Return the semaphore."""
         semaphore = process.semaphore(PATH, self._permits)
         return [
             (semaphore.acquire, lambda held: self._holders.got(process, held, in_order=False)),

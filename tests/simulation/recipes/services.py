@@ -1,4 +1,4 @@
-"""Service discovery: every cache is told one change after the other, and at last of what is."""
+"""Service discovery: every cache gets one change after the other, and at last the present state."""
 
 from typing import Any, Final
 
@@ -12,10 +12,10 @@ NAMES: Final = ("web", "db")
 
 
 class ServicesScenario(Scenario):
-    """Instances that come and go, and those who need them."""
+    """Instances that come and go, and processes that use them."""
 
     def scripts(self, process: Process) -> list[Script]:
-        """An instance, and a cache."""
+        """Return the scripts of an instance and of a cache."""
         return [self._serve(process), self._need(process)]
 
     def _serve(self, process: Process) -> Script:
@@ -77,12 +77,12 @@ class ServicesScenario(Scenario):
         )
 
     def may_stay(self) -> set[str]:
-        """Where services are."""
+        """Return the znodes that may remain: the parents of services."""
         return {ABOVE, PATH}
 
 
 def _follows(told: list[Any]) -> None:
-    """Each change begins where the one before ended."""
+    """Check that each change begins where the one before ended."""
     before: set[Any] = set()
     for change in told:
         now = {(each.name, each.token) for each in change.instances}

@@ -1,4 +1,4 @@
-"""Locks made of the fair lock: those that are got twice, and those that are got together."""
+"""Locks built on the fair lock: the reentrant lock and the multi lock."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ PATHS = [f"{ABOVE}/a", f"{ABOVE}/b", f"{ABOVE}/c"]
 
 
 class ReentrantLockScenario(OneHolder):
-    """Some get it again while they hold it: at once, with the same token.
+    """Some holders acquire it again while they hold it: at once, with the same token.
 
-    All scripts of a process run in one thread, and so each has a lock object of its own: an owner.
+    All scripts of a process run in one thread, so each has its own lock object, as the owner.
     """
 
     def scripts(self, process: Process) -> list[Script]:
-        """Each its own object."""
+        """Return scripts with one lock object each."""
         threads = process.random.choice(self.threads)
         return [self._thread(process, process.reentrant_lock(PATH)) for _ in range(threads)]
 
@@ -33,7 +33,7 @@ class ReentrantLockScenario(OneHolder):
         yield from self.work(process, [(lock.acquire, got)], lock)
 
     def use(self, process: Process, held: Any, more: Any) -> Script:
-        """Now and then it gets the lock once more."""
+        """Sometimes acquire the lock once more while it is held."""
         if process.random.random() < 0.5:
             again = yield more.acquire(0)
             assert again.token == held.token, "TokenOrder: another token within"
@@ -50,12 +50,12 @@ class MultiLockScenario(Contended):
         self._holders = {path: Holders(schedule, path) for path in PATHS}
 
     def look(self) -> None:
-        """After each step."""
+        """Check the holders after each step."""
         for holders in self._holders.values():
             holders.look()
 
     def ways(self, process: Process) -> list[Way]:
-        """Pairs in any order, and single ones."""
+        """Return pairs in any order, and single locks."""
         pair = process.random.sample(PATHS, 2)
         several = process.multi_lock(pair)
         single = process.lock(pair[0])

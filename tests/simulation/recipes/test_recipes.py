@@ -7,7 +7,7 @@ from tests.simulation.draw import draw_plan
 from tests.simulation.recipes.catalogue import SCENARIOS
 from tests.simulation.trace import Recorder
 
-SEEDS = 3  # of each; together less than a minute of one core
+SEEDS = 3  # seeds of each recipe; together less than a minute of one core
 LIMIT_S = 60.0
 
 

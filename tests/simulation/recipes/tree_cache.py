@@ -1,4 +1,4 @@
-"""The caches: what they show is what there was at one moment, and they never go back."""
+"""The caches: each shows the state of one moment, and never goes back."""
 
 from bisect import bisect_left
 from typing import Any, Final
@@ -17,10 +17,10 @@ PLACES: Final = [f"{PATH}/a", f"{PATH}/b", f"{PATH}/a/c", f"{PATH}/a/d", f"{PATH
 
 
 class TreeCacheScenario(Scenario):
-    """All write below a path, now and then two znodes at once, and have a copy of it."""
+    """All processes write below a path, sometimes two znodes at once, and cache the tree."""
 
     def scripts(self, process: Process) -> list[Script]:
-        """One of each kind."""
+        """Return one script of each kind."""
         return [self._write(process), self._copy(process)]
 
     def _write(self, process: Process) -> Script:
@@ -62,7 +62,7 @@ class TreeCacheScenario(Scenario):
                 return
 
     def _is_true(self, process: Process, cache: Any, since: Zxid) -> Zxid:
-        """The first moment, not before `since`, at which the tree was as the copy shows it."""
+        """Return the first zxid, not before `since`, at which the tree was as the cache shows."""
         shown = _known(cache)
         moments = self._moments()
         for zxid in [since, *moments[bisect_left(moments, since) :]]:
@@ -88,7 +88,7 @@ class TreeCacheScenario(Scenario):
         return {path: was.stat.mzxid for path, was in found.items() if was is not None}
 
     def may_stay(self) -> set[str]:
-        """What was written."""
+        """Return the znodes that may remain: the written ones."""
         return {ABOVE, PATH, *PLACES}
 
 
@@ -104,7 +104,7 @@ def _begun() -> Flow[None]:
 
 
 def _several(ops: list[WriteOp]) -> Flow[None]:
-    """As one; what cannot be done is not done."""
+    """Do the operations in one multi, or none of them if one fails."""
     try:
         if len(ops) == 1:
             yield ops[0]

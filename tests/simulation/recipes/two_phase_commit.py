@@ -1,4 +1,4 @@
-"""Two-phase commit: never one site that commits and one that aborts, and nobody waits for ever."""
+"""Two-phase commit: all sites commit or all abort, and no site waits for ever."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ PATH: Final = f"{ABOVE}/trips"
 
 
 class Trip:
-    """What is known of one by somebody who is everywhere, and on the disks of the sites."""
+    """The facts of one trip: what an omniscient observer knows, and what the sites' disks have."""
 
     def __init__(self, path: str, sites: list[str]) -> None:
         self.path = path
@@ -25,7 +25,7 @@ class Trip:
 
 
 class TwoPhaseCommitScenario(Scenario):
-    """Coordinators that die, sites that die, and successors who decide."""
+    """Coordinators that die, sites that die, and successors that decide."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
@@ -33,7 +33,7 @@ class TwoPhaseCommitScenario(Scenario):
         self._count = 0
 
     def scripts(self, process: Process) -> list[Script]:
-        """Each is a coordinator at times, and a site."""
+        """Return scripts that are sometimes a coordinator, sometimes a site."""
         return [self._coordinate(process), self._take_part(process)]
 
     def _coordinate(self, process: Process) -> Script:
@@ -50,9 +50,9 @@ class TwoPhaseCommitScenario(Scenario):
                 limit_s = random.choice([None, 0.3, 2])
                 decision = yield Within(commit.decide(limit_s), patience(random))
             except NoNodeError:
-                continue  # others were quicker, and have finished it
+                continue  # another process was quicker, and has finished the trip
             except GaveUpError:
-                # It lives, so nobody else decides in its place.
+                # The coordinator lives, so no other process decides in its place.
                 self.counts["recipe.given_up"] += 1
                 try:
                     decision = yield commit.abort()
@@ -67,7 +67,7 @@ class TwoPhaseCommitScenario(Scenario):
                 yield from self._vote(process, trip, process.two_phase_commit(trip.path))
 
     def _open(self, process: Process) -> list[Trip]:
-        """Those whose decision this site does not know."""
+        """Return the trips whose decision this site does not know."""
         return [trip for trip in self._trips if process.member.name not in trip.known]
 
     def _vote(self, process: Process, trip: Trip, commit: Any) -> Script:
@@ -106,5 +106,5 @@ class TwoPhaseCommitScenario(Scenario):
         )
 
     def may_stay(self) -> set[str]:
-        """Those that nobody came to finish."""
+        """Return the znodes that may remain: trips that no process finished."""
         return {ABOVE, *(path for path in self.truth.znodes if path.startswith(PATH))}

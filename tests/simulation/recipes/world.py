@@ -1,4 +1,4 @@
-"""The world of a recipe: members work under faults, then all come to an end and leave nothing."""
+"""The world of a recipe: members work under faults, then all end and leave nothing behind."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ FIXED: Final = "/zookeeper"
 
 
 class RecipeWorld(World):
-    """Everything that a plan with a recipe decides."""
+    """The world of a plan with a recipe."""
 
     def _run(self) -> Report:
         if self.plan.faults:
@@ -44,7 +44,7 @@ class RecipeWorld(World):
 
     def _look_around(self) -> None:
         scenario, truth = self.scenario, self.checks.truth
-        # A container that its maker did not live to fill stays, as in ZooKeeper.
+        # A container stays if its creator died before it had a child, as in ZooKeeper.
         stays = {
             path
             for path, znode in truth.znodes.items()

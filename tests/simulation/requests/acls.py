@@ -1,4 +1,4 @@
-"""Access control lists and identities: znodes that not everybody may touch."""
+"""Access control lists and identities: znodes that are protected by ACLs."""
 
 from collections.abc import Callable
 from random import Random
@@ -42,14 +42,14 @@ LISTS: Final = [
 
 
 class Guarded:
-    """Those of one session."""
+    """The requests with ACLs of one session."""
 
     def __init__(self, random: Random, value: Callable[[], bytes]) -> None:
         self._random = random
         self._value = value
 
     def next(self) -> NewRequest:
-        """One of them."""
+        """Return the next request."""
         random = self._random
         kind, path = random.random(), random.choice(GUARDED)
         if kind < 0.1:
@@ -71,7 +71,7 @@ class Guarded:
         return Query(kinds, path, None, random.random() < 0.3)
 
     def _transaction(self, path: str) -> Multi:
-        """What is in the way of one operation is in the way of all."""
+        """Build a multi in which an ACL that forbids one operation aborts all."""
         random = self._random
         change = random.choice([Check(path, ANY_VERSION), SetData(path, self._value(), 0)])
         read = random.choice([ReadData, ReadStat])(random.choice(GUARDED))

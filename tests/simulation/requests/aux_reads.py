@@ -1,4 +1,4 @@
-"""Reads of several znodes at once, and of what is not in one znode."""
+"""Reads of several znodes at once, and of data that is not in one znode."""
 
 from random import Random
 
@@ -18,13 +18,13 @@ from tests.simulation.requests.transactions import PLACES
 
 
 class Inquiries:
-    """Those of one session."""
+    """The auxiliary reads of one session."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     def next(self) -> NewRequest:
-        """One of them."""
+        """Return the next request."""
         random = self._random
         kind = random.random()
         if kind < 0.4:

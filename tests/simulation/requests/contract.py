@@ -1,7 +1,8 @@
-"""What few programs ask for, and every one may.
+"""Requests that few programs send, but every program may.
 
-Drawn beside a client's habit, from a stream of its own, and in the place of some of its requests.
-A session is into some of it only: what is mixed all the time never meets itself.
+They replace some requests of a client's habit, and are drawn from their own random stream. Each
+session sends only some kinds of them: if all were mixed all the time, requests of one kind would
+hardly ever meet.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from tests.simulation.requests.watches import Watches
 
 
 class Contract:
-    """The rarer requests of one session. `versions` is what it knows of znodes."""
+    """The rarer requests of one session. `versions` is what the session knows of znodes."""
 
     def __init__(
         self, random: Random, watches: Random, name: str, versions: Mapping[str, int]
@@ -42,14 +43,14 @@ class Contract:
         self._draws = random.sample(every, random.choice([1, 2, 3, len(every)]))
 
     def next(self) -> NewRequest | None:
-        """A request, or None for one of the usual ones."""
+        """Return a request, or None for one of the usual ones."""
         if self._random.random() >= self._share:
             return self._watches.beside()
         self._count += 1
         return self._random.choice(self._draws)()
 
     def strengthened(self, ask: NewRequest) -> NewRequest:
-        """A usual request, linearizable now and then."""
+        """Return a usual request, which is linearizable now and then."""
         if isinstance(ask, Query) and ask.kind is not Sync and self._random.random() < self._strong:
             return replace(ask, linearizable=True)
         return ask

@@ -1,4 +1,4 @@
-"""Containers, and znodes with a time to live: made and refreshed here, ended by the ensemble."""
+"""Containers and TTL znodes: clients create and refresh them, the ensemble deletes them."""
 
 from collections.abc import Callable
 from random import Random
@@ -22,7 +22,7 @@ TTL_MS: Final = [1, 5, 50, 300, 1_000, 1_500]
 
 
 class ExpiringZnodes:
-    """Those of one session."""
+    """The requests of one session for expiring znodes."""
 
     def __init__(self, random: Random, value: Callable[[], bytes]) -> None:
         self._random = random
@@ -30,11 +30,11 @@ class ExpiringZnodes:
         self._newest = ""
 
     def next(self) -> NewRequest:
-        """One of them."""
+        """Return the next request."""
         random = self._random
         kind, path = random.random(), random.choice(EXPIRING)
         if self._newest and kind < 0.5:
-            # While its creation is under way, or its end.
+            # while its creation or its deletion is under way
             newest, self._newest = self._newest, ""
             return SetData(newest, self._value(), ANY_VERSION)
         if kind < 0.2:
@@ -52,7 +52,7 @@ class ExpiringZnodes:
         if kind < 0.7:
             return Delete(random.choice([f"{CONTAINERS[0]}/x", "/t0/x", path]), ANY_VERSION)
         if kind < 0.85:
-            return SetData(path, self._value(), ANY_VERSION)  # lives on
+            return SetData(path, self._value(), ANY_VERSION)  # a refresh
         if kind < 0.9:
             return self._together(path)
         return Query(Exists, random.choice([*EXPIRING, *CONTAINERS]), None, random.random() < 0.5)
@@ -61,7 +61,7 @@ class ExpiringZnodes:
         return Create(self._random.choice(CONTAINERS), self._value(), CreateMode.CONTAINER)
 
     def _together(self, path: str) -> Multi:
-        """A container with its first child, or one that begins anew."""
+        """Create a container with its first child, or delete it and create it again."""
         ttl_ms = self._random.choice(TTL_MS)
         if self._random.random() < 0.5:
             container = self._container()

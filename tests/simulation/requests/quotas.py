@@ -23,14 +23,14 @@ LIMITED: Final = ["/q0", "/q0/in"]
 
 
 class Limited:
-    """Those of one session."""
+    """The requests of one session for quotas."""
 
     def __init__(self, random: Random, value: Callable[[], bytes]) -> None:
         self._random = random
         self._value = value
 
     def next(self) -> NewRequest:
-        """One of them."""
+        """Return the next request."""
         random = self._random
         kind, path = random.random(), random.choice(LIMITED)
         if kind < 0.1:
@@ -51,7 +51,7 @@ class Limited:
         return random.choice([CountDescendants(0, path), GetQuota(0, path)])
 
     def _quota(self, path: str) -> NewRequest:
-        """Set one, step by step or at once, change it, or give it up."""
+        """Set a quota, in steps or at once, change it, or delete it."""
         kind = self._random.random()
         quota, limits = f"/zookeeper/quota{path}", f"/zookeeper/quota{path}/zookeeper_limits"
         if kind < 0.6:
@@ -72,7 +72,7 @@ class Limited:
         return format_limits(limits)
 
     def _together(self, path: str) -> Multi:
-        """Room is made and taken in one go, or more is taken than there is."""
+        """Free and use space in one multi, or use more than there is."""
         place = f"{path}/x{self._random.randint(0, 3)}"
         made = [Create(f"{path}/s-", self._sized(), CreateMode.SEQUENTIAL) for _ in range(2)]
         ops: list[TxnOp] = [Delete(place, ANY_VERSION), *made]

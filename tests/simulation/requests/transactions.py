@@ -1,4 +1,4 @@
-"""Transactions of several operations: plain ones, and ones with conditions and two branches."""
+"""Multis: plain ones, and ones with conditions and two branches."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -27,7 +27,7 @@ MOVED: Final = ("/n2/from", "/n2/to")
 
 
 class Transactions:
-    """Those of one session. `versions` is what it knows of znodes."""
+    """The multis of one session. `versions` is what the session knows of znodes."""
 
     def __init__(
         self, random: Random, value: Callable[[], bytes], versions: Mapping[str, int]
@@ -37,19 +37,19 @@ class Transactions:
         self._versions = versions
 
     def next(self) -> Multi:
-        """One of them."""
+        """Return the next multi."""
         draw: Callable[[], Multi] = self._random.choice(
             [self._mixed, self._moves, self._visits, self._compares, self._compares, self._joins]
         )
         return draw()
 
     def _mixed(self) -> Multi:
-        """Anything: most of these are aborted, and none may leave a trace then."""
+        """Draw any operations: most of these multis are aborted, and must leave no trace."""
         ops = [self._op() for _ in range(self._random.randint(1, 5))]
         return Multi([], ops, [])
 
     def _moves(self) -> Multi:
-        """A znode goes to another place, or is made at the first one."""
+        """Move a znode, or create it at the first of the two places."""
         here, there = self._random.sample(MOVED, 2)
         compare = Compare(here, CompareField.EXISTS, Relation.EQUAL, 1)
         moved: list[TxnOp] = [Delete(here, ANY_VERSION), Create(there, self._value(), 0)]
@@ -59,7 +59,7 @@ class Transactions:
         return Multi([compare], moved, made)
 
     def _visits(self) -> Multi:
-        """A znode comes, changes, is read and goes again, and its parent only counts it."""
+        """Create, change, read and delete a znode in one multi; its parent only counts it."""
         path = self._path()
         ops: list[TxnOp] = [
             Create(path, self._value(), self._random.choice([0, CreateMode.EPHEMERAL])),
@@ -72,7 +72,7 @@ class Transactions:
         return Multi([], ops[: self._random.randint(3, 6)], [])
 
     def _compares(self) -> Multi:
-        """Compare and set, else read what is there instead."""
+        """Compare and set, or else read the present value."""
         random, path = self._random, self._path()
         known = self._versions.get(path, 0)
         relation = random.choice(list(Relation))
@@ -91,7 +91,7 @@ class Transactions:
         return Multi([compare], changes, reads[: random.randint(1, 3)])
 
     def _joins(self) -> Multi:
-        """Two places in the queue at once, under the same conditions."""
+        """Create two queue entries at once, under the same conditions."""
         mode = CreateMode.SEQUENTIAL | self._random.choice([0, CreateMode.EPHEMERAL])
         ops: list[TxnOp] = [
             Check("/n1", ANY_VERSION),

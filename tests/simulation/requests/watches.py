@@ -1,4 +1,4 @@
-"""Persistent watches, set, wanted in several ways at once, and removed again."""
+"""Persistent watches: set, requested in several modes at once, and removed again."""
 
 from random import Random
 from typing import Final
@@ -15,10 +15,10 @@ RARER: Final = ["/", "/n2", *GUARDED, *CONTAINERS, *EXPIRING, *LIMITED]
 
 
 class Watches:
-    """Those of one session: few watchers, which therefore meet.
+    """The persistent watches of one session: few watchers, so that they meet.
 
-    Some sessions are into them whatever else they do, and some of these into the rarer paths: where
-    others keep secrets, where znodes end by themselves, and everything there is.
+    Some sessions use them whatever else they do, and some of these watch the rarer paths: znodes
+    that others protect, znodes that expire, and the whole tree.
     """
 
     def __init__(self, random: Random) -> None:
@@ -29,11 +29,11 @@ class Watches:
         self._values = random.choice([0.0, 0.3, 1.0])
 
     def beside(self) -> NewRequest | None:
-        """One of them now and then."""
+        """Return a request for persistent watches now and then, else None."""
         return self.next() if self._share and self._random.random() < self._share else None
 
     def next(self) -> NewRequest:
-        """One of them."""
+        """Return the next request."""
         random = self._random
         path, watcher = random.choice(self._paths), f"w{random.randint(0, 2)}"
         if random.random() >= self._removals:
