@@ -1,7 +1,7 @@
-"""A fair mutex for threads and tasks alike, first come, first served.
+"""A fair mutex for threads and asyncio tasks alike: waiters get it in order of arrival.
 
-It is to both what `threading.Lock` is to threads and `asyncio.Lock` to the tasks of one loop. The
-invariant of this file: every turn that is given ends exactly once, also if its waiter has gone.
+It combines `threading.Lock`, for threads, and `asyncio.Lock`, for tasks, of any number of loops.
+The invariant of this file: every turn that begins ends exactly once, also if its waiter has gone.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from raykeeper.client.loop_thread import in_running_loop
 
 
 class FairMutex:
-    """A lock whose waiters get it in the order in which they came."""
+    """A lock that its waiters get in the order in which they came."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,7 +26,7 @@ class FairMutex:
         """Wait for a turn, in a thread.
 
         Raises:
-            WrongContextError: it would have to wait in an event loop.
+            WrongContextError: the call would have to wait in an event loop.
         """
         turn = self._enqueue()
         if turn.done():
@@ -51,7 +51,7 @@ class FairMutex:
             raise
 
     def release(self) -> None:
-        """End the turn; the next waiter's begins."""
+        """End the turn, and begin the next waiter's turn."""
         with self._lock:
             while self._queue:
                 turn = self._queue.popleft()
@@ -74,8 +74,8 @@ class FairMutex:
 
     def _give_up(self, turn: "Future[None]") -> None:
         if not turn.cancel():
-            turn.result()  # it is being given
+            turn.result()  # the turn is just beginning
             self.release()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FairMutex, ()  # another process has turns of its own
+        return FairMutex, ()  # the copy in another process is a mutex of its own

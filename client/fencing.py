@@ -5,14 +5,14 @@
     with guard.use(held.token):                     # ... and keep others out meanwhile
         disk.write(data)
 
-A holder that stood still, for the garbage collector or a suspended machine, goes on as if it held
-the lock before it checks `lost`. Only the resource can refuse such a holder, with this guard.
+A holder that was paused, by the garbage collector or a suspended machine, goes on as if it held the
+lock before it checks `lost`. Only the resource can refuse such a holder, with this guard.
 `client.fenced_resource(path)` remembers the newest token in a znode too, by compare-and-set before
 it accepts a token, so that a restarted guard still refuses old ones.
 
-Readers of a read/write lock and holders of permits hold at once: `shared=True` refuses only tokens
-older than that of an exclusive holder. The invariant of this file: after a token has passed, no
-older one passes, except one shared token after another.
+Several readers of a read/write lock, or several holders of permits, hold at the same time: with
+`shared=True` the guard refuses only tokens older than that of an exclusive holder. The invariant of
+this file: after a token has passed, no older token passes, except one shared token after another.
 
 Writes to the tree itself need no guard: `Transaction.when_held` (client/transaction.py) has the
 same effect.
@@ -54,7 +54,7 @@ class NewestTokens(Struct, frozen=True):
         """Return the newest tokens after this one has passed.
 
         Raises:
-            BadArgumentsError: it is no token.
+            BadArgumentsError: `token` is not a token.
             StaleTokenError: the token is too old to pass.
         """
         if type(token) is not int or token < 1:
@@ -97,11 +97,11 @@ class FencedResource:
 
         Args:
             token: The fencing token of the holder.
-            shared: The token of a reader or of a permit, which hold beside others.
+            shared: Whether the token is that of a reader or of a permit, which others may share.
 
         Raises:
             StaleTokenError: a newer token has passed.
-            BadArgumentsError: it is not a token.
+            BadArgumentsError: `token` is not a token.
         """
         with self._lock:
             self._seen = self._seen.admit(token, shared, self._what)
@@ -113,7 +113,7 @@ class FencedResource:
 
         Args:
             token: The fencing token of the holder.
-            shared: The token of a reader or of a permit, as for `check`.
+            shared: Whether the token is that of a reader or of a permit, as for `check`.
         """
         return Use(self, token, shared)
 
@@ -160,7 +160,7 @@ class Use:
 
 
 class DurableFencedResource(Recipe[K]):
-    """A guard that remembers tokens in the znode at `path`, also for the guards after it."""
+    """A guard that stores tokens in the znode at `path`, also for the guards after it."""
 
     def __init__(self, client: FlowRunner, path: str) -> None:
         """Use `Client.fenced_resource`."""
@@ -180,13 +180,13 @@ class DurableFencedResource(Recipe[K]):
 
         Args:
             token: The fencing token of the holder.
-            shared: The token of a reader or of a permit, which hold beside others.
+            shared: Whether the token is that of a reader or of a permit, which others may share.
 
         Raises:
-            StaleTokenError: a newer one has passed here, or a guard before this one.
-            BadArgumentsError: it is no token.
-            RecipeError: the znode says something else.
-            KeeperError: it could not be remembered; nothing passes.
+            StaleTokenError: a newer token has passed this guard, or a guard before it.
+            BadArgumentsError: `token` is not a token.
+            RecipeError: the value of the znode is not one of a guard.
+            KeeperError: the token could not be stored; nothing passes.
         """
         yield from self._admit(token, shared)
 
@@ -195,7 +195,7 @@ class DurableFencedResource(Recipe[K]):
 
         Args:
             token: The fencing token of the holder.
-            shared: The token of a reader or of a permit, as for `check`.
+            shared: Whether the token is that of a reader or of a permit, as for `check`.
         """
         return DurableUse(self, token, shared)
 

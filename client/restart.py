@@ -1,11 +1,11 @@
-"""Call a function again, with a new session, whenever its session is lost.
+"""Repeated calls of a function, with a new session whenever its session is lost.
 
     @with_session("coord", restart_on_loss=True)
     def serve(client, jobs): ...        # is called until it returns, or raises an error of its own
 
-A pause between two calls spares an ensemble that is away: 0.1 s, twice as long after each further
-call that failed soon, up to a bound. Each pause is shortened at random by up to a half, so that
-clients that lost their sessions together do not come back together.
+A pause between two calls spares an ensemble that does not answer: 0.1 s, twice as long after each
+further call that failed soon, up to a bound. Each pause is shortened at random by up to a half, so
+that clients that lost their sessions together do not come back together.
 
 kazoo: `KazooRetry`. Curator: `ExponentialBackoffRetry`, `LeaderSelector.autoRequeue`.
 """
@@ -35,7 +35,7 @@ Function = Callable[..., Any]
 
 
 class Backoff:
-    """Decides whether a call is repeated, and after which pause. One for each series of calls."""
+    """A policy whether a call is repeated, and after which pause, for one series of calls."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Backoff:
         clock: Callable[[], float] = time.monotonic,
         rng: Callable[[], float] = random.random,
     ) -> None:
-        """A call that lasted longer than `delay_max_s` did not fail soon."""
+        """`delay_max_s` bounds the pauses; a call that lasted longer than it did not fail soon."""
         self._delay_max_s = delay_max_s
         self._clock = clock
         self._rng = rng
@@ -91,7 +91,7 @@ def call_until_done(call: Function, delay_max_s: float) -> Function:
 
 
 def call_until_done_async(call: Function, delay_max_s: float) -> Function:
-    """Do the same with a coroutine function."""
+    """Do the same as `call_until_done` with a coroutine function."""
 
     async def run(*args: Any, **named: Any) -> Any:
         backoff = Backoff(delay_max_s)
@@ -110,7 +110,7 @@ def checked_delay(delay_max_s: object) -> float:
     """Return the bound of the pauses, checked.
 
     Raises:
-        BadArgumentsError: it is not a number of seconds above 0.
+        BadArgumentsError: the bound is not a number of seconds above 0.
     """
     is_number = isinstance(delay_max_s, int | float) and not isinstance(delay_max_s, bool)
     if not is_number or not delay_max_s > 0:  # type: ignore[operator]

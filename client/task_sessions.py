@@ -1,24 +1,24 @@
-"""Closes the sessions that a Ray task has left open when it ends.
+"""The end of sessions that a Ray task has left open: they are closed after the task ends.
 
 Ray runs one task after the other in the same process, so a session that a task leaves open would
 live on in the next one, with its locks and memberships, for as long as the worker lives. An actor's
 session lives as long as the actor, and a driver's as long as the driver.
 
-What is guaranteed, of tasks of Ray (not of actors, not of drivers):
+The guarantees, for Ray tasks (not for actors, not for drivers):
 
 -   A session that is open when its task ends, normally or by an error, is being closed 0.1 seconds
-    later, as by `close()`. The watch costs a look at one variable every 0.05 seconds, and only
-    while a session is open in the task.
--   A later task of that worker that connects finds it closed already.
+    later, as by `close()`. The poll reads one variable every 0.05 seconds, and only while a session
+    is open in the task.
+-   When a later task of that worker connects, the session is closed already.
 -   A session of an `AsyncClient` whose loop has ended with the task ends by its timeout, because
     nothing can send for it. So does the session of a killed worker, unless Ray reports the death
     first.
--   A thread that outlives its task loses the session all the same, and so does a later task that
-    finds one in a global variable.
+-   A thread that outlives its task loses the session too, and so does a later task that finds it in
+    a global variable.
 
-Ray has no call for the end of a task, so the task that the process runs is looked at
-(`links/ray_internals.py`): an object of its own for each execution, so two attempts of one task
-differ. With a Ray that does not tell it a session ends with its worker.
+Ray has no callback for the end of a task, so this module polls the task that the process runs
+(`links/ray_internals.py`): each execution has an object of its own, so two attempts of one task
+differ. With a version of Ray that does not tell the task, a session ends with its worker.
 """
 
 import logging
@@ -38,24 +38,24 @@ POLL_S: Final = 0.05
 
 
 class TaskSession(Protocol):
-    """A session, as this file needs it. Both methods may be called in any thread."""
+    """The part of a session that this file needs. Both methods may be called in any thread."""
 
     def has_ended(self) -> bool:
         """Return whether there is nothing left to close."""
 
     def close_soon(self) -> Future[Any] | None:
-        """Begin to close it. Return a future of the end, None if its loop does not run."""
+        """Begin to close the session. Return a future of the end, None if its loop does not run."""
 
 
 class TaskSessions:
-    """The sessions that tasks of this process opened."""
+    """The open sessions of this process's tasks."""
 
     def __init__(
         self,
         running: Callable[[], object | None],
         later: Callable[[float, Callable[[], None]], object],
     ) -> None:
-        """`running` returns the task or None; `later` calls back after so many seconds."""
+        """`running` returns the running task or None; `later` calls back after some seconds."""
         self._current_task = running
         self._call_later = later
         self._lock = threading.Lock()
@@ -68,7 +68,7 @@ class TaskSessions:
         return self._current_task()
 
     def add(self, task: object | None, session: TaskSession) -> None:
-        """Watch a session that was opened in `task`; None for no task."""
+        """Close `session` after `task` ends; do nothing if `task` is None, for no task."""
         if task is None:
             return
         with self._lock:
@@ -78,7 +78,7 @@ class TaskSessions:
             self._call_later(POLL_S, self._poll)
 
     def close_leftovers(self, timeout_s: float) -> None:
-        """Close the sessions that ended tasks left open; wait for that at most `timeout_s`."""
+        """Close the sessions that ended tasks left open; wait at most `timeout_s` for the end."""
         if self._open or self._closing:
             self._begin_closing_leftovers()
             wait(self._closing, timeout_s)
@@ -108,7 +108,7 @@ class TaskSessions:
         )
         try:
             ending = session.close_soon()
-        except RuntimeError:  # its loop has been closed meanwhile
+        except RuntimeError:  # the session's loop has been closed meanwhile
             return
         if ending is not None:
             self._closing.append(ending)

@@ -1,4 +1,4 @@
-"""A session for the length of one call: of a Ray task, or of an actor's method.
+"""A session for the length of one call of a Ray task or of an actor's method.
 
     @ray.remote
     @with_session("coord")
@@ -6,10 +6,11 @@
         with client.lock(f"/shards/{shard}") as held:
             ...
 
-The function gets a client as its parameter `client`, at any place, so a method has it behind
+The function gets a client as its parameter `client`, at any position, so a method has it after
 `self`. A coroutine function and an async generator get an `AsyncClient`. The session is closed when
-the call ends, normally or by an error; that of a generator when it is exhausted, closed or dropped.
-An actor that is called often should rather open one session in its `__init__`.
+the call ends, normally or by an error; a generator's session is closed when the generator is
+exhausted, closed or dropped. An actor that is called often should open one session in its
+`__init__` instead.
 
 With `restart_on_loss` the function is called again when its session is lost: see client/restart.py.
 
@@ -38,8 +39,11 @@ Function = Callable[..., Any]
 
 
 class SessionDecorator(Protocol):
-    """Removes the client from the signature that callers see, where it is a function's first
-    parameter, or a method's behind `self`. Elsewhere type checkers know only the result."""
+    """A decorator that removes the client from the signature that callers see.
+
+    Type checkers see that if the client is a function's first parameter, or a method's first after
+    `self`. Elsewhere they know only the result.
+    """
 
     @overload
     def __call__(self, function: Callable[Concatenate[Client, P], R]) -> Callable[P, R]: ...
@@ -75,25 +79,25 @@ def with_session(
 ) -> SessionDecorator:
     """Open a session with the ensemble `name` for each call of a function, and pass the client.
 
-    The call raises the errors of `connect` too.
+    The call also raises the errors of `connect`.
 
     Args:
         name: The ensemble, or a znode in it as the root; see `connect`.
         session_timeout_s: How long the session outlives the client's silence.
-        timeout_s: How long the opening, and each request, may take.
+        timeout_s: How long opening the session, and each request, may take.
         parameter: The function's parameter for the client. Callers do not see it.
         restart_on_loss: Call the function again, with a new session and the same arguments, when it
-            raises LostError, or the ensemble does not answer: ConnectionLossError,
-            OperationTimeoutError. All other errors are raised, and so is the
-            EnsembleNotFoundError of the first call.
-        restart_delay_max_s: Bound of the pauses between calls, which grow from 0.1 s.
+            raises LostError, or ConnectionLossError or OperationTimeoutError because the ensemble
+            does not answer. All other errors are raised, and so is the EnsembleNotFoundError of
+            the first call.
+        restart_delay_max_s: The bound of the pauses between calls, which grow from 0.1 s.
         value_bytes_max: As for `connect`.
         default_acl: As for `connect`.
         read_only: As for `connect`.
 
     Raises:
         InvalidAclError: the default ACL is malformed.
-        BadArgumentsError: when it decorates: the function has no such parameter, or it is a
+        BadArgumentsError: raised by the decoration: the function has no such parameter, or it is a
             generator and `restart_on_loss` is set.
     """
     delay_max_s = checked_delay(restart_delay_max_s)
@@ -146,8 +150,10 @@ async def _async_session(
 
 
 def _hide_parameter(parameter: str, call: Function, function: Function) -> Function:
-    """Give `call` the signature of `function` without the parameter, and no `__wrapped__`: Ray
-    checks arguments against the signature, in a class against that of the wrapped function."""
+    """Give `call` the signature of `function` without the parameter, and no `__wrapped__`.
+
+    Ray checks arguments against the signature; in a class, against that of the wrapped function.
+    """
     functools.update_wrapper(call, function)
     signature = inspect.signature(function)
     seen = [each for each in signature.parameters.values() if each.name != parameter]
@@ -172,7 +178,7 @@ def _client_inserter(parameter: str, function: Function) -> Bind:
     by_name = parameters[index].kind is inspect.Parameter.KEYWORD_ONLY
 
     def place(client: object, args: tuple[Any, ...], named: dict[str, Any]) -> Arguments:
-        # If parameters before it come by name, it must come by name too.
+        # If parameters before the client come by name, the client must come by name too.
         if by_name or len(args) < index:
             return args, {**named, parameter: client}
         return (*args[:index], client, *args[index:]), named

@@ -9,25 +9,26 @@
     PATH/round/p-NUMBER     a participant inside, ephemeral
     PATH/left-ROUND/...     those who have left, ephemeral; only if a crash aborts
 
-The last one to enter opens the round in the same transaction, for which the number of children is
-a condition; the last one to leave ends it in the same way. Everybody watches the round alone: one
-event tells it that all have come, one that all have left. The container goes by itself if those
-inside die, which tells the others too.
+The last participant to enter opens the round in the same transaction, with the number of children
+as a condition; the last one to leave ends it in the same way. All participants watch only the round
+itself: one event tells them that all have come, one that all have left. If the participants inside
+die, the servers delete the container, which notifies the others too.
 
-What happens when a participant dies is asked for, and must be the same for all:
+`on_crash` chooses what happens when a participant dies, and must be the same for all:
 
-    abort       who waits, in `enter` or in `leave`, is told BrokenBarrierError. It does not matter
-                why somebody goes before all have come, or left: giving up is the same as dying.
-    continue    its place is free for another one while the round gathers; nobody waits for it
-                in an open round.
+    abort       A participant that waits, in `enter` or in `leave`, gets BrokenBarrierError. It does
+                not matter why somebody goes before all have come, or left: a participant that gives
+                up counts as dead.
+    continue    The dead participant's place is free for another one while the round gathers;
+                nobody waits for it in an open round.
 
-The invariants of this file: nobody is let in before `size` participants were inside at once, nor
-out before all of them were outside or dead; rounds never mix, because each has a znode of its own,
-whose czxid is a condition of everything that is done to it, and none begins while another one has
-somebody inside.
+The invariants of this file: `enter` returns only after `size` participants were inside at once, and
+`leave` only after all of them were outside or dead. Rounds never mix, because each round has a
+znode of its own, whose czxid is a condition of every change to it, and none begins while another
+one has somebody inside.
 
 Paper: section 2.4, "Double Barrier", and Table 3. kazoo: `DoubleBarrier`. Curator:
-`DistributedDoubleBarrier`. In both, who dies while others wait lets them wait for ever.
+`DistributedDoubleBarrier`. In both, the others wait for ever if a participant dies.
 """
 
 from typing import Any, Literal
@@ -85,7 +86,7 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.stat import Stat
 
 SIZE_MAX = 500
-"""Participants of a round: one transaction must be able to delete them all."""
+"""The bound of a round's participants: one transaction must be able to delete them all."""
 PREFIX = "p-"
 GATHERING, OPEN = 0, 1
 _OVER = b"over"
@@ -97,15 +98,15 @@ class Entered:
     """The entry of one participant into a round."""
 
     def __init__(
-        self, barrier: "DoubleBarrier[Any]", member_path: str, number: Zxid, bell: Event
+        self, barrier: "DoubleBarrier[Any]", member_path: str, number: Zxid, changed: Event
     ) -> None:
         """Use `DoubleBarrier.enter`."""
         self.round = number
         """The same for all participants of the round, and larger than that of any round before."""
         self._member_path = member_path
         """The znode of this participant."""
-        self._bell = bell
-        """For the barrier: the watch of the round."""
+        self._changed = changed
+        """For the barrier: the event that the round's watch sets."""
         self._barrier = barrier
 
     def _release(self) -> Flow[None]:
@@ -144,9 +145,9 @@ class DoubleBarrier(Recipe[K]):
 
         Raises:
             WaitTimeoutError: not all came; nothing is left behind.
-            BrokenBarrierError: somebody went before all had come, and that aborts.
+            BrokenBarrierError: somebody left before all had come, and `on_crash` is "abort".
             BarrierFullError: all participants of this round have come already.
-            RecipeError: this one has entered already.
+            RecipeError: this participant has entered already.
             BadArgumentsError: others have entered with another size or `on_crash`.
             KeeperError: as for every call.
         """
@@ -159,9 +160,9 @@ class DoubleBarrier(Recipe[K]):
 
         Raises:
             WaitTimeoutError: not all left in time.
-            BrokenBarrierError: somebody went without leaving, and that aborts.
+            BrokenBarrierError: somebody died before leaving, and `on_crash` is "abort".
             LostError: somebody deleted the znode of this participant.
-            RecipeError: this one has not entered.
+            RecipeError: this participant has not entered.
             KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"not all {self.size} left {self.path}")
@@ -169,11 +170,11 @@ class DoubleBarrier(Recipe[K]):
 
     @operation
     def cross(self, timeout_s: float | None = None) -> Flow[None]:
-        """Enter and leave: a step of several rounds in which nothing is done inside.
+        """Enter and leave: a round in which nothing is done inside.
 
         Raises:
-            WaitTimeoutError: not all did the same in time.
-            RecipeError: as of `enter` and `leave`.
+            WaitTimeoutError: not all entered and left in time.
+            RecipeError: as for `enter` and `leave`.
             KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"not all {self.size} crossed {self.path}")
@@ -190,8 +191,8 @@ class DoubleBarrier(Recipe[K]):
             else:
                 yield from self._leave_without_mark(entered)
         except RayKeeperError:
-            pass  # there is no place any more, or it goes with the session
-        yield from best_effort_cleanup([], [(self._round, WatchKind.DATA, entered._bell)])
+            pass  # the participant's znode is gone, or goes with the session
+        yield from best_effort_cleanup([], [(self._round, WatchKind.DATA, entered._changed)])
 
     # Entering.
 
@@ -202,13 +203,13 @@ class DoubleBarrier(Recipe[K]):
             entered, names = yield from self._join()
             if not (self._aborts and _has_anyone_left(names) and len(names) == 1):
                 break
-            yield from self._break_round(entered.round)  # nobody is left of those who came before
+            yield from self._break_round(entered.round)  # all who came before have left again
         try:
             yield from self._wait_until_open(entered, names)
         except (Cancelled, RayKeeperError):
             yield from self._withdraw(entered)
             raise
-        if self._entered is not None:  # by a call beside this one, as by one that was given up
+        if self._entered is not None:  # by a concurrent call, perhaps one whose caller gave up
             yield from self._withdraw(entered)
             raise RecipeError(f"this one has entered {self.path} already")
         self._entered = entered
@@ -255,7 +256,7 @@ class DoubleBarrier(Recipe[K]):
             yield from ensure_path(self.path)
 
     def _wait_until_open(self, entered: Entered, names: list[str]) -> Flow[None]:
-        """Wait until the round is open. Its watch is set then, for the end."""
+        """Wait until the round is open. Afterwards its watch is set, for the end of the round."""
         near = Event()
         watched: str | None = None
         has_gone = self._aborts and _has_anyone_left(names)
@@ -264,7 +265,7 @@ class DoubleBarrier(Recipe[K]):
                 if self._aborts and names and not has_gone and (watched is None or near.is_set()):
                     watched, names = yield from self._watch_predecessor(entered, names, near)
                     has_gone = watched is None
-                # Read behind the watch: it tells of those who went before that was set.
+                # Read after setting the watch: the read shows who left before the watch was set.
                 stat = yield from self._read_round(entered)
                 if stat.version > GATHERING:
                     break
@@ -272,7 +273,7 @@ class DoubleBarrier(Recipe[K]):
                 if has_gone:
                     yield from self._break_round(entered.round, GATHERING)
                 else:
-                    yield Wait((entered._bell, near))
+                    yield Wait((entered._changed, near))
         except (Cancelled, RayKeeperError):
             yield from best_effort_cleanup([], _pending_watches(watched, near))
             raise
@@ -282,14 +283,15 @@ class DoubleBarrier(Recipe[K]):
     def _read_round(self, entered: Entered) -> Flow[Stat]:
         """Read the round, and watch it; return its Stat.
 
-        Its version tells whether all have come. Its cversion counts all who came and all who went.
+        Its version tells whether all have come. Its cversion counts all that came and all that
+        left.
 
         Raises:
-            BrokenBarrierError: it is not there any more.
-            BadArgumentsError: it is one of other participants.
+            BrokenBarrierError: the round is over.
+            BadArgumentsError: the participants of the round named another size or `on_crash`.
         """
-        entered._bell.drain()
-        found = yield from get_or_none(self._round, entered._bell)
+        entered._changed.drain()
+        found = yield from get_or_none(self._round, entered._changed)
         if found is None or found[1].czxid != entered.round:
             raise BrokenBarrierError(f"somebody left {self.path} before all had come")
         if found[0] != self._parameters:
@@ -299,7 +301,10 @@ class DoubleBarrier(Recipe[K]):
     def _watch_predecessor(
         self, entered: Entered, names: list[str], near: Event
     ) -> Flow[tuple[str | None, list[str]]]:
-        """Watch the one who came right before; who came first, all others. None: one has gone."""
+        """Watch the participant that came right before; the first one watches all others.
+
+        Return the watched path, None if a participant has left, and the names of the participants.
+        """
         own = names.index(entered._member_path.rpartition("/")[2])
         if own == 0:
             near.drain()
@@ -309,7 +314,7 @@ class DoubleBarrier(Recipe[K]):
             return None, names
         neighbour = join(self._round, names[own - 1])
         try:
-            yield Query(GetChildren, neighbour, near)  # fires only when it goes
+            yield Query(GetChildren, neighbour, near)  # fires only when it is deleted
         except NoNodeError:
             return None, names
         return neighbour, names
@@ -327,7 +332,7 @@ class DoubleBarrier(Recipe[K]):
                 else self._leave_without_mark(entered)
             )
             while not is_last and not (yield from self._is_over(entered)):
-                yield Wait((entered._bell,))
+                yield Wait((entered._changed,))
         except (Cancelled, RayKeeperError):
             yield from self._withdraw(entered)
             yield from best_effort_cleanup(
@@ -335,8 +340,8 @@ class DoubleBarrier(Recipe[K]):
             )
             raise
         if self._aborts and not is_last:
-            # One transaction: a read that is repeated after a lost connection comes behind the
-            # deletion, and what it reads goes with the last mark.
+            # One transaction for both: a separate read that is repeated after a lost connection
+            # would come after the deletion, and the znode that it reads goes with the last mark.
             ops: list[TxnOp] = [
                 ReadData(self._left_path(entered)),
                 Delete(self._mark_path(entered), ANY_VERSION),
@@ -350,21 +355,23 @@ class DoubleBarrier(Recipe[K]):
 
     def _is_over(self, entered: Entered) -> Flow[bool]:
         """Return whether the round has ended; it is read only if its watch has fired."""
-        if not entered._bell.is_set():
+        if not entered._changed.is_set():
             return False
-        if any(event.type is EventType.DELETED for event in entered._bell.drain()):
+        if any(event.type is EventType.DELETED for event in entered._changed.drain()):
             return True
-        found = yield from get_or_none(self._round, entered._bell)
+        found = yield from get_or_none(self._round, entered._changed)
         if found is not None and found[1].czxid != entered.round:
-            yield from remove_watch(self._round, WatchKind.DATA, entered._bell)
+            yield from remove_watch(self._round, WatchKind.DATA, entered._changed)
             return True
         return found is None
 
     def _leave_with_mark(self, entered: Entered) -> Flow[bool]:
         """Replace the participant's znode by a mark, so that a crash shows as a missing mark.
 
+        Return whether this participant was the last, which ends the round.
+
         Raises:
-            BrokenBarrierError: somebody is.
+            BrokenBarrierError: a mark is missing.
         """
         left, others = self._left_path(entered), self.size - 1
         mark = Create(self._mark_path(entered), b"", CreateMode.EPHEMERAL, None, 0)
@@ -381,7 +388,7 @@ class DoubleBarrier(Recipe[K]):
                 yield from self._break_round(entered.round)
                 raise self._broken_error() from None
             except NoNodeError:
-                # With the first mark in one: alone it would stay if this one died in between.
+                # Create it together with the first mark: alone it would stay if we died in between.
                 also = [Create(left, b"", CreateMode.CONTAINER, None, 0), *marks]
             except NodeExistsError:
                 also = marks
@@ -407,18 +414,18 @@ class DoubleBarrier(Recipe[K]):
         at_end: list[TxnOp],
         if_all: list[Compare],
     ) -> Flow[tuple[bool, list[Any]]]:
-        """Leave one's seat; whether it was the last, and the results if not.
+        """Delete the participant's znode; return whether it was the last, and the results if not.
 
         Args:
-            entered: Whose. Seats of another round have the same names, so that it is this round is
-                a condition of everything.
-            also: What is done too, while others sit there still.
-            at_end: What is done too when nobody does.
-            if_all: Conditions of that.
+            entered: The entry. Znodes of another round have the same names, so each transaction
+                has the condition that the round is this one.
+            also: Further operations while others are still inside.
+            at_end: Further operations when nobody else is inside.
+            if_all: Further conditions for the end.
 
         Raises:
-            LostError: somebody deleted the seat, or the conditions of the end do not hold.
-            NoNodeError, NodeExistsError: `also` met it.
+            LostError: somebody deleted the znode, or the conditions for the end do not hold.
+            NoNodeError, NodeExistsError: an operation of `also` failed with it.
         """
         is_it: list[Compare] = self._is_round(entered.round)
         seat: TxnOp = Delete(entered._member_path, ANY_VERSION)
@@ -440,14 +447,14 @@ class DoubleBarrier(Recipe[K]):
             stat = results[0]
             if stat is None or stat.czxid != entered.round or stat.num_children <= 1:
                 break
-            # Somebody has sat down in between.
+            # Somebody has entered in between.
         raise LostError(f"somebody deleted {entered._member_path}")
 
     def _break_round(self, number: Zxid, phase: int | None = None) -> Flow[None]:
-        """End the round for everybody, unless it is over, or in another phase by now.
+        """End the round for all, unless it is over, or in a phase other than `phase`.
 
         Raises:
-            KeeperError: what a request failed with.
+            KeeperError: a request failed.
         """
         is_it = self._is_round(number)
         if phase is not None:

@@ -1,4 +1,4 @@
-"""Leader election: one leads, the others watch each the one before; every leadership has a number.
+"""Leader election: one candidate leads, each other watches the one before; leaderships have epochs.
 
     election = client.election("/jobs/leader", b"worker 1")
     with election as leadership:            # waits until it is our turn
@@ -6,10 +6,10 @@
         leadership.lost.check()             # LostError once somebody else may lead
     election.leader()                       # who leads now
 
-The queue is that of the lock. The epoch is the value of the election's znode, which stays: whoever
-comes to lead raises it by one, in one transaction, on the condition that its own candidate still is
-the znode that it created. So the invariants of this file: an epoch is given to one leadership only,
-a later leadership has a larger one, and who was deposed can raise it no more.
+The queue is that of the lock. The epoch is the value of the election's znode, which stays. A new
+leader raises it by one, in one transaction, on the condition that its own candidate is still the
+znode that it created. So the invariants of this file: an epoch belongs to one leadership only, a
+later leadership has a larger epoch, and a deposed candidate can no longer raise it.
 
 The epoch counts from 0 again if somebody deletes the election's znode; the token grows even then.
 
@@ -61,10 +61,10 @@ PREFIX = "candidate-"
 
 
 class Leader(Struct, frozen=True):
-    """Who leads."""
+    """The present leader."""
 
     identifier: bytes
-    """What it said of itself."""
+    """The text with which the leader described itself."""
     epoch: int
     token: Zxid
     """The fencing token of its leadership."""
@@ -74,21 +74,21 @@ class Leadership(Held[K]):
     """A leadership of this session, until it resigns or loses it."""
 
     epoch: int = 0
-    """One more than that of the leader before; nobody else ever has the same."""
+    """One more than that of the leader before; no other leadership ever has the same."""
 
     @operation
     def resign(self) -> Flow[None]:
-        """Give it up, once; again: nothing. The next candidate leads.
+        """Give up the leadership, so that the next candidate leads. A second call does nothing.
 
         Raises:
-            LostError: it was lost before.
-            KeeperError: it is not known to be given up; it ends with the session.
+            LostError: the leadership was lost before.
+            KeeperError: it is unknown whether it was given up; it ends with the session.
         """
         yield from self._release_or_raise()
 
 
 class _Record(Struct, frozen=True):
-    """The value of the election's znode: of the newest leadership."""
+    """The value of the election's znode, which describes the newest leadership."""
 
     epoch: int
     candidate: str
@@ -101,7 +101,7 @@ _decode: Final = msgspec.json.Decoder(_Record).decode
 
 
 class Election(ContenderQueue[K, Leadership[K]]):
-    """An election, for candidates and for those who want to know who leads."""
+    """An election, for candidates and for clients that want to know the leader."""
 
     def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
         """Use `Client.election`. `identifier` is shown to those who ask for the leader."""
@@ -109,10 +109,10 @@ class Election(ContenderQueue[K, Leadership[K]]):
 
     @operation
     def lead(self, timeout_s: float | None = None) -> Flow[Leadership[K]]:
-        """Stand for election, behind all that did before, and wait until it is won.
+        """Stand for election, behind all earlier candidates, and wait until it is won.
 
         Args:
-            timeout_s: How long to wait; 0 to lead only if nobody does, None for ever.
+            timeout_s: How long to wait; 0 to lead only if nobody leads, None for ever.
 
         Raises:
             WaitTimeoutError: others led all the time; nothing is left behind.
@@ -127,7 +127,7 @@ class Election(ContenderQueue[K, Leadership[K]]):
         return f"in {self.path} others led"
 
     def _enqueue(self) -> Flow[Leadership[K]]:
-        """See `ContenderQueue`: the znode above has the epoch, so it stays."""
+        """See `ContenderQueue`: the parent znode keeps the epoch, so it stays."""
         own, stat = yield from create(
             join(self.path, PREFIX),
             identifier_of(self._client, self._identifier),
@@ -147,18 +147,18 @@ class Election(ContenderQueue[K, Leadership[K]]):
 
     @operation
     def leader(self) -> Flow[Leader | None]:
-        """Return the present leader, None while there is none. The newest state is asked for.
+        """Return the present leader, None while there is none. The read is linearizable.
 
         Raises:
             InvalidValueError: the value of the election's znode is not one of an election.
             KeeperError: as for every call.
         """
-        yield Query(Sync, self.path)  # what follows is at least as new
+        yield Query(Sync, self.path)  # the reads below are at least as new as this call
         return (yield from _read_leader(self.path))
 
     @operation
     def candidates(self) -> Flow[list[Contender]]:
-        """List the leader, which is first, and those who stand for election, in order.
+        """List the leader, which is first, and the other candidates, in order.
 
         Raises:
             KeeperError: as for every call.
@@ -167,10 +167,11 @@ class Election(ContenderQueue[K, Leadership[K]]):
 
     @operation
     def observe(self, callback: Callable[[Leader | None], object]) -> Flow["Observation[K]"]:
-        """Have `callback` called with who leads, now and after each change, until it is closed.
+        """Call `callback` with the leader, now and after each change, until this is closed.
 
-        It is called with None while nobody leads. Who led only for a moment may be left out; the
-        last call always tells what is. Nothing tells of the end of the session but its own state.
+        It is called with None while nobody leads. A leader that led only for a moment may be left
+        out; the last call always has the present state. The end of the session shows only in the
+        client's state.
 
         Raises:
             InvalidValueError: the value of the election's znode is not one of an election.
@@ -182,7 +183,10 @@ class Election(ContenderQueue[K, Leadership[K]]):
 
 
 class Observation(BackgroundRecipe[K]):
-    """Tells who leads, until it is closed. Two watches; two reads for each change."""
+    """An observation of the leader, until it is closed.
+
+    It keeps two watches, and reads twice for each change.
+    """
 
     def __init__(
         self, client: FlowRunner, path: str, callback: Callable[[Leader | None], object]
@@ -190,33 +194,33 @@ class Observation(BackgroundRecipe[K]):
         """Use `Election.observe`."""
         super().__init__(client, f"the observation of {path}")
         self._has_reported = False
-        """For `observe`: whether the callback was told what was."""
+        """For `observe`: whether the callback was called with the first state."""
         self._path = path
         self._callback = callback
 
     def _work(self) -> Flow[None]:
         """See `BackgroundRecipe`."""
-        bell = Event()
-        told: Leader | None = None
+        changed = Event()
+        reported: Leader | None = None
         watched = {self._path}
         try:
             while True:
-                bell.drain()
-                leader = yield from _read_leader(self._path, bell, watched)
-                if leader != told or not self._has_reported:
-                    told, self._has_reported = leader, True
+                changed.drain()
+                leader = yield from _read_leader(self._path, changed, watched)
+                if leader != reported or not self._has_reported:
+                    reported, self._has_reported = leader, True
                     yield from self._call_user(self._callback, leader)
                     self._changed.notify_all()
-                yield Wait((bell,))
+                yield Wait((changed,))
         except (Cancelled, RayKeeperError):
             yield from best_effort_cleanup(
-                [], [(path, WatchKind.DATA, bell) for path in sorted(watched)]
+                [], [(path, WatchKind.DATA, changed) for path in sorted(watched)]
             )
             raise
 
 
 def _raise_epoch(path: str, place: Held[K]) -> Flow[int]:
-    """Give the next epoch to the leadership for which `place` stands."""
+    """Raise the epoch for the candidate `place`, and return it."""
     for _ in range(ATTEMPTS_MAX):
         value, stat = yield Query(GetData, path)
         epoch = _parse_record(path, value).epoch + 1
@@ -230,7 +234,7 @@ def _raise_epoch(path: str, place: Held[K]) -> Flow[int]:
         )
         if is_raised:
             return epoch
-        # Our candidate is gone, or the epoch we read was an old one: this server may lag behind.
+        # Our candidate is gone, or the epoch that we read was old: this server may lag behind.
         mine = yield from get_or_none(place.path)
         if mine is None or mine[1].czxid != place.token:
             raise LostError(f"somebody deleted {place.path} as it came to lead")
@@ -247,18 +251,22 @@ def _parse_record(path: str, value: bytes) -> _Record:
 
 
 def _read_leader(
-    path: str, bell: Event | None = None, watched: set[str] | None = None
+    path: str, changed: Event | None = None, watched: set[str] | None = None
 ) -> Flow[Leader | None]:
-    """Who leads, for all that this server knows; with watches that tell of a change.
+    """Return the leader, as far as this server knows; optionally watch for a change.
 
     Args:
-        path: Of the election.
-        bell: Rung by the watches; None for none.
-        watched: The paths that are watched are added here.
+        path: The path of the election.
+        changed: Set by the watches; None for no watches.
+        watched: A set to which the watched paths are added.
     """
-    found = yield from get_or_none(path, bell)
-    if found is None and bell is not None and (yield from stat_or_none(path, bell)) is not None:
-        found = yield from get_or_none(path, bell)  # it came in between
+    found = yield from get_or_none(path, changed)
+    if (
+        found is None
+        and changed is not None
+        and (yield from stat_or_none(path, changed)) is not None
+    ):
+        found = yield from get_or_none(path, changed)  # it was created in between
     if found is None:
         return None
     record = _parse_record(path, found[0])
@@ -268,7 +276,7 @@ def _read_leader(
     if watched is not None:
         watched.intersection_update({path})
         watched.add(candidate)
-    mine = yield from get_or_none(candidate, bell)
+    mine = yield from get_or_none(candidate, changed)
     if mine is None or mine[1].czxid != record.token:
         return None
     return Leader(mine[0], record.epoch, Zxid(record.token))

@@ -1,4 +1,4 @@
-"""A leader latch: stands for election in the background from `start` to `close`, again and again.
+"""A leader latch: it stands for election in the background, again and again, until `close`.
 
     with client.leader_latch("/jobs/leader", b"worker 1") as latch:
         latch.wait()                        # until we lead
@@ -6,12 +6,12 @@
             work(epoch=latch.leadership.epoch)
 
 The election is that of election.py, with its guarantees: a latch and an `Election` on one path are
-rivals. `has_leadership` is true only while nobody else can lead, by the client's own clock. A
-candidate that somebody deletes stands for election again, behind all others; after the end of the
-session nothing does.
+rivals. `has_leadership` is true only while nobody else can lead, by the client's own clock. If
+somebody deletes the candidate's znode, the latch stands for election again, behind all others;
+after the end of the session it does not.
 
-Curator: `LeaderLatch`. There a lost connection ends the leadership at once, or may not; here the
-leadership lasts as long as the session.
+Curator: `LeaderLatch`. There a lost connection ends the leadership at once, or does not, as the
+error policy says; here the leadership lasts as long as the session.
 """
 
 from collections.abc import Callable
@@ -46,15 +46,15 @@ class LeaderLatch(Startable[K]):
 
     @property
     def leadership(self) -> Leadership[K] | None:
-        """The present leadership, None if there is none; its epoch, token and `lost`."""
+        """The present leadership, with its epoch, token and `lost`; None if there is none."""
         leadership = self._leadership
         if leadership is None or leadership.is_released or leadership.lost.is_set():
-            return None  # what is being given back others may have by now
+            return None  # others may lead by now, also while we are resigning
         return leadership
 
     @property
     def has_leadership(self) -> bool:
-        """Whether this latch leads. False on time, even if no thread got to run."""
+        """Whether this latch leads. It becomes False on time, even if no thread got to run."""
         return self.leadership is not None
 
     @operation
@@ -63,8 +63,8 @@ class LeaderLatch(Startable[K]):
 
         Raises:
             WaitTimeoutError: others led all the time. The latch goes on standing for election.
-            RecipeError: it is not started, or closed.
-            KeeperError: its candidate cannot be made, or the session is over.
+            RecipeError: the latch was not started, or was closed.
+            KeeperError: the latch cannot create its candidate, or the session is over.
         """
         yield timeout_after(timeout_s, f"{self._what} does not lead")
         yield from self._wait_until(lambda: self.has_leadership)
@@ -77,7 +77,7 @@ class LeaderLatch(Startable[K]):
             try:
                 leadership: Leadership[K] = yield from self._election._acquire_within()
             except LostError:
-                continue  # somebody deleted the candidate: it queues up again
+                continue  # somebody deleted the candidate: queue up again
             yield from self._lead(leadership)
 
     def _lead(self, leadership: Leadership[K]) -> Flow[None]:

@@ -1,25 +1,25 @@
-"""A lease: held for a bounded time, even if its holder lives on and does nothing.
+"""A lease: it ends after a bounded time, even if its holder lives on and does nothing.
 
     with client.lease("/leases/x", duration_s=30) as held:
         while work():
             held.renew()                # another 30 s from now, for the same token
 
-The znode at `path` has a TTL instead of an owner: whatever becomes of the holder, the lease ends
+The znode at `path` has a TTL instead of an owner: whatever happens to the holder, the lease ends
 when it was not renewed for its duration. Nobody has to notice anything for that. The invariant of
-this file: `lost` is set before anybody else can get the lease, because the holder counts its time
-from before it asks and the servers, who add a margin, from after; and a renewal whose answer comes
-too late is a loss.
+this file: `lost` is set before anybody else can get the lease, because the holder counts the
+duration from before its request, and the servers, which add a margin, count it from after; and a
+renewal whose reply comes too late is a loss.
 
-Which clock decides: the monotonic one of the leader deletes the znode, the monotonic one of the
-holder's process sets `lost`, and neither can be set. They may differ by the margin, a twentieth of
-the duration, at least 50 ms. What is not covered: a machine that is suspended, whose monotonic
-clock stands still (the holder believes in the lease when it wakes up); and a change of leader after
-a wall clock was ahead. A new leader takes what passed before its reign from the times of
-transactions, so if an earlier leader's wall clock jumped ahead, or was ahead of that of the leader
-before it, the znode goes early; the holder is told by its watch, but afterwards. For both there is
-the token: client/fencing.py.
+Two clocks decide: the leader's monotonic clock deletes the znode, and the monotonic clock of the
+holder's process sets `lost`; neither can be set. They may differ by the margin, a twentieth of the
+duration, at least 50 ms. Two cases are not covered. When a machine is suspended its monotonic clock
+stands still, so the holder believes in the lease when it wakes up. And when the leader changes, the
+new leader computes the time that passed before its term from the times of transactions: if an
+earlier leader's wall clock jumped ahead, or was ahead of that of the leader before it, the znode
+is deleted early, and the holder learns that from its watch, but only afterwards. The token covers
+both cases: client/fencing.py.
 
-All who wait are woken by each end, as those for the simple lock. kazoo: `NonBlockingLease`, whose
+The end of a lease wakes all that wait, as for the simple lock. kazoo: `NonBlockingLease`, whose
 times are those of wall clocks. Gray and Cheriton, "Leases", SOSP 1989.
 """
 
@@ -44,7 +44,7 @@ MARGIN_MS_MIN = 50
 
 
 class HeldLease(Held[K], Generic[K]):
-    """A lease until it ends, is released or lost."""
+    """A lease, until it ends, is released or is lost."""
 
     def __init__(
         self, client: FlowRunner, path: str, token: Zxid, identifier: bytes, duration_ms: Millis
@@ -55,18 +55,18 @@ class HeldLease(Held[K], Generic[K]):
         self._duration_ms = duration_ms
 
     def left_s(self) -> float:
-        """How many seconds it goes on if it is not renewed; 0 when it is lost."""
+        """Return in how many seconds the lease ends if it is not renewed; 0 when it is lost."""
         if self.lost._deadline is None or self.lost.is_set():
             return 0.0
         return max(self.lost._deadline - self._client._now(), 0) / 1000
 
     @operation
     def renew(self) -> Flow[None]:
-        """Hold it for its whole duration from now on.
+        """Hold the lease for its whole duration from now on.
 
         Raises:
-            LostError: it has ended, or was released, or ended while this was under way.
-            KeeperError: it is not known to be renewed; it ends when it would have.
+            LostError: the lease was released, or ended before or during this call.
+            KeeperError: it is unknown whether the lease was renewed; it ends at the old time.
         """
         if self._is_released:
             raise LostError(f"{self._what} was released before")
@@ -75,7 +75,7 @@ class HeldLease(Held[K], Generic[K]):
         setting = SetData(self.path, self._identifier, ANY_VERSION)
         is_mine, _ = yield from transact([setting], [self._still_held_compare()])
         if not is_mine or self.lost.is_set() or self._is_released:
-            # The old end may have been seen by now, so it stands.
+            # Somebody may have seen the old end by now, so it stands.
             self.lost._set()
             raise LostError(f"{self._what} ended before it was renewed")
         self.lost._deadline = max(
@@ -83,11 +83,11 @@ class HeldLease(Held[K], Generic[K]):
         )
 
     def _guard(self) -> Flow[None]:
-        """Set `lost` when the time has come, or the znode goes."""
+        """Set `lost` when the duration is over, or the znode is deleted."""
         try:
             while not self._is_released and not self.lost.is_set():
-                is_rung = yield Wait((self._changed,), self.lost._deadline)
-                if self._is_released or (is_rung and not (yield from self._reread())):
+                is_changed = yield Wait((self._changed,), self.lost._deadline)
+                if self._is_released or (is_changed and not (yield from self._reread())):
                     break
         except KeeperError:
             pass  # the session is over
@@ -96,7 +96,7 @@ class HeldLease(Held[K], Generic[K]):
 
 
 class Lease(SingleZnodeLock[K, HeldLease[K]]):
-    """A lock whose znode is `path` itself, and which ends by itself."""
+    """A lock whose znode is `path` itself, and which ends by itself after its duration."""
 
     def __init__(
         self, client: FlowRunner, path: str, duration_s: float, identifier: bytes | None = None

@@ -1,10 +1,10 @@
-"""What is followed: its newest state, and a callback for each change.
+"""The base of followed data: the newest state, and a callback for each change.
 
-The newest state is there as soon as it has arrived, also inside a callback that is about an older
-one; callbacks come in order with all others of the client, each with the state after and before.
-The invariant of this file: a state is told once, a bad one never takes the place of a good one, and
-what was known last stays known when nothing newer can be: the link is lost, the session is over,
-the znode is deleted or holds something invalid.
+The newest state can be read as soon as it has arrived, also inside a callback about an older state.
+Callbacks come in order with all other callbacks of the client, each with the state after and before
+the change. The invariant of this file: a state is reported once, a bad state never replaces a good
+one, and the last known state stays when no newer one can be known: because the link is lost, the
+session is over, or the znode is deleted or holds an invalid value.
 
 Curator: `NodeCache`, `CuratorCache`.
 """
@@ -26,17 +26,17 @@ log = logging.getLogger("raykeeper.client")
 
 V = TypeVar("V")
 OnChange = Callable[[V | None, V | None], object]
-"""Called with the state after and before; None for none."""
+"""Called with the state after and before a change; None for no state."""
 OnError = Callable[[Exception], object]
-"""Called with what is wrong with what is followed, and with what `on_change` raises."""
+"""Called with the errors of the followed data, and with those that `on_change` raises."""
 
 
 def call_guarded(
     callback: Callable[..., object], arguments: tuple[Any, ...], on_error: OnError | None
 ) -> object:
-    """Call a callback; give what it raises, now or when it is awaited, to `on_error`.
+    """Call a callback; pass an error that it raises, now or when it is awaited, to `on_error`.
 
-    Without `on_error`, and what that raises itself, is for the client's log.
+    Without `on_error` the error goes to the client's log, as does an error of `on_error` itself.
     """
     if on_error is None:
         return callback(*arguments)
@@ -57,20 +57,20 @@ async def _await_guarded(returned: Awaitable[object], on_error: OnError) -> None
 
 
 def log_failure(error: Exception) -> None:
-    """What happens to an error for which nobody has given an `on_error`."""
+    """Log an error. This is the default `on_error`."""
     log.error("what is followed: %s: %s", type(error).__name__, error)
 
 
 class ClosableRecipe(Recipe[K]):
-    """Something that is followed until it is closed; the end of a `with` block closes it."""
+    """A recipe that follows data until it is closed; the end of a `with` block closes it."""
 
     @operation
     def close(self) -> Flow[None]:
-        """Follow it no more; no callback begins afterwards. What was known stays readable."""
+        """Stop following; no callback begins afterwards. The last known state stays readable."""
         yield from self._release()
 
     def _release(self) -> Flow[None]:
-        """`close` as a part of another flow, or for whom nobody waited."""
+        """`close` as a part of another flow, or after nobody waited for the recipe."""
         raise NotImplementedError
 
     def __exit__(
@@ -91,7 +91,7 @@ class ClosableRecipe(Recipe[K]):
 
 
 class Live(ClosableRecipe[K], Generic[K, V]):
-    """Something that is followed until it is closed; a `with` block closes it."""
+    """A state that is followed until this is closed; the end of a `with` block closes it."""
 
     def __init__(
         self,
@@ -125,25 +125,25 @@ class Live(ClosableRecipe[K], Generic[K, V]):
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is no such znode, as far as is known."""
+        """Whether the znode does not exist, as far as is known."""
         self._process_arrived()
         return self._is_missing
 
     @property
     def last_error(self) -> Exception | None:
-        """What is wrong with what came last; None if it is good, or if there is none."""
+        """The error of the last state that arrived; None if it is good or there is none."""
         self._process_arrived()
         return self._error
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing will be told any more."""
+        """Whether this was closed: no callback begins any more."""
         return self._is_closed
 
     @property
     def is_current(self) -> bool:
-        """Whether it is followed still: it is not closed, has not failed, nor is the session over.
-        While there is no connection it may be behind all the same, see the client's state."""
+        """Whether the state is still followed: this was not closed and has not failed, and the
+        session is not over. Without a connection it may still be behind, see the client's state."""
         return not self._is_closed and not self._has_failed and not self._client._is_lost()
 
     def _release(self) -> Flow[None]:
@@ -152,24 +152,24 @@ class Live(ClosableRecipe[K], Generic[K, V]):
         yield from self._end()
 
     def _on_state(self, state: Any) -> Flow[None]:
-        """The next state, None for that there is none, or what went wrong."""
+        """Accept the next state: None for no state, or an exception."""
         self._arrived.append(state)
         yield CallUser(self._call_next)
 
     def _on_failure(self, error: KeeperError) -> Flow[None]:
-        """It can be followed no more. The end of the session is told to nobody here:
-        listeners of the client are told that."""
+        """Stop after an error. The end of the session calls no callback here: the client tells its
+        listeners about it."""
         self._has_failed = True
         if not self._client._is_lost():
             yield from self._on_state(error)
 
     def _call_next(self) -> object:
         self._process_arrived()
-        told = self._callbacks.popleft()
-        return None if self._is_closed else told()
+        callback = self._callbacks.popleft()
+        return None if self._is_closed else callback()
 
     def _process_arrived(self) -> None:
-        """Make of all that has arrived what is told of it."""
+        """Turn all states that have arrived into callbacks."""
         with self._lock:
             while self._arrived:
                 self._callbacks.append(self._accept(self._arrived.popleft()))
@@ -193,7 +193,7 @@ class Live(ClosableRecipe[K], Generic[K, V]):
         return partial(call_guarded, self._on_change, states, self._on_error)
 
     def _shown(self, state: V | None) -> Any:
-        """What callbacks get of a state."""
+        """Return a state in the form that callbacks get."""
         return state
 
     def __enter__(self) -> Self:
@@ -207,4 +207,4 @@ class Live(ClosableRecipe[K], Generic[K, V]):
 
 
 def _nothing() -> None:
-    """There is no callback for it."""
+    """Stand in for a callback where there is nothing to report."""

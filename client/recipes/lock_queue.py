@@ -1,17 +1,17 @@
-"""A queue whose consumers may die: an element is locked while it is worked on, then removed.
+"""A queue whose consumers may die: a consumer locks an element, works on it, and removes it.
 
     queue = client.lock_queue("/queues/jobs")
     job = queue.get()                   # others do not see it, unless this session ends
     work(job.value, token=job.token)
     job.consume()                       # or job.release(), and another one gets it
 
-An element is locked by an ephemeral znode of its name below `PATH/locks`, which the same
-transaction makes that reads the value. The invariant of this file: an element is held by at most
-one consumer, and removed only by one who holds it still: the removal depends on the czxid of its
-own lock. So each element is worked on at least once, and by two only if the first one lost it,
-which it is told by `lost` before; the second one's token is larger.
+The lock of an element is an ephemeral znode of the same name below `PATH/locks`; the transaction
+that creates it also reads the value. The invariant of this file: at most one consumer holds an
+element, and only a consumer that still holds it removes it: the removal depends on the czxid of the
+consumer's own lock. So each element is worked on at least once. Two consumers work on it only if
+the first one lost it; its `lost` is set before that, and the second one's token is larger.
 
-How often an element was tried is not counted.
+The queue does not count how often an element was tried.
 
 kazoo: `LockingQueue`, which holds one element for each queue object. Curator: `DistributedQueue`
 with a lock path. Elements and bounds: client/recipes/queue.py.
@@ -48,22 +48,24 @@ from raykeeper.znodes.requests import (
 
 
 class HeldElement(Held[K]):
-    """An element that this consumer has locked. `release` lets another one have it."""
+    """An element that this consumer has locked. `release` lets another consumer have it."""
 
     def __init__(self, client: FlowRunner, path: str, token: Zxid, value: Element) -> None:
         """Use `LockQueue.get`."""
         super().__init__(client, f"the element {value.path}", path, token)
         self.value = value
-        """Of the element, as bytes."""
+        """The value of the element, as bytes."""
 
     @operation
     def consume(self) -> Flow[None]:
-        """Remove the element: it is done.
+        """Remove the element, after the work is done.
 
         Raises:
-            LostError: it is not held any more, or somebody else removed it; nothing was removed.
-            RecipeError: it was released or consumed before.
-            KeeperError: as for every call. The element may be removed, or another one gets it.
+            LostError: the element is not held any more, or somebody removed it; this call removed
+                nothing.
+            RecipeError: the element was released or consumed before.
+            KeeperError: as for every call. Either the element is removed or another consumer gets
+                it.
         """
         if self.is_released:
             raise RecipeError(f"{self._what} was released or consumed before")
@@ -72,7 +74,7 @@ class HeldElement(Held[K]):
         removal = [Delete(self.path, ANY_VERSION), Delete(self.value.path, ANY_VERSION)]
         try:
             is_mine, _ = yield from transact(removal, [self._still_held_compare()])
-        except NoNodeError:  # the element, which nobody else may remove
+        except NoNodeError:  # somebody removed the element, which only its holder may do
             yield from self._remove()
             raise LostError(f"somebody deleted {self.value.path}") from None
         except KeeperError:
@@ -97,11 +99,11 @@ class LockQueue(PriorityProducer[K]):
         """Lock the first element that nobody holds.
 
         Args:
-            timeout_s: How long to wait for one; 0 for now or not at all, None for ever.
+            timeout_s: How long to wait for an element; 0 for now or not at all, None for ever.
 
         Raises:
-            WaitTimeoutError: there was none; nothing is locked.
-            LostError: somebody deleted the lock, or the place in the line of those who wait.
+            WaitTimeoutError: there was no element; nothing is locked.
+            LostError: somebody deleted the lock, or this consumer's znode in the line of waiters.
             KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"the queue {self.path} had nothing that nobody holds")
@@ -112,7 +114,7 @@ class LockQueue(PriorityProducer[K]):
 
     @operation
     def held(self) -> Flow[int]:
-        """How many elements are locked by somebody.
+        """Return how many elements are locked.
 
         Raises:
             KeeperError: as for every call.
@@ -124,7 +126,7 @@ class LockQueue(PriorityProducer[K]):
         return len(names)
 
     def _available(self, lists: list[list[str]]) -> list[str]:
-        """Elements that nobody has locked."""
+        """Return the elements that nobody has locked."""
         elements, locks = lists
         taken = set(locks)
         return [name for name in sort_elements(elements) if name not in taken]
@@ -144,7 +146,7 @@ class LockQueue(PriorityProducer[K]):
             if held is not None:
                 yield from watch_own_znode(held)
                 return (yield from spawn_guard(held))
-            names = yield from self._list_free()  # the list was old; behind a write it is not
+            names = yield from self._list_free()  # the list was old; after a write it is not
         return None
 
     def _lock(self, name: str) -> Flow[Any]:

@@ -3,12 +3,12 @@
     with client.multi_lock(["/locks/a", "/locks/b"]) as held:
         copy(held.tokens["/locks/a"], held.tokens["/locks/b"])
 
-They are acquired one after the other in the order of their paths, which is the same for everybody,
-so two who want the same locks never wait for each other. Whatever ends the attempt gives back what
-it had got. The invariant of this file: outside of an attempt either all of the locks are held, or
-`lost` is set.
+The locks are acquired one after the other in the order of their paths, which is the same for all
+clients, so two clients that want the same locks never deadlock. However an attempt fails, it
+releases the locks that it had acquired. The invariant of this file: outside of an attempt either
+all of the locks are held, or `lost` is set.
 
-Curator: `InterProcessMultiLock`, which takes them in the order given, so that two may block.
+Curator: `InterProcessMultiLock`, which takes the locks in the order given, so two may deadlock.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,18 +24,18 @@ from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import KeeperError
 
 LOCKS_MAX = 1000
-"""Of one multi-lock: it takes them one after the other."""
+"""The bound for one multi-lock: it takes its locks one after the other."""
 
 
 class AnyLostEvent(LostEvent[K]):
-    """Set when any of several is lost."""
+    """An event that is set when any of several locks is lost."""
 
     def __init__(self, client: FlowRunner, what: str, parts: Sequence[Held[K]]) -> None:
         super().__init__(client, what)
         self._parts: Sequence[Held[K]] = parts
 
     def is_set(self) -> bool:
-        """Whether one is lost, or may be by now."""
+        """Return whether one of the locks is lost, or may be by now."""
         return super().is_set() or any(part.lost.is_set() for part in self._parts)
 
 
@@ -46,13 +46,13 @@ class MultiHeld(Recipe[K]):
         """Use the recipe."""
         super().__init__(client)
         self.parts: list[Held[K]] = list(parts)
-        """What is held, in the order of the paths."""
+        """The held locks, in the order of their paths."""
         self.tokens: dict[str, Zxid] = {
             path: part.token for path, part in zip(paths, parts, strict=True)
         }
-        """The fencing token of each, by the path of the lock."""
+        """The fencing token of each lock, by its path."""
         self.lost: LostEvent[K] = AnyLostEvent(client, "one of " + ", ".join(paths), self.parts)
-        """Set when any of them is lost."""
+        """Set when any of the locks is lost."""
         self._is_released = False
         self._released = Event()
 
@@ -61,16 +61,16 @@ class MultiHeld(Recipe[K]):
 
     @property
     def is_released(self) -> bool:
-        """Whether they were given back, or are being given back."""
+        """Whether the locks were released, or are being released."""
         return self._is_released
 
     @operation
     def release(self) -> Flow[None]:
-        """Give all of them back, once; again: nothing.
+        """Release all of the locks. A second call does nothing.
 
         Raises:
-            LostError: one was lost before; the others are given back.
-            KeeperError: one is not known to be given back; it ends with the session.
+            LostError: a lock was lost before; the others are released.
+            KeeperError: it is unknown whether a lock was released; it ends with the session.
         """
         yield from self._release_or_raise()
 
@@ -87,27 +87,27 @@ class MultiHeld(Recipe[K]):
             except LostError as error:
                 errors.append(error)
             except KeeperError as error:
-                self._is_released = False  # to be tried again; what is back stays back
+                self._is_released = False  # allows another try; released locks stay released
                 errors.insert(0, error)
         if errors:
             raise errors[0]
 
     def _release(self) -> Flow[None]:
-        """Give them back, for somebody who did not wait for them."""
+        """Release the locks without errors, for a caller that did not wait for them."""
         try:
             yield from self._release_or_raise()
         except RayKeeperError:
             return
 
     def _guard(self) -> Flow[None]:
-        """Set `lost` when one of them is."""
-        bell = Event()
+        """Set `lost` when one of the locks is lost."""
+        changed = Event()
         for part in self.parts:
-            part.lost._subscribe(bell)
+            part.lost._subscribe(changed)
         with suppress(KeeperError):  # the session is over
-            yield Wait((bell, self._released))
+            yield Wait((changed, self._released))
         for part in self.parts:
-            part.lost._unsubscribe(bell)
+            part.lost._unsubscribe(changed)
         if not self._is_released:
             self.lost._set()
 
@@ -130,7 +130,7 @@ class MultiLock(Acquirable[K, MultiHeld[K]]):
                 raise BadArgumentsError(path, "the lock is of another client")
         self._locks: list[Any] = sorted(listed, key=lambda lock: lock.path)
         self.paths: list[str] = [lock.path for lock in self._locks]
-        """Of the locks, in the order in which they are acquired."""
+        """The paths of the locks, in the order in which they are acquired."""
         if not 1 <= len(self.paths) <= LOCKS_MAX:
             raise BadArgumentsError("", f"{len(self.paths)} locks, 1 to {LOCKS_MAX} are allowed")
         if len(set(self.paths)) < len(self.paths):
@@ -138,15 +138,15 @@ class MultiLock(Acquirable[K, MultiHeld[K]]):
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[MultiHeld[K]]:
-        """Get all of the locks.
+        """Acquire all of the locks.
 
         Args:
             timeout_s: How long to wait for all together; 0 to take them only if all are free, None
                 for ever.
 
         Raises:
-            WaitTimeoutError: not all could be got; none is held, nothing is left behind.
-            LostError: somebody deleted the znode of this contender, or of a lock it had got.
+            WaitTimeoutError: not all were free in time; none is held, nothing is left behind.
+            LostError: somebody deleted the znode of this contender, or of a lock it had acquired.
             KeeperError: as for every call.
         """
         return self._acquire_within(timeout_s)
@@ -161,7 +161,7 @@ class MultiLock(Acquirable[K, MultiHeld[K]]):
 
     @operation
     def contenders(self) -> Flow[dict[str, list[Contender]]]:
-        """Who holds each of the locks, and waits for it, by its path.
+        """Return the contenders of each lock, by its path: the holder and those who wait.
 
         Raises:
             KeeperError: as for every call.

@@ -1,8 +1,9 @@
-"""How one instance of a service is picked. Each is a function of the instances, and remembers.
+"""Strategies that pick one instance of a service. Each is a callable of the instances, with state.
 
     client.services("/services").pick("search", choose=Sticky(RandomPick(Random(7))))
 
-Nothing here is random by itself: whoever wants chance brings it. A list is never empty here.
+Nothing here is random by itself: the caller passes the random generator. The list of instances is
+never empty.
 
 Curator: `RoundRobinStrategy`, `RandomStrategy`, `StickyStrategy`.
 """
@@ -25,20 +26,23 @@ class Instance(Struct, frozen=True):
     port: int
     metadata: Any
     token: Zxid
-    """When it was registered: who registered later has a larger one."""
+    """The time of its registration: an instance that registered later has a larger token."""
 
 
 Choose = Callable[[list[Instance]], Instance]
 
 
 class RoundRobin:
-    """One after the other, in the order of registration, whoever comes and goes in between."""
+    """A strategy that picks one after the other, in the order of registration.
+
+    Instances may come and go in between.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[Zxid, str]] = {}  # by service
 
     def __call__(self, instances: list[Instance]) -> Instance:
-        """Pick the next one."""
+        """Pick the next instance."""
         service = instances[0].service
         last = self._last.get(service, (-1, ""))
         later = [each for each in instances if _key(each) > last]
@@ -48,27 +52,27 @@ class RoundRobin:
 
 
 class RandomPick:
-    """Any one, each as likely."""
+    """A strategy that picks any instance, each with the same probability."""
 
     def __init__(self, rng: Random) -> None:
-        """`rng` is the chance."""
+        """`rng` is the random generator."""
         self._rng = rng
 
     def __call__(self, instances: list[Instance]) -> Instance:
-        """Pick one."""
+        """Pick an instance."""
         return self._rng.choice(instances)
 
 
 class Sticky:
-    """The same one for as long as it is there; then another one."""
+    """A strategy that picks the same instance while it is there, then another one."""
 
     def __init__(self, choose: Choose) -> None:
-        """`choose` picks the other one."""
+        """`choose` picks the first instance, and another one when that is gone."""
         self._choose = choose
         self._last: dict[str, tuple[Zxid, str]] = {}
 
     def __call__(self, instances: list[Instance]) -> Instance:
-        """Pick one."""
+        """Pick an instance."""
         service = instances[0].service
         for each in instances:
             if _key(each) == self._last.get(service):

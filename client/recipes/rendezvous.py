@@ -4,18 +4,21 @@
         meeting.rank, [each.data for each in meeting.members]   # the same list for everybody
         meeting.broken.check()              # BrokenBarrierError once somebody has left or died
 
-Who comes queues up by an ephemeral sequential child. As soon as there are enough, one of them
-writes the first of the queue into the value of the rendezvous as the next generation, in one
-transaction on the condition that each of them is there still. So the invariants of this file: a
-generation is one list, the same for all; all of it were there at one moment; a participant is in
-one generation only; and there is a new one only after somebody of the last one has left or died.
+A participant queues up with an ephemeral sequential child. As soon as there are enough, one of them
+writes the first `size` of the queue into the value of the rendezvous as the next generation, in one
+transaction, on the condition that each of them is still there. So the invariants of this file: a
+generation is one list, the same for all; all its members were there at one moment; a participant is
+in one generation only; and a new generation begins only after a member of the last one has left or
+died.
 
-Whoever is one too many waits for the next generation. That a generation is broken is seen by the
-one before in the list, who watches, and written into the value, which all of them watch.
+A participant too many waits for the next generation. Each member watches the next one in the list.
+When that one goes, the watching member writes into the value, which all of them watch, that the
+generation is broken.
 
-Without data it is the barrier of a gang: there is no other recipe for that.
+Without data this is the barrier of a gang: there is no other recipe for that.
 
-Ray users build it from a named actor; torch's `TCPStore` and etcd rendezvous are the same idea.
+Ray users build such a rendezvous from a named actor; torch's `TCPStore` and etcd rendezvous are the
+same idea.
 Paper: section 2.4, "Rendezvous" and "Double Barriers".
 """
 
@@ -64,9 +67,9 @@ from raykeeper.znodes.requests import (
 
 PREFIX = "participant-"
 SIZE_MAX = 500
-"""Each is a condition of one transaction, and is watched by one other."""
+"""The bound of `size`: each participant is a condition of one transaction."""
 DATA_BYTES_MAX = 512 * 1024
-"""Of all participants together: they are one value."""
+"""The bound for the data of all participants together: they are one value."""
 
 
 class Participant(Struct, frozen=True):
@@ -92,14 +95,14 @@ _decode: Final = msgspec.json.Decoder(_GenerationRecord).decode
 
 
 class BrokenEvent(LostEvent[K]):
-    """Set when a generation is broken; it is used like a `LostEvent`."""
+    """An event that is set when a generation is broken; it is used like a `LostEvent`."""
 
     def check(self) -> None:
         """Check that no participant has left.
 
         Raises:
-            LostError: the session of this one is over.
-            BrokenBarrierError: somebody has left or died.
+            LostError: the session of this participant is over.
+            BrokenBarrierError: a participant has left or died.
         """
         if self._client._is_lost():
             raise LostError(f"{self._what} is lost with the session")
@@ -122,14 +125,14 @@ class Generation(Held[K]):
         self.members: list[Participant] = []
         """All participants in the order of joining: the same list for everybody."""
         self.broken: BrokenEvent[K] = BrokenEvent(client, f"the meeting in {root}")
-        """Set when somebody of them has left or died, unless this one left before."""
+        """Set when a participant has left or died, unless this one left before."""
 
     @operation
     def wait_broken(self, timeout_s: float | None = None) -> Flow[None]:
-        """Wait until somebody leaves or dies.
+        """Wait until a participant leaves or dies.
 
         Raises:
-            WaitTimeoutError: all are there still.
+            WaitTimeoutError: all are still there.
         """
         yield timeout_after(timeout_s, f"the meeting in {self._root} is not broken")
         yield from self.broken._wait()
@@ -140,7 +143,8 @@ class Generation(Held[K]):
 
         Raises:
             LostError: the session ended before.
-            KeeperError: it is unknown whether this one has left; it leaves with the session.
+            KeeperError: it is unknown whether this participant has left; it leaves with the
+                session.
         """
         yield from self._release_or_raise()
 
@@ -151,7 +155,7 @@ class Generation(Held[K]):
         return True
 
     def _guard(self) -> Flow[None]:
-        """Watch the value and the next participant; write down that it is gone; see `Held`."""
+        """Watch the value and the next participant; record that it is gone; see `Held`."""
         following = self.members[(self.rank + 1) % len(self.members)]
         beside = join(self._root, following.name)
         try:
@@ -228,7 +232,7 @@ class Rendezvous(Acquirable[K, Generation[K]]):
             except (Cancelled, RayKeeperError):
                 yield from self._withdraw(meeting, watched)
                 raise
-            # It has met, but the meeting was over before it looked: it comes anew.
+            # This participant's generation was over before it saw that generation: join anew.
             yield from self._withdraw(meeting, watched)
 
     def _withdraw(self, meeting: Generation[K], watched: set[str]) -> Flow[None]:
@@ -236,7 +240,7 @@ class Rendezvous(Acquirable[K, Generation[K]]):
         yield from best_effort_cleanup([meeting._removal()], watches)
 
     def _wait_for_generation(self, meeting: Generation[K], watched: set[str]) -> Flow[bool]:
-        """Wait for the generation; return False if its generation is over already."""
+        """Wait for this participant's generation; return False if that is over already."""
         own = meeting.path.rpartition("/")[2]
         is_watched = False  # the znode of this one
         while True:
@@ -294,14 +298,17 @@ class Rendezvous(Acquirable[K, Generation[K]]):
         return False
 
     def _propose_generation(self, number: int, names: list[str], mzxid: Zxid) -> Flow[None]:
-        """Try to write the next generation; it fails if another one wrote it, or one has left."""
+        """Try to write the next generation.
+
+        It is not written if another participant wrote it first, or a member has left.
+        """
         found = yield Gather([Query(GetData, join(self.path, name)) for name in names])
         members: list[Participant] = []
         for name, each in zip(names, found, strict=True):
             if isinstance(each, NoNodeError):
                 return
             if isinstance(each, KeeperError):
-                raise each  # it may not be read, and will not be
+                raise each  # reading is not allowed, and trying again would not help
             members.append(Participant(name, each[0], each[1].czxid))
         yield from _write_generation(self.path, _GenerationRecord(number, members), mzxid, members)
 
@@ -317,15 +324,15 @@ def _decode_generation(path: str, value: bytes) -> _GenerationRecord:
         ) from None
 
 
-def _read_generation(path: str, bell: Any) -> Flow[tuple[_GenerationRecord, Zxid] | None]:
-    found = yield from get_or_none(path, bell)
+def _read_generation(path: str, changed: Any) -> Flow[tuple[_GenerationRecord, Zxid] | None]:
+    found = yield from get_or_none(path, changed)
     return None if found is None else (_decode_generation(path, found[0]), found[1].mzxid)
 
 
 def _write_generation(
     path: str, generation: _GenerationRecord, mzxid: Zxid, there: list[Participant] | None = None
 ) -> Flow[None]:
-    """Write the value, if nobody else has written since, and these participants are there."""
+    """Write the value, if nobody else has written since, and the participants `there` exist."""
     conditions = [Compare(path, CompareField.MZXID, Relation.EQUAL, mzxid)]
     for each in there or []:
         name = join(path, each.name)

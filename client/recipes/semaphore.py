@@ -3,20 +3,21 @@
     with client.semaphore("/permits/gpu", 4) as held:
         train(token=held.token)
 
-One queue of ephemeral sequential znodes: the first `permits` of them hold a permit. A permit ends
-with the session of its holder. How many there are stands in the value of the znode above the queue,
-and every contender joins it on the condition that it means the same number; so the invariant of
-this file holds whoever comes: there are never more holders than permits. When nobody is there, the
-next contender may mean another number; the znode is a container, and goes with the last one.
+The contenders form one queue of ephemeral sequential znodes: the first `permits` of them hold a
+permit. A permit ends with the session of its holder. The value of the parent znode is the number of
+permits, and a contender joins the queue only if it names the same number. So the invariant of this
+file holds for any mix of clients: there are never more holders than permits. When nobody is in the
+queue, the next contender may name another number. The parent is a container: it is deleted after
+the last contender.
 
-Who waits watches as many of those before it as there are permits, the nearest: while all of these
-are there none is free for it. When permits are given back in the order in which they were taken, a
-release wakes exactly the one who gets the permit; in the worst order it wakes `permits` contenders,
-never all. No contender depends on another one's doing anything, as it does where a lock lets only
-the first who waits watch the holders.
+A waiting contender watches as many of its predecessors as there are permits, the nearest ones:
+while all of these are there, no permit is free for it. When permits are released in the order in
+which they were acquired, a release wakes exactly the contender that gets the permit; in the worst
+order it wakes `permits` contenders, never all. No contender depends on an act of another one, as it
+would if a lock let only the first waiter watch the holders.
 
-Tokens grow from holder to holder, but several hold at once: a guard that takes only the newest
-would refuse holders. Use `Multi.when_held`, or a guard with `shared=True`.
+Tokens grow from holder to holder, but there are several holders at once: a guard that accepts only
+the newest token would refuse some of them. Use `Multi.when_held`, or a guard with `shared=True`.
 
 kazoo: `Semaphore`. Curator: `InterProcessSemaphoreV2`. Both have a lock in front.
 """
@@ -57,11 +58,11 @@ from raykeeper.znodes.txns import OpDone
 
 PREFIX = "permit-"
 PERMITS_MAX = 1000
-"""A contender that waits watches so many znodes."""
+"""The bound of `permits`: a contender that waits watches so many znodes."""
 
 
 class Semaphore(QueuedLock[K, Held[K]]):
-    """So many may hold it at once. Not reentrant: a caller that acquires twice has two permits."""
+    """A number of permits. Not reentrant: a caller that acquires twice holds two permits."""
 
     def __init__(
         self, client: FlowRunner, path: str, permits: int, identifier: bytes | None = None
@@ -74,14 +75,14 @@ class Semaphore(QueuedLock[K, Held[K]]):
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
-        """Get a permit, behind all that came before.
+        """Acquire a permit, behind all earlier contenders.
 
         Args:
-            timeout_s: How long to wait; 0 to take one only if it is free, None for ever.
+            timeout_s: How long to wait; 0 to take a permit only if one is free, None for ever.
 
         Raises:
             WaitTimeoutError: others had all permits; nothing is left behind.
-            RecipeError: others are there who know another number of permits.
+            RecipeError: the contenders that are there name another number of permits.
             LostError: somebody deleted the znode of this contender.
             KeeperError: as for every call.
         """
@@ -108,7 +109,7 @@ class Semaphore(QueuedLock[K, Held[K]]):
         return before[-self.permits :] if len(before) >= self.permits else []
 
     def _enqueue(self) -> Flow[Held[K]]:
-        """See `ContenderQueue`: on the condition that all there mean the same number."""
+        """See `ContenderQueue`: joins only if all contenders name the same number of permits."""
         number = str(self.permits).encode()
         creation = Create(
             join(self.path, PREFIX),
@@ -130,18 +131,18 @@ class Semaphore(QueuedLock[K, Held[K]]):
                         f"{self.path} has {value[:20].decode('ascii', 'replace')} permits for "
                         f"those who are there, not {self.permits}: all must say the same"
                     )
-                # Nobody is there, or nobody has said how many: so it is now, unless one comes.
+                # The queue is empty, or no number is set: set ours, unless somebody joins first.
                 change = SetData(self.path, number, stat.version)
                 yield from transact([change], [is_alone] if value else [])
             except NoNodeError:
                 yield from ensure_path(self.path, number)
             except BadVersionError:
-                pass  # somebody was quicker to say how many
+                pass  # somebody else set the number first
         raise NoNodeError(self.path, "somebody deletes it again and again")
 
 
 def _join_result(request: Multi, reply: SuccessReply) -> Any:
-    """The creation, or value and Stat of the znode that says another number."""
+    """Return the creation, or the value and Stat of the parent znode if its number differs."""
     is_agreed, results = results_decoder(request)(reply)
     if not is_agreed:
         return results[0]

@@ -1,4 +1,4 @@
-"""Two-phase commit: several sites do something together, or none of them does.
+"""Two-phase commit: either all of several sites commit a transaction, or none of them does.
 
     trip = client.two_phase_commit("/transactions/trip-42")
 
@@ -10,15 +10,15 @@
     if trip.outcome() is Decision.COMMIT: ...
 
     PATH                    the decision, empty while there is none
-    PATH/sites/NAME         those who must vote; the value of `sites` is what it is about
+    PATH/sites/NAME         the sites that must vote; the value of `sites` is the data for them
     PATH/votes/NAME         their votes
     PATH/present/NAME       sites that have joined and are alive, ephemeral
     PATH/coordinator        alive, ephemeral
 
 The decision is one write to the znode at version 0, so it is made only once. The invariants of this
-file: COMMIT is written only under the condition that every site's vote is there and is to commit; a
-vote is written only while there is no decision, and never changes. So any client that finds the
-coordinator dead may decide in its place: all see the same decision, whichever was quicker.
+file: COMMIT is written only under the condition that every site has voted to commit; a vote is
+written only while there is no decision, and never changes. So any client that finds the coordinator
+dead may decide in its place: all see the same decision, whichever client was quicker.
 
 The community's seed has the table of crashes; kazoo and Curator have no such recipe. Paper: Gray,
 "Notes on Data Base Operating Systems"; without a coordination service a coordinator that dies
@@ -80,7 +80,7 @@ from raykeeper.znodes.requests import (
 )
 
 SITES_MAX = 300
-"""One transaction must be able to delete all znodes of so many sites."""
+"""The bound of sites: one transaction must be able to delete all their znodes."""
 _UNDECIDED = 0  # the version
 
 
@@ -99,7 +99,7 @@ class CommitProgress(Struct, frozen=True):
     votes: dict[str, Decision | None]
     """The vote of every site; None while it has not voted."""
     present: list[str]
-    """The sites that have joined and whose sessions live."""
+    """The sites that have joined and whose sessions are alive."""
 
 
 class TwoPhaseCommit(Recipe[K]):
@@ -117,11 +117,11 @@ class TwoPhaseCommit(Recipe[K]):
         """Ask these sites for their votes, as the coordinator.
 
         Args:
-            sites: Their names, 1 to 300.
-            data: What it is about, for them.
+            sites: The names of the sites, 1 to 300.
+            data: The data for the sites, which describe the transaction.
 
         Raises:
-            NodeExistsError: it was begun before.
+            NodeExistsError: the transaction was begun before.
             BadArgumentsError: an argument is not acceptable.
             KeeperError: as for every call.
         """
@@ -150,17 +150,17 @@ class TwoPhaseCommit(Recipe[K]):
         """Register as a site, so that the coordinator need not wait for a site that died.
 
         Returns:
-            What it is about.
+            The data that `begin` gave.
 
         Raises:
-            RecipeError: it has no such site.
-            NoNodeError: it was not begun, or is finished.
+            RecipeError: the transaction has no such site.
+            NoNodeError: the transaction was not begun, or is finished.
             KeeperError: as for every call.
         """
         is_site, path = self._site_exists(site), join(self._present, site)
         come: TxnOp = Create(path, b"", CreateMode.EPHEMERAL, None, 0)
         there, read = Compare(path, CompareField.EXISTS, Relation.EQUAL, 1), ReadData(self._sites)
-        # That of its session from before a crash may still be there, but not for long.
+        # The znode of this site's session from before a crash may still be there for a moment.
         again: list[TxnOp] = [read, Delete(path, ANY_VERSION), come]
         joined, results = yield from transact(again, [is_site, there], [read])
         if not joined:
@@ -178,11 +178,11 @@ class TwoPhaseCommit(Recipe[K]):
         the decision.
 
         Returns:
-            The decision, if there is one by now: the vote was late, or is not the first.
+            The decision if there is one already, which the vote came too late for; else None.
 
         Raises:
             RecipeError: the site has voted otherwise before, or there is no such site.
-            NoNodeError: it was not begun, or is finished.
+            NoNodeError: the transaction was not begun, or is finished.
             KeeperError: as for every call.
         """
         vote = Decision.COMMIT if commit else Decision.ABORT
@@ -208,14 +208,15 @@ class TwoPhaseCommit(Recipe[K]):
     def decide(self, timeout_s: float | None = None) -> Flow[Decision]:
         """Wait for the votes, as the coordinator or its successor, and decide.
 
-        It is COMMIT when all have voted so; ABORT when one has not, or dies without a vote after it
-        joined, or the time has passed. If somebody else was quicker, it is what they decided.
+        The decision is COMMIT when all sites have voted to commit. It is ABORT when a site votes to
+        abort, or dies without a vote after it joined, or the time has passed. If somebody else was
+        quicker, their decision is returned.
 
         Args:
             timeout_s: How long to wait for votes, None for ever.
 
         Raises:
-            NoNodeError: it was not begun, or is finished.
+            NoNodeError: the transaction was not begun, or is finished.
             KeeperError: as for every call; there may be a decision.
         """
         timeout_ms = checked_millis("timeout_s", timeout_s)
@@ -226,22 +227,22 @@ class TwoPhaseCommit(Recipe[K]):
             path, stat = yield MappedRequest(creation, path_and_stat_of)
             own = [delete_if_same(path, stat.czxid)]
         except NodeExistsError:
-            pass  # the coordinator's own, or it lives
-        bells = {self._votes: Event(), self._present: Event(), self.path: Event()}
+            pass  # we are the coordinator, or it is alive
+        events = {self._votes: Event(), self._present: Event(), self.path: Event()}
         try:
-            decision = yield from self._watch_votes(bells, until)
+            decision = yield from self._watch_votes(events, until)
         except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup(own, self._pending_watches(bells))
+            yield from best_effort_cleanup(own, self._pending_watches(events))
             raise
-        yield from best_effort_cleanup([], self._pending_watches(bells))
+        yield from best_effort_cleanup([], self._pending_watches(events))
         return decision
 
     @operation
     def abort(self) -> Flow[Decision]:
-        """Decide to abort unless there is a decision, and return the decision. Anybody may do so.
+        """Decide to abort unless there is a decision, and return the decision. Any client may.
 
         Raises:
-            NoNodeError: it was not begun, or is finished.
+            NoNodeError: the transaction was not begun, or is finished.
             KeeperError: as for every call.
         """
         return (yield from self._abort())
@@ -250,21 +251,21 @@ class TwoPhaseCommit(Recipe[K]):
     def outcome(self, timeout_s: float | None = None) -> Flow[Decision]:
         """Wait for the decision; decide, if the coordinator is dead.
 
-        Then the decision is COMMIT if all sites have voted so, else ABORT.
+        In that case the decision is COMMIT if all sites have voted to commit, else ABORT.
 
         Raises:
-            WaitTimeoutError: there is no decision, and the coordinator lives.
-            NoNodeError: it was not begun, or is finished.
+            WaitTimeoutError: there is no decision, and the coordinator is alive.
+            NoNodeError: the transaction was not begun, or is finished.
             KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"nothing was decided on {self.path}")
-        bells = {self.path: Event(), self._coordinator: Event()}
+        events = {self.path: Event(), self._coordinator: Event()}
         try:
-            decision = yield from self._watch_coordinator(bells)
+            decision = yield from self._watch_coordinator(events)
         except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup([], self._pending_watches(bells))
+            yield from best_effort_cleanup([], self._pending_watches(events))
             raise
-        yield from best_effort_cleanup([], self._pending_watches(bells))
+        yield from best_effort_cleanup([], self._pending_watches(events))
         return decision or (yield from self._decide_now())
 
     @operation
@@ -272,7 +273,7 @@ class TwoPhaseCommit(Recipe[K]):
         """Return how far the commit has come.
 
         Raises:
-            NoNodeError: it was not begun, or is finished.
+            NoNodeError: the transaction was not begun, or is finished.
             KeeperError: as for every call.
         """
         data, _ = yield Query(GetData, self._sites, linearizable=True)
@@ -283,11 +284,11 @@ class TwoPhaseCommit(Recipe[K]):
 
     @operation
     def finish(self) -> Flow[None]:
-        """Delete all znodes. A site that does not know the decision by now never learns it.
+        """Delete all znodes. A site that does not know the decision yet never learns it.
 
         Raises:
             RecipeError: there is no decision.
-            NoNodeError: it was not begun, or is finished.
+            NoNodeError: the transaction was not begun, or is finished.
             KeeperError: as for every call.
         """
         places: tuple[str, ...] = (self._sites, self._votes, self._present)
@@ -311,10 +312,10 @@ class TwoPhaseCommit(Recipe[K]):
 
     # Deciding.
 
-    def _watch_coordinator(self, bells: dict[str, Event]) -> Flow[Decision | None]:
+    def _watch_coordinator(self, events: dict[str, Event]) -> Flow[Decision | None]:
         """Wait for the decision, and return it; None when there is no coordinator."""
-        # One that has not rung is still set, and must not be set again (see reread_changed).
-        decided, dead = bells[self.path], bells[self._coordinator]
+        # A watch that has not fired is still set, and must not be set again (see reread_changed).
+        decided, dead = events[self.path], events[self._coordinator]
         decision = self._decode_decision((yield Query(GetData, self.path, decided))[0])
         if decision is not None or (yield from get_or_none(self._coordinator, dead)) is None:
             return decision
@@ -333,12 +334,12 @@ class TwoPhaseCommit(Recipe[K]):
                 if (yield from get_or_none(self._coordinator, dead)) is None:
                     return None
 
-    def _watch_votes(self, bells: dict[str, Event], until: Millis | None) -> Flow[Decision]:
+    def _watch_votes(self, events: dict[str, Event], until: Millis | None) -> Flow[Decision]:
         seen: set[str] = set()
         votes = yield from self._read_votes()
         found: dict[str, Any] = {}
         while True:
-            for path, answer in (yield from reread_changed(bells, found, value_of=self.path)):
+            for path, answer in (yield from reread_changed(events, found, value_of=self.path)):
                 if isinstance(answer, KeeperError):
                     raise answer
                 found[path] = answer
@@ -355,12 +356,12 @@ class TwoPhaseCommit(Recipe[K]):
                 decision = yield from self._decide_now()
             if decision is not None:
                 return decision
-            if not (yield Wait(tuple(bells.values()), until)):
+            if not (yield Wait(tuple(events.values()), until)):
                 return (yield from self._decide_now())
 
     def _decide_now(self) -> Flow[Decision]:
-        """Decide COMMIT if all have voted so, else ABORT; return it, or an earlier decision."""
-        votes = yield from self._read_votes(linearizable=True)  # no vote is passed over
+        """Decide COMMIT if all have voted to commit, else ABORT; return the valid decision."""
+        votes = yield from self._read_votes(linearizable=True)  # misses no vote
         said: list[Compare] = [
             Compare(join(self._votes, site), CompareField.VALUE, Relation.EQUAL, _COMMIT)
             for site in votes
@@ -418,12 +419,12 @@ class TwoPhaseCommit(Recipe[K]):
             raise BadArgumentsError(self.path, f"a site is named like a znode, not {site!r}")
         return checked_root(join(self._sites, site)).rpartition("/")[2]
 
-    def _pending_watches(self, bells: dict[str, Event]) -> list[tuple[str, WatchKind, Event]]:
+    def _pending_watches(self, events: dict[str, Event]) -> list[tuple[str, WatchKind, Event]]:
         lists = self._votes, self._present
         return [
-            (path, WatchKind.CHILD if path in lists else WatchKind.DATA, bell)
-            for path, bell in bells.items()
-            if not bell.is_set()
+            (path, WatchKind.CHILD if path in lists else WatchKind.DATA, event)
+            for path, event in events.items()
+            if not event.is_set()
         ]
 
 

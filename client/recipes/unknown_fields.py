@@ -1,19 +1,18 @@
-"""The fields of a value that a program does not know, and keeps when it updates the value.
+"""Unknown fields: a program keeps fields that it does not know when it updates a value.
 
     written by a newer program      {"rate": 7, "burst": 3}
     decoded by this program         {"rate": 7}
     the new value                   {"rate": 8}
     written by this program         {"rate": 8, "burst": 3}
 
-Names of fields are the encoded ones, so it does not matter how a type calls its fields. A field is
-unknown if it was written, but is missing after the value was decoded and encoded by the type. The
+Names of fields are the encoded names, so it does not matter how a type calls its fields. A field is
+unknown if it was written, but is missing after the type has decoded and encoded the value. The
 invariant of this file: the written text decodes to exactly the new value.
 
-Objects are matched by their places: by the names of fields, and by the keys of dicts. Elements of a
-list have no names: an element that is still there unchanged, wherever it is now, is kept as it was
-written; a changed one is written as this program knows it. Of an `array_like` Struct the elements
-behind the known fields are kept. An object keeps nothing if it is of another tagged Struct than
-before.
+Objects are matched by the names of fields and the keys of dicts that lead to them. Elements of a
+list have no names: an unchanged element, wherever it is now, is kept as it was written; a changed
+element is written as this program knows it. Of an `array_like` Struct the elements after the known
+fields are kept. An object keeps no unknown field if it has become another tagged Struct.
 """
 
 from collections import deque
@@ -33,7 +32,7 @@ class UnknownFields:
     """Keeps the unknown fields of values of one type."""
 
     def __init__(self, classes: Iterable[type], form: Format, read: Decode) -> None:
-        """`classes` are those of which the type is made, and `read` decodes its values."""
+        """`classes` are the classes that the type consists of; `read` decodes its values."""
         self._classes = tuple(classes)
         coding: Any = msgspec.json if form == "json" else msgspec.msgpack
         self._read = read
@@ -111,7 +110,7 @@ class UnknownFields:
         return None
 
     def _is_other_tag(self, known: Raw | None, new: Raw | None) -> bool:
-        """Return whether both are tags, of different Structs."""
+        """Return whether both texts are tags, of different Structs."""
         if known is None or new is None:
             return False
         tags = {bytes(known), bytes(new)}

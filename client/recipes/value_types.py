@@ -1,16 +1,16 @@
-"""The types that users name for values, and whether they have lost fields on their way here.
+"""Checks of the types that users name for values: a type must not have lost fields by pickling.
 
-A class that the driver's script defines comes to a Ray worker by cloudpickle, which takes it apart
-and builds it anew there. On the way it loses:
+Cloudpickle brings a class that the driver's script defines to a Ray worker: it takes the class
+apart and builds it anew there. On the way each kind of type loses:
 
     msgspec.Struct       its fields, and its settings such as `rename` or `tag`
-    dataclass            which fields have no default, and the default factories: mended here
-    text annotations     the names that they mean (`from __future__ import annotations`)
+    dataclass            which fields have no default, and the default factories: repaired here
+    text annotations     the names that they refer to (`from __future__ import annotations`)
     TypedDict, NamedTuple, attrs, Enum, dict, ...       nothing
 
-A Struct without fields decodes every value as empty, and so would write `{}` over it. The invariant
-of this file: no value is decoded or encoded by a type that has lost a field. One loss cannot be
-seen: the settings of a Struct that defines no field of its own.
+A Struct without fields decodes every value as empty, and so would overwrite the value with `{}`.
+The invariant of this file: no value is decoded or encoded by a type that has lost a field. One loss
+cannot be detected: the settings of a Struct that defines no field of its own.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ _MISSING_TYPE: Final = type(dataclasses.MISSING)
 
 
 def decoder_of(kind: Any, classes: Iterable[type], form: Format = "json") -> Decoder:
-    """Return a decoder for a type, which is made of these whole classes."""
+    """Return a decoder for a type; `classes` are its classes, which `checked_classes` returned."""
     decoder = msgspec.json.Decoder(kind) if form == "json" else msgspec.msgpack.Decoder(kind)
     for each in classes:
         # The cache of msgspec cannot be pickled, and the class may still be sent to workers.
@@ -44,7 +44,7 @@ def decoder_of(kind: Any, classes: Iterable[type], form: Format = "json") -> Dec
 
 
 def checked_classes(path: str, kind: Any) -> list[type]:
-    """Return the classes of which a type is made, none of which has lost fields.
+    """Return the classes that a type consists of; check that none of them has lost fields.
 
     Raises:
         BadArgumentsError: msgspec does not know the type, or a class has lost fields.
