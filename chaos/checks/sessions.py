@@ -79,22 +79,26 @@ def reads_never_go_back(history: History) -> Iterator[str]:
     for session in history.sessions.values():
         seen = ZERO
         events = deque(sorted((event.at, event.zxid) for event in session.fired))
-        for operation in (part for each in session.operations for part in each.parts()):
+        for operation in session.operations:
             if operation.returned is None:
                 continue
             # An event may have overtaken the answers to requests that were under way.
             while events and events[0][0] < operation.called:
                 seen = max(seen, events.popleft()[1])
-            stat = _stat_of(operation)
-            if stat is None:
-                continue
-            missed = _first_between(changes.get(path_of(operation), []), stat.mzxid, seen)
-            if missed is not None:
-                yield (
-                    f"reads go back: {operation} shows the state of {format_zxid(stat.mzxid)}, "
-                    f"not of {format_zxid(missed)}, but the session had seen {format_zxid(seen)}"
-                )
-            seen = max(seen, stat.mzxid, stat.pzxid)
+            # A multi may read a znode before it changes it: its parts show states of one
+            # transaction, and each is compared with what the session had seen before the multi.
+            stats = [(part, _stat_of(part)) for part in operation.parts()]
+            for part, stat in stats:
+                if stat is None:
+                    continue
+                missed = _first_between(changes.get(path_of(part), []), stat.mzxid, seen)
+                if missed is not None:
+                    yield (
+                        f"reads go back: {part} shows the state of {format_zxid(stat.mzxid)}, "
+                        f"not of {format_zxid(missed)}, but the session had seen "
+                        f"{format_zxid(seen)}"
+                    )
+            seen = max([seen, *(max(stat.mzxid, stat.pzxid) for _, stat in stats if stat)])
 
 
 def events_come_before_state(history: History) -> Iterator[str]:

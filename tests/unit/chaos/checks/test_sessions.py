@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.chaos.checks.history import Ok, Read, ReadKind, Refused
+from raykeeper.chaos.checks.history import MultiCall, Ok, Read, ReadKind, Refused
 from raykeeper.chaos.checks.sessions import (
     answers_in_order,
     events_come_before_state,
@@ -10,7 +10,8 @@ from raykeeper.chaos.checks.sessions import (
 )
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import EventType
-from tests.unit.chaos.story import A, B, Story, X, Y
+from raykeeper.znodes.requests import Create, SetData
+from tests.unit.chaos.story import A, B, Story, X, Y, stat
 
 NO_NODE = Refused(Code.NO_NODE)
 EXISTS = Read(X, ReadKind.EXISTS, False, True)
@@ -35,6 +36,14 @@ EXISTS = Read(X, ReadKind.EXISTS, False, True)
 )
 def test_answers_in_order(story: Story, broken: int) -> None:
     assert len(list(answers_in_order(story.history()))) == broken
+
+
+READS_BEFORE_IT_SETS = MultiCall(
+    [Create(Y, b"", 0), Read(X, ReadKind.EXISTS, is_synced=True), SetData(X, b"w", 0)]
+)
+AT_5_THEN_7 = Ok(
+    parts=[Ok(path=Y, stat=stat(7, czxid=7)), Ok(stat=stat(5)), Ok(stat=stat(7, version=1))]
+)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +80,12 @@ def test_answers_in_order(story: Story, broken: int) -> None:
             .get(A, 5, 6, "v", 5),
             0,
         ),
+        # A multi at 7 creates Y, reads X as of 5 and sets X.
+        (Story().ask(A, 1, 2, READS_BEFORE_IT_SETS, AT_5_THEN_7), 0),
+        # The same after the session saw the state of 7.
+        (Story().get(A, 1, 2, "w", 7).ask(A, 3, 4, READS_BEFORE_IT_SETS, AT_5_THEN_7), 1),
+        # A read after it must show what it set.
+        (Story().ask(A, 1, 2, READS_BEFORE_IT_SETS, AT_5_THEN_7).get(A, 3, 4, "v", 5), 1),
     ],
 )
 def test_reads_never_go_back(story: Story, broken: int) -> None:
