@@ -97,7 +97,8 @@ class FencedResource:
 
         Args:
             token: The fencing token of the holder.
-            shared: Whether the token is that of a reader or of a permit, which others may share.
+            shared: Whether the token is that of a reader or of a permit, so that there may be other
+                holders at the same time.
 
         Raises:
             StaleTokenError: a newer token has passed.
@@ -180,7 +181,8 @@ class DurableFencedResource(Recipe[K]):
 
         Args:
             token: The fencing token of the holder.
-            shared: Whether the token is that of a reader or of a permit, which others may share.
+            shared: Whether the token is that of a reader or of a permit, so that there may be other
+                holders at the same time.
 
         Raises:
             StaleTokenError: a newer token has passed this guard, or a guard before it.

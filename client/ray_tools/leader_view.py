@@ -37,7 +37,7 @@ class LeaderView:
 
     @property
     def is_over(self) -> bool:
-        """Whether no change will be reported, for example because of an invalid record."""
+        """Whether no change will be reported, for example as somebody wrote an invalid record."""
         return self._observation.is_over or self.client._is_lost()
 
     async def change(self, seen: Leader | None) -> None:

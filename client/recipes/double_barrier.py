@@ -371,7 +371,7 @@ class DoubleBarrier(Recipe[K]):
         Return whether this participant was the last, which ends the round.
 
         Raises:
-            BrokenBarrierError: a mark is missing.
+            BrokenBarrierError: a mark is missing, or somebody deleted the znode before.
         """
         left, others = self._left_path(entered), self.size - 1
         mark = Create(self._mark_path(entered), b"", CreateMode.EPHEMERAL, None, 0)

@@ -147,7 +147,7 @@ class Election(ContenderQueue[K, Leadership[K]]):
 
     @operation
     def leader(self) -> Flow[Leader | None]:
-        """Return the present leader, None while there is none. The read is linearizable.
+        """Return the present leader, None while there is none. It is as new as the call, or newer.
 
         Raises:
             InvalidValueError: the value of the election's znode is not one of an election.

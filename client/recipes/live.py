@@ -70,7 +70,7 @@ class ClosableRecipe(Recipe[K]):
         yield from self._release()
 
     def _release(self) -> Flow[None]:
-        """`close` as a part of another flow, or after nobody waited for the recipe."""
+        """`close` as a part of another flow, or on behalf of a caller that has given up."""
         raise NotImplementedError
 
     def __exit__(

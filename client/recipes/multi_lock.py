@@ -93,7 +93,7 @@ class MultiHeld(Recipe[K]):
             raise errors[0]
 
     def _release(self) -> Flow[None]:
-        """Release the locks without errors, for a caller that did not wait for them."""
+        """Release the locks without errors, on behalf of a caller that has given up."""
         try:
             yield from self._release_or_raise()
         except RayKeeperError:

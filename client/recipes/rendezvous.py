@@ -67,7 +67,7 @@ from raykeeper.znodes.requests import (
 
 PREFIX = "participant-"
 SIZE_MAX = 500
-"""The bound of `size`: each participant is a condition of one transaction."""
+"""The bound of `size`: each participant is a condition of one transaction; another watches it."""
 DATA_BYTES_MAX = 512 * 1024
 """The bound for the data of all participants together: they are one value."""
 

@@ -178,7 +178,8 @@ class TwoPhaseCommit(Recipe[K]):
         the decision.
 
         Returns:
-            The decision if there is one already, which the vote came too late for; else None.
+            The decision, if there is one by now and this call made no vote, because it was late or
+            repeated; else None.
 
         Raises:
             RecipeError: the site has voted otherwise before, or there is no such site.
