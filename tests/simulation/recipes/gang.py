@@ -43,5 +43,5 @@ class GangScenario(MeetingScenario):
         return False
 
     def may_stay(self) -> set[str]:
-        """Return the znodes that may remain: the numbers of the last and last finished one."""
+        """Return the znodes that may remain: the last number, and the last finished one."""
         return {ABOVE, PATH, f"{PATH}/{FINISHED}"}

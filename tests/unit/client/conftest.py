@@ -9,7 +9,7 @@ from tests.harness.client_stage import ClientStage
 
 @pytest.fixture
 def stage() -> Iterator[ClientStage]:
-    """An ensemble and a loop whose time stands still."""
+    """Return an ensemble and a loop whose time stands still."""
     stage = ClientStage()
     yield stage
     stage.end()

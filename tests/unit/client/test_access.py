@@ -1,4 +1,4 @@
-"""ACLs as users write them, and what is sent to prove an identity."""
+"""ACLs as users write them, and the credentials that a client sends."""
 
 from base64 import b64encode
 from typing import Any

@@ -1,4 +1,4 @@
-"""Arguments: what is refused before anything has a number, and what becomes of the rest."""
+"""Arguments: which ones are refused before a request has a number; how others are converted."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Awaiting: flows of a blocking client, awaited in whichever loop."""
+"""AsyncFlowRunner: flows of a blocking client, awaited in any loop."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Dispatch: one call after the other, whatever they raise."""
+"""CallbackThread: one call after the other, whatever they raise."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ from raykeeper.client.callback_thread import CallbackThread
 
 
 def wait_idle(dispatch: CallbackThread) -> None:
-    """Return when all that was put has been called."""
+    """Return when all submitted callbacks have been called."""
     reached = threading.Event()
     dispatch.put(reached.set)
     assert reached.wait(5)

@@ -1,4 +1,4 @@
-"""Client: the operations, and the places where a handle cannot be used."""
+"""Client: the operations, and where a handle cannot be used."""
 
 import asyncio
 import inspect
@@ -150,7 +150,7 @@ def test_a_child_process_is_told_at_once(stage: ClientStage) -> None:
 
 
 class Reopened:
-    """What opens the session of a handle that was passed on; counts how often."""
+    """Reopens the session of a handle that was passed on; counts how often."""
 
     stage: ClientStage
     count = 0
@@ -162,7 +162,7 @@ class Reopened:
 
 @pytest.fixture
 def passed_on(stage: ClientStage) -> Client:
-    """A handle as it arrives in another process."""
+    """Return a handle as it arrives in another process."""
     Reopened.stage, Reopened.count = stage, 0
     client = pickle.loads(pickle.dumps(Client(stage.session(), Reopened())))
     assert isinstance(client, Client)
@@ -201,7 +201,7 @@ def test_a_handle_that_nobody_could_reopen_is_not_passed_on(stage: ClientStage) 
 
 
 def test_both_clients_show_what_each_operation_takes_and_gives() -> None:
-    """As `help(Client.get)` and editors show it."""
+    """The signature that `help(Client.get)` and editors show."""
     path, returned = inspect.Parameter.POSITIONAL_OR_KEYWORD, "list[str]"
     for method, result in (
         (Client.get_children, returned),
@@ -227,7 +227,7 @@ def test_an_operation_may_be_called_on_the_class(stage: ClientStage) -> None:
 
 
 class Shouting(Client):
-    """A client of a user's."""
+    """A user's subclass of the client."""
 
     def sync(self, path: str = "/") -> None:  # type: ignore[override]
         raise RuntimeError(path)

@@ -1,4 +1,4 @@
-"""connect: by name, without starting Ray here; `tests/ray` does it for real."""
+"""connect: by name, without starting Ray here; `tests/ray` tests it with Ray."""
 
 import asyncio
 import pickle

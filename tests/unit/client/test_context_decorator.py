@@ -1,4 +1,4 @@
-"""A block around each call: it begins before the function and ends after it, whatever that is."""
+"""A context around each call: it is entered before the function and left after it, in any case."""
 
 import asyncio
 import inspect
@@ -12,7 +12,7 @@ from raykeeper.client.context_decorator import context_decorator
 
 
 class Story:
-    """A block that writes down what happens."""
+    """A context that records what happens."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

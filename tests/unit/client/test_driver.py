@@ -27,7 +27,7 @@ SET = SetData("/", b"v", -1)
 
 
 class Listener:
-    """Takes down what the driver tells, in order; a token as well as the audience."""
+    """Records what the driver reports, in order; serves as a token and as the listener."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -166,7 +166,7 @@ def test_closed_before_it_is_open() -> None:
 
 
 class SlowDialer:
-    """Its links open when the test says so, or fail; cancelling does not impress it."""
+    """A dialer whose links open, or fail, when the test says so; cancelling has no effect on it."""
 
     def __init__(self) -> None:
         self.dials: list[tuple[ServerId, LinkEvents, asyncio.Future[Link]]] = []
@@ -184,7 +184,7 @@ class SlowDialer:
 
 
 class DeadLink:
-    """Takes down how it was closed."""
+    """A link that records how it was closed."""
 
     incarnation = 1
 
@@ -266,7 +266,7 @@ def test_moves_from_a_server_without_a_leader_to_one_that_has_one() -> None:
         (before,) = ensemble.links
         driver.submit(SET, listener)
         driver.submit(Query(GetData, "/", "w"), listener)
-        # The other server is asked again and again, and left when it does not answer.
+        # The core asks the other server periodically, and leaves it when it does not answer.
         await asyncio.sleep(60)
         assert len(ensemble.links) <= 2 and ensemble.links[0] is before
         state, refused, read = listener.told

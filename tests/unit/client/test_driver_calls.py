@@ -1,4 +1,4 @@
-"""A blocking call over a stream runs in the thread that waits; the loop is there for the rest."""
+"""A blocking call over a stream runs in the waiting thread; the loop does everything else."""
 
 import asyncio
 import threading
@@ -42,7 +42,7 @@ def connect(room: StreamRoom) -> Iterator[Open]:
 
 @pytest.fixture
 def stuck_loop() -> Iterator[threading.Event]:
-    """While the event is not set, and once `begin` was called, the clients' loop does nothing."""
+    """Block the clients' loop from a call of `stop_loop` until the event is set."""
     release = threading.Event()
     yield release
     release.set()
@@ -180,7 +180,7 @@ def test_a_call_that_is_not_answered_times_out(connect: Open, room: StreamRoom) 
 
 def test_an_interrupt_in_the_middle_of_a_step_ends_the_session(connect: Open) -> None:
     class Interrupted:
-        """Ctrl-C while its answer is handed over."""
+        """Raises Ctrl-C while the thread receives its answer."""
 
         told = 0
 

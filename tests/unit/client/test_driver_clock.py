@@ -1,4 +1,4 @@
-"""The client's clock: which it is, who goes by it, and what a machine that slept believes."""
+"""The client's clock: its source, its users, and its time after the machine slept."""
 
 import inspect
 import runpy
@@ -21,7 +21,7 @@ SLEPT_S = 3_600.0
 
 
 def test_it_counts_the_time_a_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module as it is loaded where CLOCK_BOOTTIME is an hour ahead of CLOCK_MONOTONIC."""
+    """Load the module where CLOCK_BOOTTIME is an hour ahead of CLOCK_MONOTONIC."""
     ticks = time.clock_gettime
 
     def slept(which: int) -> float:

@@ -1,4 +1,4 @@
-"""Ensembles: which of Ray's named actors are servers of ours."""
+"""Ensembles: which of Ray's named actors are Raykeeper servers."""
 
 from typing import Any
 

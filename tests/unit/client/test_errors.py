@@ -1,4 +1,4 @@
-"""Errors: everything a user may want to catch has its name here."""
+"""Errors: every error that a user may want to catch has a public name."""
 
 from raykeeper.client import errors
 from raykeeper.znodes.errors import Code, KeeperError

@@ -1,4 +1,4 @@
-"""FairMutex: in order, for threads and tasks, and none is lost."""
+"""FairMutex: turns in order, for threads and tasks, and no turn is lost."""
 
 import asyncio
 import pickle
@@ -43,7 +43,7 @@ def test_tasks_take_turns_in_order_and_one_that_gives_up_is_left_out() -> None:
         tasks[1].cancel()
         await asyncio.sleep(0)
         turns.release()
-        tasks[2].cancel()  # its turn may have been given
+        tasks[2].cancel()  # it may already have got its turn
         await asyncio.gather(*tasks, return_exceptions=True)
         assert not turns._is_taken
         return order
@@ -58,7 +58,7 @@ def test_a_turn_that_was_given_to_a_cancelled_task_is_ended() -> None:
         await turns.acquire_async()
         task = asyncio.create_task(turns.acquire_async())
         await asyncio.sleep(0)
-        turns.release()  # it is the task's now, which does not know it yet
+        turns.release()  # the turn passes to the task, which does not know it yet
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -88,7 +88,7 @@ def test_threads_and_tasks_take_turns_with_each_other() -> None:
 def test_a_loop_is_not_blocked() -> None:
     async def go() -> None:
         turns = FairMutex()
-        turns.acquire()  # nobody is inside
+        turns.acquire()  # nobody holds it
         with pytest.raises(WrongContextError, match="async with"):
             turns.acquire()
         turns.release()

@@ -1,4 +1,4 @@
-"""FencedResource: who passes, who is refused, and who waits. The durable one: tests/recipes."""
+"""FencedResource: which tokens pass, are refused or wait. The durable one: tests/recipes."""
 
 import asyncio
 import pickle
@@ -17,13 +17,13 @@ from raykeeper.client.fencing import FencedResource
         # (token, is it shared, does it pass)
         [(5, False, True), (5, False, True), (4, False, False), (6, False, True)],
         [(6, False, True), (5, False, False)],
-        # Those who hold beside each other do not refuse each other.
+        # Concurrent shared holders do not refuse each other.
         [(5, True, True), (7, True, True), (5, True, True), (6, True, True)],
-        # A writer is later than readers before it, and refuses them.
+        # A writer is later than readers before it, so older readers are refused.
         [(5, True, True), (7, True, True), (6, False, False), (8, False, True), (7, True, False)],
-        # A reader is later than the writer before it, and refuses it.
+        # A reader is later than the writer before it, so that writer is refused.
         [(5, False, True), (6, True, True), (5, False, False), (6, True, True)],
-        # What is refused changes nothing.
+        # A refused token changes nothing.
         [(9, False, True), (3, True, False), (9, False, True), (9, True, True)],
     ],
 )  # fmt: skip
@@ -66,7 +66,7 @@ def test_a_use_keeps_later_holders_out_until_it_ends() -> None:
     assert written == [1, 2]
     with pytest.raises(StaleTokenError), guard.use(1):
         written.append(1)
-    with guard.use(3):  # who was refused does not keep anybody out
+    with guard.use(3):  # a refused token keeps no other one out
         written.append(3)
     assert written == [1, 2, 3]
 

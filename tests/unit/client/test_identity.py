@@ -1,4 +1,4 @@
-"""What a session shows of its process. In real actors and tasks: tests/ray."""
+"""The details of its process that a session shows. In real actors and tasks: tests/ray."""
 
 import os
 import pickle

@@ -1,7 +1,7 @@
-"""Whatever is wrong with an argument, either client says so at once, and nothing is sent.
+"""For any invalid argument, both clients raise an error at once and send nothing.
 
-The same calls are made to both clients, `Client` with the methods that do not wait. What only the
-server can know is in tests/unit/server/test_server_bad_input.py.
+The same calls are made on both clients, `Client` with the methods that do not wait. Errors that
+only the server can find are in tests/unit/server/test_server_bad_input.py.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from tests.harness.client_stage import ClientStage
 from tests.harness.event_loops import VirtualLoop, run_virtually
 from tests.harness.scripted_ensemble import ScriptedEnsemble
 
-HALF = "\ud800"  # of a surrogate pair: no UTF-8 can say it
+HALF = "\ud800"  # half of a surrogate pair, which UTF-8 cannot encode
 BAD_PATHS: list[Any] = [
     *("", "a", "a/b", "/a/", "//", "//a", "/a//b", "/.", "/..", "/a/../b", "/a/.", "/\0", "/a\x1f"),
     *("/\x7f", "/\ue000", "/\uffff", "/\U0001f600", "/" + HALF, "/" + "x" * PATH_CHARS_MAX),
@@ -128,7 +128,7 @@ AUTH_CALLS: list[Call] = [
 
 
 def method(client: Any, name: str, ending: str) -> Callable[..., Any]:
-    """`t.` stands for a new transaction. Its methods send nothing, so they do not wait."""
+    """Return a method; `t.` stands for a new transaction, whose methods never wait: none sends."""
     if not name.startswith("t."):
         return getattr(client, name + ending)  # type: ignore[no-any-return]
     target = client.transaction()

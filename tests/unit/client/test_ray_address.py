@@ -1,4 +1,4 @@
-"""Which Ray a process would join, told without Ray."""
+"""The Ray cluster that a process would join, found without Ray."""
 
 import socket
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from raykeeper.client.ray_address import answers_at, join_problem, running_addre
 
 @pytest.fixture
 def ray_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where `ray start` notes the address of its cluster, in a machine of our own."""
+    """Return the file in which `ray start` notes the cluster's address, on a simulated machine."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     (tmp_path / "ray").mkdir()
@@ -67,7 +67,7 @@ def test_connect_does_not_wait_for_a_cluster_that_is_gone(
 
 
 class _NoToken:
-    """Ray's way to a token, where there is none."""
+    """Ray's lookup of a token, where there is none."""
 
     @classmethod
     def instance(cls) -> "_NoToken":

@@ -1,4 +1,4 @@
-"""Reply: settled behind the callbacks that wait, except for a callback that waits itself."""
+"""RequestFuture: completed after earlier callbacks, except for a callback that waits itself."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ from raykeeper.znodes.replies import EmptyReply
 
 
 class Held:
-    """A dispatch whose thread is busy with a callback until `release`."""
+    """A dispatcher whose thread is busy with a callback until `release`."""
 
     def __init__(self) -> None:
         self.dispatch = CallbackThread()
@@ -90,7 +90,7 @@ def test_a_callback_added_late_runs_on_the_thread_too() -> None:
 
 
 def in_callback(dispatch: CallbackThread, act: Any) -> Future[Any]:
-    """Run `act` as a callback; its result."""
+    """Run `act` as a callback; return a future of its result."""
     outcome: Future[Any] = Future()
 
     def call() -> None:

@@ -1,4 +1,4 @@
-"""The pauses between the calls of a loop that survives a lost session, and what ends it."""
+"""The pauses of a loop that survives lost sessions, and what ends it."""
 
 import asyncio
 import itertools
@@ -80,7 +80,7 @@ def test_an_ensemble_that_was_there_may_be_away_for_a_while() -> None:
 
 
 def calls_until(ends: list[BaseException | str]) -> Any:
-    """A function that raises these one after the other, or returns; and its asyncio twin."""
+    """Return a function that raises these in turn, or returns; and its asyncio twin."""
     left = itertools.chain(ends)
 
     def call(word: str) -> str:

@@ -1,4 +1,4 @@
-"""Opening: each session has a password and a seed of its own."""
+"""Session options: each session has its own password and seed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""TaskSessions: which session ends when; `tests/ray/test_task_sessions.py` does it for real."""
+"""TaskSessions: which session ends when; `tests/ray/test_task_sessions.py` tests it with Ray."""
 
 import os
 from collections.abc import Callable
@@ -31,14 +31,14 @@ class Opened:
 
 
 class Loopless(Opened):
-    """A session that nobody can close."""
+    """A session that cannot be closed."""
 
     def close_soon(self) -> None:
         self.is_asked = True
 
 
 class Closing(Opened):
-    """A session whose loop is closed while it is asked."""
+    """A session whose loop is closed during the request."""
 
     def close_soon(self) -> None:
         self.is_asked = True

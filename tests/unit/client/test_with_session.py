@@ -1,4 +1,4 @@
-"""with_session: where the client goes, and when it is closed. For real: tests/ray."""
+"""with_session: the parameter that gets the client, and when it is closed. With Ray: tests/ray."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Where driver, link and server are in the tests of ClientCore: inputs, and effects decoded."""
+"""The surroundings of ClientCore in its tests, in place of driver, link and server."""
 
 from random import Random
 from typing import Any
@@ -41,7 +41,7 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.stat import Stat
 
 PASSWORD = b"0123456789abcdef"
-S = 9000  # the session timeout wished and granted unless a test says otherwise
+S = 9000  # the session timeout, requested and granted unless a test says otherwise
 Z = [make_zxid(Epoch(1), n) for n in range(100)]
 SESSION = SessionId(Z[1])
 STAT = Stat(Z[1], Z[1], Millis(1), Millis(1), 0, 0, 0, 0, 1, 0, Z[1])
@@ -67,7 +67,7 @@ class Wire:
     ) -> None:
         self.servers = servers
         ids = [ServerId(n + 1) for n in range(servers)]
-        # So is every timeout of a request out of the way, unless a test wants it.
+        # Request timeouts are also out of the way, unless a test wants them.
         limits.setdefault("request_timeout_ms", 1_000_000)
         self.core = ClientCore(
             PASSWORD,
@@ -82,7 +82,7 @@ class Wire:
         self.now = Millis(1000)
 
     def effects(self) -> list[Any]:
-        """What the core asked for since the last call; frames are decoded."""
+        """Return the effects since the last call, with decoded frames."""
         out: list[Effect] = self.core.out
         self.core.out = []
         return [
@@ -145,11 +145,11 @@ class Wire:
         return self.told(ConnectReply(0, SESSION, Millis(timeout_ms), zxid, last))
 
     def offered(self) -> list[Any]:
-        """The server has no leader and serves read-only."""
+        """Report that the server has no leader and serves read-only."""
         return self.told(OFFER)
 
     def reading(self) -> "Wire":
-        """Every server was asked once and has no leader; one of them serves read-only."""
+        """Ask every server once: none has a leader, and one of them serves read-only."""
         self.start()
         for _ in range(self.servers):
             self.opened()
@@ -160,14 +160,14 @@ class Wire:
         return self
 
     def serving(self) -> "Wire":
-        """The session is open."""
+        """Open the session."""
         self.start()
         self.opened()
         assert self.connected() == [CONNECTED]
         return self
 
     def reconnected(self, zxid: Zxid = Z[1]) -> list[Any]:
-        """The link breaks and the next server takes the session; what that one is sent."""
+        """Break the link and let the next server take the session; return the new effects."""
         before = self.failed()
         assert before[0] == SUSPENDED
         assert isinstance(before[1], OpenLink)

@@ -1,4 +1,4 @@
-"""Connections: the order of answers, and what ends a client's link, as conversations."""
+"""ClientRequests: the order of answers, and the reasons to close a client's link."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def kinds(items: list[Item]) -> list[type]:
     return [type(item) for item in items]
 
 
-# What a client must not send.
+# Frames that a client must not send.
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def kinds(items: list[Item]) -> list[type]:
         b"\x00",
         b"GET / HTTP/1.1\r\n",
         encode_client_frame(ClientFrame(1, [])) + b"\x00",
-        FRAME_WITH_PATH % b"\xff\xfe",  # no UTF-8
+        FRAME_WITH_PATH % b"\xff\xfe",  # not UTF-8
         FRAME_WITH_OP % DEEP,  # deeper than any recursion may go
-        b"\x93\x02\x01\xdd\xff\xff\xff\xff",  # four thousand million requests, says the head
+        b"\x93\x02\x01\xdd\xff\xff\xff\xff",  # its head announces four thousand million requests
         encode_client_frame(Connect(NO_SESSION, PASSWORD, Millis(1), Zxid(0))),  # a second one
     ],
 )
@@ -93,7 +93,7 @@ def test_first_frame_must_be_a_connect(data: bytes) -> None:
 
 
 def test_what_follows_a_malformed_frame_opens_nothing() -> None:
-    """It may wait for the same step, whose end closes the link: nobody would say it is gone."""
+    """Both frames may be in one step, whose end closes the link: no event would end the session."""
     host = PureServer()
     connect = encode_client_frame(Caller(host, 9).request())
     host.step(ClientFrameArrived(9, b"\xff"), ClientFrameArrived(9, connect))
@@ -110,7 +110,7 @@ def test_requests_before_the_session_is_open_are_malformed() -> None:
     caller.raw(encode_client_frame(ClientFrame(1, [])))
     assert host.frames[1] == [CloseFrame(Code.CONNECTION_LOSS)]
     host.release_disk()
-    assert len(host.frames[1]) == 1  # its CreateSessionTxn finds nobody
+    assert len(host.frames[1]) == 1  # its CreateSessionTxn finds no connection
 
 
 def test_malformed_write_is_refused_and_uses_up_its_number() -> None:
@@ -166,7 +166,7 @@ def test_read_between_two_writes_sees_the_first_alone_after_an_election() -> Non
             caller.set("/a", b"1"), caller.get("/a"), caller.set("/a", b"2"), caller.get("/a")
         )
     )
-    servers._carry()  # the writes reach the leader, but no ack will
+    servers._carry()  # the writes reach the leader, but it gets no ack
     servers.hold(1, 3)
     servers.hold(2, 3)
     servers.run()
@@ -177,7 +177,7 @@ def test_read_between_two_writes_sees_the_first_alone_after_an_election() -> Non
 
 
 def test_write_does_not_overtake_a_sync() -> None:
-    """Else the read behind the sync would see a write that its client asked for later."""
+    """Otherwise the read behind the sync would see a later write of its client."""
     servers = PureServers(3)
     host = servers[1]
     one, other = host.caller(1), servers[2].caller(2)
@@ -305,7 +305,7 @@ def test_queue_is_bounded() -> None:
     caller.ask(caller.exists("/"))
     assert caller.ended == Code.CONNECTION_LOSS
     assert host.notes(server_trace_events.CLIENT_OVERRUN) == [1]
-    host.release_disk()  # the write is done, and nobody is told
+    host.release_disk()  # the write is done, but no event tells the server
     assert host.server.state.tree.get("/a") is not None
 
 
@@ -401,7 +401,7 @@ def test_confirmed_heartbeat_leaves_with_the_answers_of_its_step() -> None:
 
 
 def test_write_that_passed_a_held_read_is_answered_in_its_turn() -> None:
-    """Only a leader can come here: its own disk was slower than the silence of its followers."""
+    """Only a leader can get here: its disk was slower than its followers' silence."""
     servers = PureServers(3)
     leader, caller = servers[3], servers[3].caller()
     servers.cut(3, 1)
@@ -418,7 +418,7 @@ def test_write_that_passed_a_held_read_is_answered_in_its_turn() -> None:
 
 @pytest.mark.parametrize("with_sync", [False, True])
 def test_write_does_not_overtake_a_read_held_while_answers_trickle_in(with_sync: bool) -> None:
-    """Of five servers one follower is heard at a time, each too long after the one before."""
+    """Of five servers one follower at a time is heard, each too long after the one before."""
     servers = PureServers(5, limits=Limits(session_timeout_min_ms=Millis(200)))
     leader = servers[5]
     caller = leader.caller()

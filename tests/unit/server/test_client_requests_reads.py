@@ -1,4 +1,4 @@
-"""Reads beside the three that everybody uses: linearizable ones, and inquiries about a session."""
+"""Reads beside get, exists and get_children: linearizable ones, and those about a session."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def kinds(items: list[object]) -> list[type]:
 
 
 def test_it_sees_what_was_written_elsewhere_before_it_was_asked() -> None:
-    """The commit is still on its way to the follower that is asked."""
+    """The commit is still on its way to the follower that gets the read."""
     servers = PureServers(3)
     reader, writer = servers[1].caller(1), servers[2].caller(2)
     writer.ask(writer.create("/a", b"old"))
@@ -98,7 +98,7 @@ def test_a_later_write_of_the_same_client_does_not_overtake_it() -> None:
 
 
 def test_it_waits_until_its_server_may_answer_reads_again() -> None:
-    """The answer of the leader stood still on its way, and came alone."""
+    """The answer of the leader was delayed, and arrived alone."""
     servers = PureServers(3)
     host = servers[1]
     caller = host.caller()
@@ -173,7 +173,7 @@ def test_what_ends_by_itself_is_told_to_who_watches(mode: int, ttl_ms: int) -> N
 
 
 class JumpingWall(Schedule):
-    """A clock whose wall time is moved by a test."""
+    """A clock whose wall time a test moves."""
 
     wall_offset_ms = 0
 

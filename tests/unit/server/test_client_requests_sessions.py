@@ -1,4 +1,4 @@
-"""Connections: which of them a session belongs to, and how a client learns that it is over."""
+"""ClientRequests: the connection that owns a session, and how a client learns of its end."""
 
 import msgspec
 import pytest
@@ -135,7 +135,7 @@ def test_client_of_another_ensemble_is_sent_away() -> None:
 
 
 def test_connect_forwarded_twice_keeps_the_connection_under_its_new_owner_number() -> None:
-    """As happens around a change of leader: requests under the first owner number are refused."""
+    """As around a change of leader: requests under the first owner number are refused."""
     servers = PureServers(2)
     leader, host = servers[2], servers[1]
     caller = host.caller(1)
@@ -151,7 +151,7 @@ def test_connect_forwarded_twice_keeps_the_connection_under_its_new_owner_number
 
 
 def test_connect_overtaken_by_a_later_one_of_its_client_is_refused() -> None:
-    """The client has gone on to another server, and is not thrown off there."""
+    """The client has moved to another server, which does not close its session."""
     servers = PureServers(3)
     first = servers[3].caller(1)
     servers.hold(1, 3)
@@ -166,7 +166,7 @@ def test_connect_overtaken_by_a_later_one_of_its_client_is_refused() -> None:
 
 
 def test_connect_of_a_dead_link_is_sent_to_a_new_leader_and_refused() -> None:
-    """Its server cannot know that the client has left, so it is forwarded in each new reign."""
+    """Its server cannot know that the client has left, so it forwards again in each new epoch."""
     servers = PureServers(3)
     first = servers[2].caller(1)
     servers.hold(1, 3)
@@ -183,7 +183,7 @@ def test_connect_of_a_dead_link_is_sent_to_a_new_leader_and_refused() -> None:
 
 @pytest.mark.parametrize("server", [1, 2])
 def test_connect_in_the_log_of_a_new_leader_is_not_proposed_again(server: int) -> None:
-    """The old leader proposed it, and died before anybody knew that it was committed."""
+    """The old leader proposed it, and died before any server knew of the commit."""
     servers = PureServers(3)
     for n in (1, 2):
         servers[n].is_disk_held = True
@@ -255,7 +255,7 @@ def test_taken_over_by_another_client() -> None:
 
 
 def test_late_connect_whose_session_was_taken_over_does_no_harm() -> None:
-    """The password names no session any more, so another one is opened; it ends by its timeout."""
+    """The password is that of no session now, so a new session opens; it ends by its timeout."""
     servers = PureServers(3)
     servers[3].step(TrackerLost())
     servers[3].step(TrackerLost())
@@ -283,7 +283,7 @@ def test_late_connect_whose_session_was_taken_over_does_no_harm() -> None:
         second.ask()
     assert dead.ended == Code.SESSION_EXPIRED
     assert kinds(second.ask(second.create("/a"))) == [WriteReply]
-    # Who had the session is told so, not that it was given another one.
+    # The former owner learns the move, not that the client got another session.
     again = Caller(servers[1], 4, first.password)
     again.attempt = 3
     again.connect(second.session_id)

@@ -1,4 +1,4 @@
-"""Outgoing: long answers in pages, clients that do not take what they are sent, and windows."""
+"""ClientSendQueues: long answers in pages, clients that stop reading, and windows."""
 
 from collections.abc import Sequence
 
@@ -50,13 +50,13 @@ def pages(items: Sequence[Item]) -> list[GetChildrenReply]:
 
 
 def stuck(host: PureServer, caller: Caller, *requests: Request) -> list[Item]:
-    """Ask while the client takes nothing."""
+    """Send requests while the client reads nothing; return its new items."""
     host.stuck[caller.connection] = None
     return caller.ask(*requests)
 
 
 def unstuck(host: PureServer, caller: Caller) -> list[Item]:
-    """The client takes all it is sent from now on; what came of it."""
+    """Let the client read everything from now on; return its new items."""
     del host.stuck[caller.connection]
     host.pass_time(0)
     size = host.unsent.pop(caller.connection, 0)
@@ -94,7 +94,7 @@ class TestPages:
         assert {page.stat.num_children for page in found} == {10}
 
     def test_what_comes_after_it_is_told_after_it(self) -> None:
-        """The watch is set as of the list, and other requests wait for their turn."""
+        """The watch is set as of the list, and other requests wait until the list is complete."""
         host = PureServer(options=PAGED)
         caller, other = host.caller(1), host.caller(2)
         crowded(caller, 10)
@@ -142,7 +142,7 @@ class TestPages:
         ]
 
     def test_two_between_two_writes_follow_each_other(self) -> None:
-        """The second one cannot wait: the write behind it is under way."""
+        """The second read cannot wait: the write behind it is under way."""
         host = PureServer(options=PAGED)
         caller = host.caller()
         crowded(caller, 5)
@@ -235,7 +235,7 @@ class TestStuck:
         assert values(got) == [BIG] * 100
 
     def test_many_large_values_leave_as_fast_as_they_are_taken(self) -> None:
-        """2 GB are asked for at once; there are never more than a few MB of them."""
+        """2 GB are requested at once; the queues never hold more than a few MB of them."""
         host = PureServer(options=ServerOptions())
         caller = host.caller()
         caller.ask(caller.create("/a", bytes(1 << 20)))
@@ -272,7 +272,7 @@ class TestStuck:
         assert host.server.state.tree.znodes["/a"].value == b"3"
 
     def test_a_read_before_a_write_that_is_on_its_way_does_not_see_it(self) -> None:
-        """It cannot wait: it is answered, and the answer does."""
+        """The read cannot wait: the server reads at once, and the answer waits."""
         servers = PureServers(3, options=NARROW)
         host = servers[1]
         caller = host.caller()
@@ -326,7 +326,7 @@ class TestStuck:
         assert zxids == sorted(zxids)
 
     def test_a_frame_that_was_held_tells_the_zxid_of_its_last_event(self) -> None:
-        """It leaves in a step that applies more; the event of that comes in the next frame."""
+        """It is sent in a step that applies more; the event of that comes in the next frame."""
         host = PureServer(options=NARROW)
         caller, other = host.caller(1), host.caller(2)
         names = ["/a", "/b", "/late"]
@@ -383,7 +383,7 @@ class TestStuck:
         assert host.notes(server_trace_events.CLIENT_OVERRUN) == []
 
     def test_a_heartbeat_is_not_held(self) -> None:
-        """What is held needs no frame of its own; the next frame tells the newest heartbeat."""
+        """A heartbeat needs no frame of its own; the next frame carries the newest one."""
         host = PureServer(options=NARROW)
         caller = host.caller()
         caller.ask(caller.create("/a", BIG))

@@ -1,4 +1,4 @@
-"""Connection: its lifecycle is the table, and nothing else."""
+"""Connection: its lifecycle has exactly the transitions of the table."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Mortals: which containers and znodes with a TTL are due, and when they stay after all."""
+"""ContainerManager: which containers and TTL znodes are due, and when they stay after all."""
 
 from raykeeper.server import container_manager as module
 from raykeeper.server.container_manager import ContainerManager
@@ -22,7 +22,7 @@ CONTAINER, TTL = CreateMode.CONTAINER, CreateMode.TTL
 
 
 class Reign:
-    """A leader that tells its mortals of everything it applies."""
+    """A leader that reports every applied change to its container manager."""
 
     def __init__(self) -> None:
         self.leader = OneLeader()
@@ -41,7 +41,7 @@ class Reign:
         return [path for path, _ in self.mortals.pop_due(self.now, most)]
 
     def end(self, path: str) -> bool:
-        """Try to delete; whether it was."""
+        """Try to delete; return whether the znode was deleted."""
         znode = self.leader.state.tree.znodes.get(path)
         assert znode is not None
         leader = self.leader
@@ -60,7 +60,7 @@ class Reign:
 def test_a_container_goes_when_its_last_child_has_gone() -> None:
     reign = Reign()
     reign.create("/c", CONTAINER)
-    assert reign.due(10_000) == []  # it never had one
+    assert reign.due(10_000) == []  # it never had a child
     reign.create("/c/a")
     reign.create("/c/b")
     reign.do(Delete("/c/a", -1))
@@ -77,7 +77,7 @@ def test_a_container_is_not_due_for_one_that_was_there_before() -> None:
     reign.create("/c", CONTAINER)
     reign.create("/c/a")
     reign.do(Delete("/c/a", -1))
-    # The server tells of no change while there is no container, nor znode with a TTL.
+    # The server reports no change while there is no container, nor znode with a TTL.
     reign.leader.do(reign.session, Delete("/c", -1))
     reign.create("/c", CONTAINER)
     assert reign.due(10_000) == []
@@ -125,7 +125,7 @@ def test_with_children_it_stays_until_they_go() -> None:
 
 
 def test_what_is_under_way_keeps_it() -> None:
-    """The hole of ZooKeeper: a refresh between the look and the deletion is lost with the znode."""
+    """A bug of ZooKeeper: a refresh between the check and the deletion is lost with the znode."""
     for keeps in (SetData("/t", b"", -1), Create("/t/a", b"", 0), Delete("/t", -1)):
         reign = Reign()
         reign.create("/t", TTL, 5_000)
@@ -228,7 +228,7 @@ def test_it_takes_note_of_many_bit_by_bit() -> None:
     reign.leader.wall_ms = Millis(reign.leader.wall_ms + 60_000)
     reign.create("/later")
     reign.mortals = ContainerManager(reign.leader.state, Millis(0))
-    # One that is set before it is read begins its time anew all the same.
+    # A value set before the znode is examined also begins its time again.
     reign.do(SetData(f"/{count - 1:05}", b"", -1))
     assert len(reign.due(5, 10_000)) == module.SCANNED_PER_STEP
     assert len(reign.due(5, 10_000)) == 4
@@ -258,7 +258,7 @@ def test_to_set_a_container_ends_nothing() -> None:
     reign.create("/c/a")
     reign.do(Delete("/c/a", -1))
     assert reign.due(9) == ["/c"]
-    reign.do(SetData("/c", b"", -1))  # it was under way when the container was due
+    reign.do(SetData("/c", b"", -1))  # the write was under way when the container was due
     assert reign.due(9) == ["/c"]
 
 

@@ -1,4 +1,4 @@
-"""Departures: the session of a dead process ends at once, and of no other."""
+"""DeadClients: the session of a dead process ends at once, and no other one."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 
 def holder(host: PureServer, connection: int = 1) -> Caller:
-    """A client with an ephemeral /mine."""
+    """Return a client with an ephemeral /mine."""
     caller = host.caller(connection)
     caller.ask(caller.create("/mine", b"", CreateMode.EPHEMERAL))
     assert is_held(host)
@@ -70,7 +70,7 @@ def test_what_it_had_asked_before_is_done() -> None:
 
 
 def test_a_session_that_is_taken_up_again_lives_on() -> None:
-    """By the same client over another link, or by whoever has taken it over."""
+    """By the same client over another link, or by a client that has taken it over."""
     servers = PureServers(3)
     old, new = holder(servers[1]), Caller(servers[2], 2)
     servers[1].step(ClientDisconnected(1))
@@ -82,7 +82,7 @@ def test_a_session_that_is_taken_up_again_lives_on() -> None:
 
 
 def test_the_leader_knows_of_a_move_that_is_under_way() -> None:
-    """The follower does not: it names the owner number that it knows."""
+    """The follower does not know of the move: it names the owner number that it knows."""
     servers = PureServers(3)
     old = holder(servers[1])
     servers.hold(3, 1)
@@ -121,7 +121,7 @@ def test_it_is_kept_until_there_is_a_leader() -> None:
 
 
 def test_it_is_told_again_to_the_next_leader() -> None:
-    """The one that was told died with it."""
+    """The server that learned of the death died, too."""
     servers = PureServers(3)
     holder(servers[1])
     servers.hold(1, 3)
@@ -214,7 +214,7 @@ def test_those_without_a_session_are_bounded() -> None:
 
 
 def test_a_snapshot_tells_which_sessions_live_on() -> None:
-    """While the server was away, one session moved, one has ended, and one is where it was."""
+    """While the server was away, one session moved, one has ended, and one has stayed."""
     servers = PureServers(3, segment_bytes=2_000)
     host = servers[1]
     moved, ended, left = (host.caller(number) for number in (1, 2, 3))

@@ -1,4 +1,4 @@
-"""Digests: who is wrong when replicas differ at a zxid, and when nobody can say."""
+"""Digests: which replica is wrong when replicas differ at a zxid, and when that is unknowable."""
 
 import pytest
 
@@ -16,13 +16,13 @@ ROUND_MS = COMPARE_EVERY_REPORTS * OPTIONS.session_report_ms
 
 
 def spoil(servers: PureServers, *wrong: int) -> None:
-    """A bit of the state of each of these servers flips, another one in each."""
+    """Flip a bit of the state of each of these servers, another one in each."""
     for server in wrong:
         servers[server].server.state.voters[ServerId(200)] = DiskId(f"flipped on {server}")
 
 
 def asked(servers: PureServers, *held: int) -> str:
-    """One write, and one comparison after it; the zxid it is about. The answers `held` wait."""
+    """Do one write and one comparison, whose answers from `held` wait; return the zxid compared."""
     caller = servers.leader.caller(90 + servers.clock.now)
     zxid = servers.leader.server.state.zxid
     for server in held:
@@ -33,7 +33,7 @@ def asked(servers: PureServers, *held: int) -> str:
 
 
 def ended(servers: PureServers) -> list[int]:
-    """Who was told to begin anew, without its disk."""
+    """Return the servers that were told to start again with an empty disk."""
     found = {n: host.of(Restart) for n, host in servers.hosts.items()}
     assert all(len(effects) < 2 and effects[0].wipe_disk for effects in found.values() if effects)
     return [n for n, effects in found.items() if effects]
@@ -74,7 +74,7 @@ def test_follower_that_differs_from_a_quorum_begins_anew(wrong: int) -> None:
     assert noted(servers[3]) == [(zxid, [wrong])]
     (restart,) = servers[wrong].of(Restart)
     assert restart.reason == f"at {zxid} this server's tree differs from that of a quorum"
-    # Told again, nobody is judged twice for one state.
+    # If told again, the leader judges no server twice for one state.
     servers.pass_time(3 * ROUND_MS)
     assert len(servers[3].sent(DigestMismatch)) == 1
 
@@ -89,7 +89,7 @@ def test_leader_that_differs_from_a_quorum_begins_anew_itself() -> None:
 
 
 def test_leader_that_is_wrong_accuses_nobody_else() -> None:
-    """Who else differs is told by the next leader."""
+    """The next leader finds the other replicas that differ."""
     servers = PureServers(5)
     spoil(servers, 1, 5)
     asked(servers)
@@ -133,7 +133,7 @@ def test_two_of_three_that_differ_say_nothing_of_each_other() -> None:
 
 
 def test_too_few_that_agree_are_no_difference() -> None:
-    """The others are gone; the leader will find that out at its next tick."""
+    """The others are gone; the leader notices at its next tick."""
     servers = PureServers(5)
     leader = servers[5]
     leader.caller()
@@ -199,7 +199,7 @@ def test_learner_without_a_vote_is_judged_and_does_not_judge() -> None:
 
 
 def test_leader_without_its_own_disk_in_the_list_judges_by_the_others() -> None:
-    """Its log moves its vote away; it gives up the lead once that is delivered."""
+    """Its log moves its vote away; the leader steps down once that is delivered."""
     servers = PureServers(3)
     servers[3].settings.members.change_logged(ServerId(3), DiskId("new"))
     spoil(servers, 1)

@@ -1,4 +1,4 @@
-"""Leader contact: what is confirmed to clients, and only once a quorum has said so."""
+"""LeaderForwarder: what servers confirm to clients, and only after a quorum has said so."""
 
 from raykeeper.server.events import ClientDisconnected, LinkDown, LinkUp, PeerFrame
 from raykeeper.server.leader_forwarder import FORWARDED_BYTES_MAX
@@ -20,18 +20,18 @@ from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 
 def confirmed(caller: Caller) -> int:
-    """The newest heartbeat that the client may count on."""
+    """Return the newest heartbeat that the client may count on."""
     return max([frame.heartbeat_seq for frame in caller.answers], default=0)
 
 
 def stop_pongs(servers: PureServers) -> None:
-    """Nobody answers the leader, server 3, any more."""
+    """Make all followers stop answering the leader, server 3."""
     servers.hold(1, 3)
     servers.hold(2, 3)
 
 
 def stale_kinds(host: PureServer) -> list[str]:
-    """The kinds of messages that were refused; asserts that nothing else was done."""
+    """Return the kinds of the refused messages; assert that nothing else was done."""
     effects = host.take()
     assert all(isinstance(x, TraceEvent) and x.name == MESSAGE_STALE for x in effects), effects
     return [x.detail[1] for x in effects if isinstance(x, TraceEvent)]
@@ -57,7 +57,7 @@ def test_heartbeat_of_a_leaders_client_waits_for_a_probe() -> None:
     caller.ask()
     servers.pass_time(300)
     assert confirmed(caller) == 0
-    servers.release(2, 3)  # with its own voice that makes two of three
+    servers.release(2, 3)  # with the leader itself that makes two of three
     assert confirmed(caller) == 1
 
 
@@ -112,7 +112,7 @@ def test_rejected_heartbeat_is_not_confirmed() -> None:
     servers.pass_time(100)
     number = servers[1].sent(TouchSessions)[-1].number
     answers = [
-        TouchSessionsReply(number - 1, []),  # of an earlier batch
+        TouchSessionsReply(number - 1, []),  # for an earlier batch
         TouchSessionsReply(number, [caller.session_id]),
         TouchSessionsReply(number, []),  # twice
     ]
@@ -122,7 +122,7 @@ def test_rejected_heartbeat_is_not_confirmed() -> None:
 
 
 def test_heartbeat_of_a_connection_that_has_gone_is_told_to_nobody() -> None:
-    """The harness asserts it: nothing is sent after the end of a connection."""
+    """The harness asserts that the server sends nothing after the end of a connection."""
     servers = PureServers(2)
     caller = servers[1].caller()
     servers.hold(2, 1)
@@ -161,14 +161,14 @@ def test_sync_waits_for_the_commits_before_its_read_point() -> None:
 
 
 def test_deposed_leader_confirms_no_read_point() -> None:
-    """What the others have committed meanwhile would be missing from the answer."""
+    """The answer would lack what the others have committed meanwhile."""
     servers = PureServers(3)
     old, new = servers[3].caller(1), servers[2].caller(2)
     servers.hold(1, 3)
     servers.hold(2, 3)
     servers.hold(3, 1)
     servers.hold(3, 2)
-    for other in (1, 2):  # they have noticed that the leader is gone, it has not
+    for other in (1, 2):  # they have noticed that the leader is gone; the leader has not
         servers[other].step(LinkDown(ServerId(3)))
     servers.run()
     servers.pass_time(500)
@@ -206,7 +206,7 @@ def test_answers_that_nobody_waits_for_are_dropped() -> None:
 
 
 def test_requests_to_a_server_that_does_not_lead_are_dropped() -> None:
-    """They were meant for what it was before; their senders ask again."""
+    """The messages were for the server's former role; their senders repeat the requests."""
     servers = PureServers(2)
     caller = servers[2].caller()
     connect = ForwardConnect(5, Caller(servers[2], 5).request())

@@ -1,4 +1,4 @@
-"""Leading: which writes are prepared, which sessions end, and when a reign does."""
+"""LeaderRequestProcessor: prepared writes, ends of sessions, and the end of a leader's epoch."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def reports(host: PureServer) -> list[SessionReport]:
 
 
 def verdict(host: PureServer, caller: Caller, **changed: int) -> ExpiryProposal:
-    """The verdict that a tracker would give if nothing was heard after the last report."""
+    """Return the proposal of a tracker that heard nothing of the session after the last report."""
     last = [r for r in reports(host) if caller.session_id in [t.session_id for t in r.touched]][-1]
     fields = {
         "epoch": last.epoch,
@@ -97,7 +97,7 @@ def test_write_under_another_owner_number_is_fenced(owner_is: str) -> None:
     leader.step(PeerFrame(FOLLOWER, [ForwardWrites(writes)]))
     servers.run()
     assert leader.server.state.zxid == zxid
-    # One note, whatever was under way.
+    # One trace event, however many writes were under way.
     assert leader.notes(server_trace_events.WRITE_FENCED) == [(session_id, 1, FOLLOWER)]
 
 
@@ -192,9 +192,9 @@ def test_session_that_ends_before_its_report_is_not_named() -> None:
     ("changed", "expires"),
     [
         ({}, True),
-        ({"epoch": 2}, False),  # of another reign
+        ({"epoch": 2}, False),  # of another epoch
         ({"owner_zxid": 1}, False),  # the session has moved since
-        ({"batch": 1}, False),  # the session was heard since
+        ({"batch": 1}, False),  # the session was heard of since
         ({"session_id": 99}, False),
     ],
 )
@@ -279,7 +279,7 @@ def test_leader_expires_sessions_itself_after_two_losses() -> None:
     assert quiet.ended == Code.SESSION_EXPIRED
     assert loud.ended is None
     assert reports(host) == []
-    host.step(TrackerLost())  # late: nobody asks it any more
+    host.step(TrackerLost())  # late: the tracker is no longer used
     assert host.notes(server_trace_events.TRACKER_LOST) == []
 
 
@@ -292,12 +292,12 @@ def test_losses_far_apart_are_each_the_first() -> None:
     assert host.notes(server_trace_events.TRACKER_REPLACED) == []
 
 
-# The end of a reign.
+# The end of a leader's epoch.
 
 
 @pytest.fixture
 def short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch of five transactions: that of the real length takes a while."""
+    """Shorten epochs to five transactions: full ones take too long."""
     monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 5)
 
 

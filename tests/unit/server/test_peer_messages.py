@@ -1,4 +1,4 @@
-"""Peer messages: they share a frame with Zab's packets, so all must be told apart."""
+"""Peer messages: they share frames with Zab's packets, so each kind must be distinguishable."""
 
 from typing import get_args
 

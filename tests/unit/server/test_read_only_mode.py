@@ -1,4 +1,4 @@
-"""Read-only clients: who is served without a leader, with what, and until when."""
+"""Read-only clients: which ones a server without a leader serves, with what, and until when."""
 
 import pytest
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ GIVEN_UP_MS = TIMING.sync_ms + 2 * TIMING.tick_ms
 
 
 def alone() -> PureServers:
-    """Server 1 of three, which has /a = 1, and whose peers are gone, for long enough."""
+    """Return server 1 of three, which has /a = 1, long enough after its peers are gone."""
     servers = PureServers(3)
     writer = servers[1].caller(9)
     writer.ask(writer.create("/a", b"1"))
@@ -129,7 +129,7 @@ def test_not_before_it_was_without_a_leader_for_so_long() -> None:
     assert host.notes(server_trace_events.READ_ONLY_BEGUN) == []
     host.pass_time(1)
     assert host.notes(server_trace_events.READ_ONLY_BEGUN) == [None]
-    # It has never seen anything: there is no state to serve.
+    # It has never seen a transaction, so it has no state to serve.
     assert caller.greeting is None
 
 
@@ -233,12 +233,12 @@ def test_a_second_connect_ends_the_link() -> None:
     caller = reader(host)
     caller.raw(encode_client_frame(caller.request()))
     assert caller.ended == Code.CONNECTION_LOSS
-    assert host.server.stats().connections == 1  # the writer of before
+    assert host.server.stats().connections == 1  # the former writer
 
 
 @pytest.mark.parametrize("is_consistent", [False, True])
 def test_a_tree_that_is_no_real_state_is_not_served(is_consistent: bool) -> None:
-    """Nor is the server woken for it again: only a leader can mend that."""
+    """The server is not woken again for it either: only a leader can repair that."""
     host = PureServer(1, (1, 2))
     read_only = host.server._clients.read_only
     host.server._context.now = Now(AFTER_MS, Millis(0))
@@ -262,4 +262,4 @@ def test_a_session_decided_after_read_only_mode_began_closes_the_connection(
     host.step()
     assert caller.ended == Code.CONNECTION_LOSS
     assert [type(frame) for frame in host.frames[1]] == [ConnectReply, CloseFrame]
-    assert host.server.stats().connections == 1  # the writer of before
+    assert host.server.stats().connections == 1  # the former writer

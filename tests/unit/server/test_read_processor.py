@@ -1,4 +1,4 @@
-"""Answers: nothing that a server answers from its own state is without somebody who does."""
+"""ReadProcessor: each request that a server answers from its own state has a handler."""
 
 from typing import get_args
 

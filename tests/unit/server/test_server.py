@@ -1,4 +1,4 @@
-"""Server: what one step does with its events, when the next is due, and who is answered."""
+"""Server: the effects of one step, the time of the next one, and which requests get an answer."""
 
 import pytest
 
@@ -110,7 +110,7 @@ def test_a_message_that_the_role_does_not_expect_is_stale(
 ) -> None:
     servers = PureServers(3)
     if linked:
-        host, sender = servers[1], ServerId(2)  # a follower, which neither leads nor asks
+        host, sender = servers[1], ServerId(2)  # neither leads nor is in an election
     else:
         host, sender = servers[3], ServerId(2)
         host.step(LinkDown(sender))
@@ -126,7 +126,7 @@ def test_link_that_comes_twice_is_a_new_one() -> None:
     host = servers[1]
     host.step(LinkUp(ServerId(2)))
     assert host.server.peer.role is not Role.FOLLOWER or not host.server.peer.is_active
-    host.step(LinkDown(ServerId(7)))  # one that was never up
+    host.step(LinkDown(ServerId(7)))  # a link that was never up
 
 
 def test_completion_for_a_learner_that_has_gone_is_ignored() -> None:
@@ -162,7 +162,7 @@ def test_server_without_a_role_waits_for_events_alone() -> None:
 
 
 def test_what_came_in_time_is_no_silence() -> None:
-    """The leader's ping waited while the process was held up."""
+    """The leader's ping waited while the process was frozen."""
     servers = PureServers(2)
     host = servers[1]
     servers.clock.now = Millis(servers.clock.now + TIMING.sync_ms + 1)
@@ -184,7 +184,7 @@ def test_report_is_skipped_when_the_role_ends_in_the_same_step() -> None:
     assert host.sent(TouchSessions) == []
 
 
-# Who is answered.
+# Which requests get an answer.
 
 
 def test_reads_are_held_while_the_leader_is_silent_and_answered_when_it_is_heard() -> None:
@@ -217,7 +217,7 @@ def test_reads_of_a_leader_are_held_while_its_followers_are_silent() -> None:
 
 
 def test_reads_of_a_leader_are_held_though_an_observer_is_in_touch() -> None:
-    """Its voters may have elected another one, and that one ended sessions."""
+    """Its voters may have elected another leader, which ended sessions."""
     servers = PureServers(3, observers=1)
     leader, observer = servers[3], ServerId(4)
     caller = leader.caller()
@@ -266,7 +266,7 @@ def test_repeated_deliveries_answer_nobody_twice() -> None:
     assert len([item for item in caller.items if isinstance(item, WriteReply)]) == 2
 
 
-# What a server says and starts from.
+# Trace events of a server, and the state from which it starts.
 
 
 def test_stats() -> None:
@@ -359,7 +359,7 @@ def test_writes_wait_for_no_observer_and_for_a_majority_of_the_voters() -> None:
     servers.hold(2, 3)
     servers.release(4, 3)
     servers.release(5, 3)
-    assert caller.ask(caller.create("/b")) == []  # three of five have it, one voter of three
+    assert caller.ask(caller.create("/b")) == []  # on three of five servers, one of three voters
 
 
 @pytest.mark.parametrize("event", [SessionsOverdue([]), TrackerLost()])

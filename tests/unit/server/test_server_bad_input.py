@@ -1,4 +1,4 @@
-"""Whatever is wrong with a request, its client gets ZooKeeper's code and nothing else happens.
+"""Any malformed request gets ZooKeeper's error code and has no other effect.
 
 Each operation with each wrong argument is sent raw to a follower of a real leader. Afterwards all
 znodes are as they were on both servers, and the same connection does its next write.
@@ -72,9 +72,9 @@ BAD, MALFORMED = Code.BAD_ARGUMENTS, Code.MARSHALLING_ERROR
 NO_NODE, NO_AUTH, BAD_VERSION = Code.NO_NODE, Code.NO_AUTH, Code.BAD_VERSION
 LONG = "/" + "x" * PATH_CHARS_MAX
 LARGE = bytes((1 << 20) + 1)
-WIDE = 1 << 40  # no 32-bit version
+WIDE = 1 << 40  # not a 32-bit version
 
-# Nowhere is there a znode at such a path.
+# No znode can have such a path.
 BAD_PATHS = ["", "a", "a/b", "//", "//a", "/a/", "/a//b", "/a/.", "/..", "/./a", "/a\0", LONG]
 BAD_NAMES = ["", "a", "//", "//a", "/a/", "/a/.", "/..", "/a/x\0", "/\x7f", "/\ue000", LONG]
 BAD_ACLS = [
@@ -86,7 +86,7 @@ BAD_ACLS = [
     [Acl(1, "digest", "no colon")],
     [Acl(1, "digest", "x:" + "y" * 600)],
     [Acl(1, "ip", "no address")],
-    [Acl(1, "auth", "")],  # the session has proved nothing
+    [Acl(1, "auth", "")],  # the session has no identity
     [Acl(1, "ip", f"10.0.0.{n}") for n in range(65)],
 ]
 
@@ -112,7 +112,7 @@ WRITES: list[tuple[WriteOp, Code]] = [
     *((plain("/x", acls=acls), Code.INVALID_ACL) for acls in BAD_ACLS),
     (plain("/x", LARGE), BAD),
     (plain("/none/x"), NO_NODE),
-    (plain("/a//b"), NO_NODE),  # ZooKeeper too looks for the parent first
+    (plain("/a//b"), NO_NODE),  # ZooKeeper, too, looks for the parent first
     (plain("a/b"), NO_NODE),
     (plain("/"), Code.NODE_EXISTS),
     (plain("/a"), Code.NODE_EXISTS),
@@ -156,7 +156,7 @@ WRITES: list[tuple[WriteOp, Code]] = [
             *(("ip", b"127.0.0.1:1"), ("super", b":"), ("world", b"anyone:"), ("", b":")),
         )
     ),
-    # Transactions: as many as there are reasons, and the first one counts.
+    # Multis: one for each reason to fail; the first failure counts.
     (several(plain("/x"), plain("/x")), Code.NODE_EXISTS),
     (several(plain("/x"), Delete("/a", -1)), Code.NOT_EMPTY),
     (several(plain("/x"), SetData("/a", b"", 7)), BAD_VERSION),
@@ -178,7 +178,7 @@ WRITES: list[tuple[WriteOp, Code]] = [
     (when("/sealed", CompareField.VERSION, 0), NO_AUTH),
 ]
 
-# Operations that are not operations: nothing a client can write says these things.
+# Malformed operations that no client API can produce.
 STAT = Stat(*[0] * 11)  # type: ignore[arg-type]
 SESSION = SessionId(7)
 INTERNAL: list[tuple[Any, Code]] = [
@@ -191,13 +191,13 @@ INTERNAL: list[tuple[Any, Code]] = [
     (ReadData("/a"), Code.UNIMPLEMENTED),
     (ReadStat("/a"), Code.UNIMPLEMENTED),
     (ReadChildren("/a"), Code.UNIMPLEMENTED),
-    # Those whose tags are also those of requests are malformed requests.
+    # Operations whose tags are also those of requests are malformed requests.
     (DeleteTxn("/a/b"), MALFORMED),
     (SetDataTxn("/a", b"", STAT), MALFORMED),
     (CreateSessionErrorTxn(ServerId(1), 1, 0), MALFORMED),
     (CloseSessionTxn(SESSION, ["/e"]), MALFORMED),
     (MultiTxn(True, [], []), MALFORMED),
-    # The creation of a znode whose owner is another session is one whose flags make no sense.
+    # A creation whose owner is another session has invalid flags.
     ([1, "/x", b"", 1 << 40], BAD),
 ]
 RAW: list[tuple[bytes, Code]] = [
@@ -215,14 +215,14 @@ RAW: list[tuple[bytes, Code]] = [
     (msgspec.msgpack.encode([3, "/a", b"", None]), MALFORMED),
     (msgspec.msgpack.encode([5, "/a", None, -1]), MALFORMED),
     (msgspec.msgpack.encode([6, "digest", 1]), MALFORMED),
-    (msgspec.msgpack.encode([11, [], [[4]], []]), MALFORMED),  # CloseSession is no part of one
+    (msgspec.msgpack.encode([11, [], [[4]], []]), MALFORMED),  # CloseSession is not allowed in it
     (msgspec.msgpack.encode([11, [], [[11, [], [], []]], []]), MALFORMED),
     (msgspec.msgpack.encode([11, [["/a", 9, 1, 0]], [], []]), MALFORMED),
     (msgspec.msgpack.encode([11, [["/a", 1, 9, 0]], [], []]), MALFORMED),
     (b"", MALFORMED),
     (b"\x91", MALFORMED),
     (b"\xc1", MALFORMED),
-    (b"\x94\x01\xa2/\xff\xc4\x00\x00", MALFORMED),  # a path that is no UTF-8
+    (b"\x94\x01\xa2/\xff\xc4\x00\x00", MALFORMED),  # a path that is not UTF-8
     (b"\x94\x01\xa4/\xed\xa0\x80\xc4\x00\x00", MALFORMED),  # half of a surrogate pair
     (b"\x91" * 100_000, MALFORMED),
     (encode_op(plain("/x")) + b"\x00", MALFORMED),
@@ -232,7 +232,7 @@ RAW: list[tuple[bytes, Code]] = [
 
 @pytest.fixture(scope="module")
 def caller() -> Caller:
-    """A client of a follower. Every test leaves everything as it was, so one is enough."""
+    """Return a client of a follower. No test changes anything, so one is enough."""
     servers = PureServers(2)
     caller = servers[1].caller()
     done = caller.ask(
@@ -253,7 +253,7 @@ def caller() -> Caller:
 
 
 def contents(caller: Caller) -> list[object]:
-    """All that a refused write must leave alone, on both servers: not its own outcome."""
+    """Return everything that a refused write must not change, on both servers, but its outcome."""
     assert caller.host.ensemble is not None
     found: list[object] = []
     for host in caller.host.ensemble.hosts.values():
@@ -301,7 +301,7 @@ def test_what_is_no_write_is_refused_without_effect(caller: Caller, op: bytes, c
 
 
 def test_nothing_but_their_own_session_can_be_opened_or_closed_by_a_write(caller: Caller) -> None:
-    """The tag of an opened session is that of the end of one: the client's own."""
+    """The tag of CreateSessionTxn is that of CloseSession, which closes the client's own."""
     assert caller.host.ensemble is not None
     other = caller.host.ensemble[2].caller(9)
     opened = CreateSessionTxn(caller.session_id, bytes(16), Millis(1), ServerId(1), 1)
@@ -311,7 +311,7 @@ def test_nothing_but_their_own_session_can_be_opened_or_closed_by_a_write(caller
     check_alive(caller)
 
 
-# Reads. They are not replicated, so not even a zxid may be used up.
+# Reads. They are not replicated, so they must not even use up a zxid.
 
 READS = [GetData, Exists, GetChildren]
 ABOUT = [GetAcls, CountDescendants, GetQuota]
@@ -366,7 +366,7 @@ def test_of_several_reads_each_has_its_error(caller: Caller, path: str) -> None:
     check_alive(caller)
 
 
-# What is not even a request: the frame cannot be answered, so its link ends, and the session lives.
+# Malformed frames cannot be answered, so the link is closed, and the session lives.
 
 FRAMES = [
     *(msgspec.msgpack.encode([2, 1, [[tag, 1, "/a"]]]) for tag in (0, 99, -1, 128)),

@@ -1,4 +1,4 @@
-"""Server: a disk that fills up and has room again (rule D6), in each role."""
+"""Server: a disk that fills up and has space again (rule D6), in each role."""
 
 import pytest
 
@@ -20,7 +20,7 @@ EVERY_MS = OPTIONS.disk_space_check_ms
 
 
 def fill(host: PureServer) -> None:
-    """The disk can allocate nothing more; the next segment is its last."""
+    """Fill the disk: it can allocate nothing more, and the next segment is its last."""
     host.disk.log_space.is_full = True
 
 
@@ -29,7 +29,7 @@ def empty(host: PureServer) -> None:
 
 
 class TestLooksAgain:
-    """A full disk is asked now and then whether it has room again."""
+    """A server asks its full disk periodically whether it has space again."""
 
     def test_until_it_has(self) -> None:
         host = PureServer(segment_bytes=1)
@@ -87,10 +87,10 @@ class TestLooksAgain:
 
 
 class TestFollower:
-    """It goes on in memory alone until it has room again or its role ends."""
+    """A follower continues in memory alone until its disk has space again or its role ends."""
 
     def paused(self) -> PureServers:
-        """Server 1 follows; its disk is full after one more write."""
+        """Return an ensemble in which server 1 follows; its disk is full after one more write."""
         servers = PureServers(3, segment_bytes=1)
         fill(servers[1])
         caller = servers[3].caller(7)
@@ -134,7 +134,7 @@ class TestFollower:
         assert len(set(servers.digests())) == 1
 
     def test_begins_anew_when_its_role_ends(self) -> None:
-        """The tree is ahead of the disk, of which alone a vote may speak (rule Z2)."""
+        """The tree is ahead of the disk, and a vote must name the disk's state (rule Z2)."""
         servers = self.paused()
         caller = servers[2].caller()
         caller.ask(caller.create("/a"))
@@ -146,7 +146,7 @@ class TestFollower:
     def test_begins_anew_once_whatever_comes_before_its_end(self) -> None:
         servers = PureServers(3, segment_bytes=1)
         fill(servers[1])
-        servers[3].caller(7)  # all that it took is on disk, so it looks on at once
+        servers[3].caller(7)  # all its transactions are on disk, so it starts an election at once
         assert servers[1].server.peer.history.is_paused
         servers.cut(1, 3)
         servers.link(1, 3)
@@ -168,7 +168,7 @@ class TestFollower:
 
 
 class TestLeader:
-    """It leaves the lead to who has room; if nobody has, writes wait."""
+    """A leader hands over to a server with disk space; if there is none, writes wait."""
 
     def test_hands_over_to_a_follower_with_room(self) -> None:
         servers = PureServers(3, segment_bytes=1)
@@ -179,7 +179,7 @@ class TestLeader:
         more = caller.ask(*(caller.create(f"/more{n}") for n in range(3)))
         assert [type(item) for item in (*items, *caller.new(), *more)] == [WriteReply] * 6
         assert servers.leader is servers[2]
-        assert servers[3].server.peer.is_active  # it follows, and does not log
+        assert servers[3].server.peer.is_active  # it follows, but does not log
         assert len(set(servers.digests())) == 1
 
     @pytest.mark.parametrize("count", [1, 3])

@@ -1,4 +1,4 @@
-"""Votes that rest on disks (rule D3): lost with a disk, and given back by the leader."""
+"""Votes that belong to disks (rule D3): lost with a disk, and given back by the leader."""
 
 import pytest
 
@@ -37,13 +37,13 @@ NO_DIFF = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
 
 
 def replaced_in(host: PureServer) -> list[ReplaceVoterTxn]:
-    """The votes that the log of a server moves, in order."""
+    """Return the votes that the log of a server moves, in order."""
     changes = [decode_txn(txn).body for _, txn in host.disk.log]
     return [change for change in changes if isinstance(change, ReplaceVoterTxn)]
 
 
 def renew(servers: PureServers, *lost: int) -> list[DiskId]:
-    """Servers come back on empty disks of other names, before any report of the leader."""
+    """Restart servers on empty disks with other ids, before the leader's next report."""
     for server in lost:
         if server in servers.hosts:
             servers.crash(server)
@@ -58,7 +58,7 @@ def votes(servers: PureServers) -> dict[int, bool]:
 
 
 class TestRestored:
-    """By a leader that has the server among its followers."""
+    """The leader restores the vote of a server that follows it."""
 
     def test_a_server_on_a_new_disk_has_its_vote_back_at_the_next_report(self) -> None:
         servers = PureServers(3)
@@ -89,7 +89,7 @@ class TestRestored:
         assert servers[2].server.stats().voters_lost == []
         assert host.of(VoteGranted) == []
         assert host.disk.is_replaced
-        # It has all of it on disk, and that does not count.
+        # The server has everything on disk, but that does not count.
         assert replaced_in(host) == [ReplaceVoterTxn(S1, host.disk.disk)]
         servers.release(2, 3)
         assert host.server.stats().has_vote
@@ -104,11 +104,11 @@ class TestRestored:
         servers.pass_time(LONG_MS)
         for host in servers.hosts.values():
             assert replaced_in(host) == [ReplaceVoterTxn(S1, disk)] * 2
-        # Only the first one is news.
+        # Only the first report is news.
         assert servers[3].notes(trace_events.VOTE_REPLACED) == [(S1, disk)]
 
     def test_what_an_earlier_leader_left_is_said_once_more(self) -> None:
-        """It was logged and not delivered; the one who said it first is gone."""
+        """The move was logged and not delivered, and the leader that proposed it is gone."""
         servers = PureServers(3)
         servers.hold(2, 3)
         (disk,) = renew(servers, 1)
@@ -123,13 +123,13 @@ class TestRestored:
             assert replaced_in(host) == [ReplaceVoterTxn(S1, disk)] * 2
 
     def test_all_that_begin_anew_right_after_it_count_the_vote(self) -> None:
-        """The log tells that the first transaction is committed because a second came behind it."""
+        """The log proves that the first transaction is committed: a second one follows it."""
         servers = PureServers(3)
         renew(servers, 1)
         servers.pass_time(LONG_MS)
         for number in (1, 2, 3):
             servers.crash(number)
-        for number in (1, 3):  # not with server 2: it takes the vote of server 1
+        for number in (1, 3):  # without server 2, which takes the vote of server 1
             servers.restart(number)
         servers.pass_time(LONG_MS)
         assert votes(servers) == {1: True, 3: True}
@@ -200,7 +200,7 @@ class TestRestored:
         assert set(votes(servers).values()) == {True}
 
     def test_too_many_lost_at_once_are_not_voted_back(self) -> None:
-        """Nobody knows what the two had acknowledged; a person must say."""
+        """No server knows what the two had acknowledged; an operator must decide."""
         servers = PureServers(3)
         renew(servers, 1, 2)
         servers.pass_time(10_000)
@@ -213,7 +213,7 @@ class TestRestored:
         ]
 
 
-# What is recovered and received.
+# Recovered and received states.
 
 
 def zxid(epoch: int, counter: int) -> Zxid:
@@ -225,14 +225,14 @@ def txn(change: TxnBody) -> bytes:
 
 
 def recovered(committed: int, *changes: TxnBody, disk: DiskId = FOUNDING_DISK) -> RecoveredState:
-    """A log of epoch 1, committed up to a counter."""
+    """Return a log of epoch 1, committed up to a counter."""
     runs = [LogRun(zxid(1, 1), [txn(change) for change in changes])] if changes else []
     upto = zxid(1, committed) if committed else ZERO
     return RecoveredState(Epoch(1), Epoch(1), ZERO, ZERO, [], runs, upto, disk_id=disk)
 
 
 class Alone:
-    """Server 1 of three, with the others played by hand."""
+    """Server 1 of three; the test plays the others."""
 
     def __init__(self, start: RecoveredState) -> None:
         self.settings = Settings(S1, (S1, S2, S3), start.disk_id, timing=TIMING)
@@ -253,7 +253,7 @@ class Alone:
 
 
 class TestRecovered:
-    """The list of members is that of the recovered state, whole before the first election."""
+    """The list of members is that of the recovered state, complete before the first election."""
 
     @pytest.mark.parametrize(
         ("changes", "disk", "has_vote"),
@@ -273,7 +273,7 @@ class TestRecovered:
         assert alone.server.stats().has_vote is has_vote
         granted = any(isinstance(effect, VoteGranted) for effect in alone.effects)
         assert granted is (has_vote and disk != FOUNDING_DISK)
-        # A vote for itself, or none; and no election before the start.
+        # The notification has a vote for itself, or none; there is no election before the start.
         (said,) = (alone.step(LinkUp(S2)), alone.told())[1]
         assert said.has_vote is has_vote
         assert said.own_vote.leader == said.vote.leader == (S1 if has_vote else 0)
@@ -297,12 +297,12 @@ class TestRecovered:
         alone = Alone(start)
         assert alone.server.stats().has_vote is (disk == NEW)
         assert alone.settings.members.has_vote(S3, NEW)
-        # Said at each start: the last process may have died before it was carried out.
+        # Sent at each start: the last process may have died before it was carried out.
         assert (VoteGranted() in alone.effects) is (disk == NEW)
 
 
 class TestInTheAir:
-    """A leader counts neither disk of a voter while its log moves the vote, undelivered."""
+    """A leader counts neither disk of a voter while its log has an undelivered move of the vote."""
 
     def elected(self, start: RecoveredState) -> Alone:
         alone = Alone(start)
@@ -342,7 +342,7 @@ class TestInTheAir:
         servers.pass_time(500)
         leader = servers[3].settings.members
         assert not leader.has_vote(S1, FOUNDING_DISK) and not leader.has_vote(S1, disk)
-        assert servers[2].settings.members.has_vote(S1, FOUNDING_DISK)  # who follows counts nobody
+        assert servers[2].settings.members.has_vote(S1, FOUNDING_DISK)  # a follower counts no votes
         servers.release(2, 3)
         assert leader.has_vote(S1, disk)
 
@@ -361,7 +361,7 @@ class TestAdopted:
         assert servers[1].settings.members.has_vote(S2, disk)
 
     def test_may_bring_a_servers_own_vote_back(self) -> None:
-        """It never saw the transaction, only a tree that has it."""
+        """The server never saw the transaction, only a tree that contains its effect."""
         servers = PureServers(3, window=NO_DIFF)
         renew(servers, 1)
         host = servers[1]
@@ -377,7 +377,7 @@ class TestAdopted:
         assert host.of(VoteGranted) == [VoteGranted()]
 
     def test_may_bring_the_second_word_on_a_vote(self) -> None:
-        """The server has its vote by the first word, and never sees the second one itself."""
+        """The server has its vote by the first transaction, and never sees the second one."""
         servers = PureServers(3, window=NO_DIFF)
         renew(servers, 1)
         host = servers[1]
@@ -395,7 +395,7 @@ class TestAdopted:
 
 
 def part(servers: PureServers) -> None:
-    """Server 1 loses the others."""
+    """Separate server 1 from the others."""
     for other in sorted({*servers.hosts} - {1}):
         servers._unlink(1, other)
     servers.run()
@@ -409,7 +409,7 @@ def rejoin(servers: PureServers) -> None:
 
 
 def write_much(host: PureServer) -> None:
-    """More transactions than the window of the leader holds."""
+    """Do more transactions than the leader's recent log holds."""
     caller = host.caller()
     for _ in range(6):
         caller.ask(caller.set("/", b"x"))

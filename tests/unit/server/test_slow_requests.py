@@ -1,4 +1,4 @@
-"""SlowRequests: the slowest of a step is told, with how many there were."""
+"""SlowRequests: each step reports its slowest request, and how many slow ones there were."""
 
 from raykeeper.server import server_trace_events
 from raykeeper.server.slow_requests import SlowRequests

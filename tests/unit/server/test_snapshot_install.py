@@ -1,4 +1,4 @@
-"""Adoption: what clients notice when the tree under their server is replaced by the leader's."""
+"""SnapshotInstall: what clients notice when the leader's tree replaces that of their server."""
 
 import pytest
 
@@ -29,7 +29,7 @@ LEADER = ServerId(3)
 
 
 def part(servers: PureServers) -> None:
-    """Server 1 loses the others, who go on without it."""
+    """Separate server 1 from the others, which continue without it."""
     servers._unlink(1, 2)
     servers._unlink(1, 3)
     servers.run()
@@ -42,7 +42,7 @@ def rejoin(servers: PureServers) -> None:
 
 
 def busy(caller: Caller) -> None:
-    """More transactions than the window of the leader holds."""
+    """Do more transactions than the leader's recent log holds."""
     for _ in range(6):
         caller.ask(caller.set("/", b"x"))
 
@@ -90,11 +90,11 @@ def test_persistent_watches_are_told_to_read_anew_and_the_history_begins_there()
     rejoin(servers)
     resync = WatcherEvent(EventType.RESYNC, "/", zxid_of(servers[1]))
     assert [x for x in mine.new() if isinstance(x, WatcherEvent)] == [resync]
-    # They go on from there.
+    # The sessions continue from there.
     other.ask(other.delete("/a"))
     told = [(x.kind, x.path) for x in mine.new() if isinstance(x, WatcherEvent)]
     assert told == [(EventType.DELETED, "/a"), (EventType.CHILD, "/")]
-    # Whoever comes with less than the snapshot cannot be told more either.
+    # A client that has seen less than the snapshot cannot get more either.
     request = SetWatches(
         mine.next_xid(), since, [], [], [], [PersistentWatch("/", WatchMode.PERSISTENT)]
     )
@@ -146,7 +146,7 @@ def test_connect_in_the_new_tree_is_asked_for_again() -> None:
 
 
 class Rejoining:
-    """Server 1, that a test makes follow a leader of epoch 2 by hand, packet by packet."""
+    """Server 1, which a test makes follow a leader of epoch 2, packet by packet."""
 
     def __init__(self) -> None:
         self.servers = PureServers(3)
@@ -165,7 +165,7 @@ class Rejoining:
         self.leader(LeaderInfo(Epoch(2), self.host.sent(FollowerInfo)[-1].follow_attempt))
 
     def join_again(self) -> None:
-        """The link to the leader broke before it said UPTODATE."""
+        """Follow again, because the link to the leader broke before UPTODATE."""
         self.host.step(LinkDown(LEADER))
         self.host.take()
         self.join()
@@ -179,7 +179,7 @@ class Rejoining:
 
 
 def test_older_tree_counts_once_it_has_caught_up_with_what_was_seen() -> None:
-    """The leader streams what it has delivered, which may be less than this server has."""
+    """The leader sends what it has delivered, which may be less than this server has."""
     it = Rejoining()
     host, caller = it.host, it.caller
     late = host.caller(2)
@@ -200,7 +200,7 @@ def test_older_tree_counts_once_it_has_caught_up_with_what_was_seen() -> None:
     assert host.server.stats().watches == 2
     assert caller.ask(caller.exists("/b")) == late.ask(late.exists("/b")) == []
     it.leader(DigestRequest(old, 0))
-    assert host.sent(DigestReply) == []  # nobody compares what nobody may see
+    assert host.sent(DigestReply) == []  # a tree that is not served is not compared either
     it.leader(UpToDate(last), DigestRequest(last, 0))
     assert [told.zxid for told in host.sent(DigestReply)] == [last]
     assert host.server.state.zxid == last

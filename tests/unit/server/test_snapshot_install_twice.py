@@ -1,6 +1,6 @@
-"""Adoption: a second tree comes before the first one counts.
+"""SnapshotInstall: a second tree arrives before the first one counts.
 
-Server 1 is the only one that knows how much is committed, so nothing but the leader's UPTODATE can
+Server 1 is the only one that knows how much is committed, so only the leader's UPTODATE can
 tell it when a received tree has caught up with what its clients saw.
 """
 
@@ -30,7 +30,7 @@ CHANGES = [ErrorTxn(-1), ErrorTxn(-2)]
 
 
 def follow(alone: Alone, round_: int, stint: int) -> None:
-    """The others already follow server 3, and server 1 is promised its epoch again."""
+    """The others already follow server 3, and server 1 accepts its epoch again."""
     for server, state in ((S2, PeerState.FOLLOWING), (S3, PeerState.LEADING)):
         alone.step(LinkUp(server))
         vote, own = Vote(Epoch(1), LAST, S3), Vote(Epoch(1), ZERO, server)
@@ -42,7 +42,7 @@ def follow(alone: Alone, round_: int, stint: int) -> None:
 
 
 def send_tree(alone: Alone) -> None:
-    """A tree as of the first transaction, and the second one after it."""
+    """Send a tree as of the first transaction, and the second transaction after it."""
     state = State()
     state.apply(FIRST, txn(CHANGES[0]))
     walk = SnapshotWalk(state)

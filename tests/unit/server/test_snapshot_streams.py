@@ -1,4 +1,4 @@
-"""Tree streams: when a snapshot begins, how fast it goes, and when it may be published."""
+"""SnapshotStreams: when a snapshot begins, how fast it is sent, and when it may be published."""
 
 import pytest
 
@@ -32,7 +32,7 @@ NO_DIFF = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
 
 
 def alone(znodes: int = 0) -> tuple[PureServer, Caller]:
-    """A server that has just been told to begin a snapshot with its next transaction.
+    """Return a server that was just told to begin a snapshot with its next transaction.
 
     Each of `znodes` makes a chunk of its own.
     """
@@ -130,7 +130,7 @@ def test_published_once_written_and_the_next_one_counts_from_the_beginning_of_th
 
 
 def stored(host: PureServer, zxid: Zxid) -> None:
-    """The Snapshotter has what was sent to it, so that the disk can publish it."""
+    """Let the Snapshotter have all chunks, so that the disk can publish the snapshot."""
     (finish,) = host.of(SnapshotFinish)
     chunks = [write.data for write in host.of(SnapshotWrite)]
     host.disk.written[zxid] = StoredSnapshot(zxid, finish.consistent_at, chunks)
@@ -198,7 +198,7 @@ def test_one_snapshot_at_a_time() -> None:
 
 
 def lagging(znodes: int) -> tuple[PureServers, Caller]:
-    """Server 1 is cut off; what the others have by now no DIFF can bring it."""
+    """Return an ensemble in which server 1 is cut off and has missed too much for a DIFF."""
     servers = PureServers(3, window=NO_DIFF)
     caller = servers[2].caller()
     servers.cut(1, 2)
@@ -209,7 +209,7 @@ def lagging(znodes: int) -> tuple[PureServers, Caller]:
 
 
 def streaming(servers: PureServers) -> None:
-    """The leader has begun to stream, and hears nothing more of server 1."""
+    """Let the leader begin to send the snapshot, and receive nothing more from server 1."""
     leader = servers[3]
     servers.hold(1, 3)
     servers.link(1, 3)
