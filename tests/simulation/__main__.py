@@ -1,6 +1,6 @@
 """The simulator as a command.
 
-    python -m tests.simulation --seed 17                    one run: plan, trace, verdict
+        python -m tests.simulation --seed 17                    one run: plan, trace, result
     python -m tests.simulation --plan build/simulation/seed-17.json
     python -m tests.simulation simulate --seeds 1000 --from 1
     python -m tests.simulation simulate --recipe all --seeds 100

@@ -92,7 +92,7 @@ def failure_of(error: Exception, at_ms: int) -> Failure:
     where = f"{Path(ours[-1].filename).stem}.{ours[-1].name}" if ours else "?"
     message = (str(error).splitlines() or [""])[0]
     if not message and ours:
-        message = ours[-1].line or ""  # an assertion without words
+        message = ours[-1].line or ""  # an assertion without a message
     return Failure(
         f"{type(error).__name__} in {where}: {_words(message)}",
         f"{type(error).__name__}: {message}",
@@ -108,7 +108,7 @@ def _is_ours(filename: str) -> bool:
 
 
 def _words(message: str) -> str:
-    """Return the part of a message that does not depend on znode, client or moment."""
+    """Return the part of a message that does not depend on a znode, client or moment."""
     head = re.sub(r"/[\w/-]*", "PATH", message)
     return re.sub(r"\d+", "N", head.partition(": ")[0])
 
@@ -122,7 +122,7 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise TooLongError(f"no end within {seconds:.0f} s")
 
-    # The time of the core, not of the clock: others may use the machine, too.
+    # Processor time, not wall time: other processes may use the machine, too.
     handler = signal.signal(signal.SIGVTALRM, interrupt)
     began = time.process_time()
     outer_s, _ = signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
@@ -131,6 +131,6 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, handler)
-        if outer_s:  # a limit around this one goes on
+        if outer_s:  # an outer limit continues
             left_s = outer_s - (time.process_time() - began)
             signal.setitimer(signal.ITIMER_VIRTUAL, max(left_s, 0.001))

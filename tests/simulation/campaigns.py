@@ -1,8 +1,8 @@
 """Campaigns: plans of several triggered faults in a row, each of which prepares the next one.
 
-A single triggered fault shows the effect of one fault. Some rules are about the remains of an
-earlier fault: a promise to a dead leader, a deposed leader that does not know it yet, a log that
-lacks what the others have. Such a world is quick, and its clients send many requests.
+A single triggered fault shows the effect of one fault. Some rules concern the remains of an earlier
+fault: a promise to a dead leader, a deposed leader that does not know it yet, a log that lacks
+entries that the others have. Such a world is quick, and its clients send many requests.
 """
 
 from collections.abc import Callable
@@ -22,20 +22,20 @@ QUICK, MIXED, SLOW = [0, 2, 5], [0, 2, 5, 5, 40], [5, 20, 40]
 
 
 def holds_back(random: Random) -> tuple[list[int], list[Fault]]:
-    """The leader is deposed, and earlier messages of the others reach it afterwards."""
+    """Depose the leader; earlier messages of the others reach it afterwards."""
     step = _step("Ping", random.choice([10, 30]), Reaction.HOLD_BACK, 900, 1_000)
     return _disks(random, 3, QUICK), [step]
 
 
 def deposes(random: Random) -> tuple[list[int], list[Fault]]:
-    """The leader is deposed together with one follower, and both go on serving for a while."""
+    """Depose the leader together with one follower; both continue to serve for a while."""
     trigger = random.choice(["Ping", "Commit", "SendClient"])
     step = _step(trigger, random.choice([10, 30]), Reaction.DEPOSE, 900, 1_000)
     return _disks(random, 5, MIXED), [step]
 
 
 def scatters(random: Random) -> tuple[list[int], list[Fault]]:
-    """One server falls behind; all crash, and again while some recover without another one."""
+    """Let one server fall behind; all crash, and crash again while some recover without another."""
     trigger, delay_ms = random.choice(["Diff", "Diff", "NewLeader"]), random.choice([1, 2, 3])
     return _disks(random, 3, SLOW), [
         _step("Ack", random.choice([5, 10]), Reaction.ISOLATE, 150, 100),
@@ -45,7 +45,7 @@ def scatters(random: Random) -> tuple[list[int], list[Fault]]:
 
 
 def polls(random: Random) -> tuple[list[int], list[Fault]]:
-    """The leader crashes; in the election one server is silent, and then another one crashes."""
+    """Crash the leader; in the election one server is silent, and then another one crashes."""
     silent = random.choice([Reaction.FREEZE, Reaction.ISOLATE])
     gone = random.choice([Reaction.CRASH, Reaction.CRASH_PEER])
     return _disks(random, random.choice([4, 5]), MIXED), [

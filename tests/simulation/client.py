@@ -89,7 +89,7 @@ class SimClient:
         self._network = network
         self._checks = checks
         self._link: SimLink | None = None
-        self._second: SimLink | None = None  # while a server with a leader is looked for
+        self._second: SimLink | None = None  # the search for a server with a leader
         self._dials = 0
         self._searches = 0
         self._token = 0
@@ -101,9 +101,9 @@ class SimClient:
         self.when_it_asks: Callable[[], None] | None = None
         """Called once, when requests have left."""
         self.others: list[SimClient] = []
-        self._left: ClientId | None = None  # the session of the process before
-        self._is_opening = False  # until then it knows no numbers for its writes
-        self._held: list[Callable[[], None]] | None = None  # what waits while it stands still
+        self._left: ClientId | None = None  # the session of the previous process
+        self._is_opening = False  # until the session is open, writes get no numbers
+        self._held: list[Callable[[], None]] | None = None  # waiting actions of a frozen process
 
     def start(self) -> None:
         """Open a session, or take over one of another process, dead or alive."""
@@ -168,7 +168,7 @@ class SimClient:
 
     @property
     def lets_go_at(self) -> int:
-        """Return when, in the world's time, it gives its session up by its own clock."""
+        """Return when, in the world's time, the client gives its session up by its own clock."""
         let_go_at = self.core._deadlines.expires_at if self.core is not None else None
         return 0 if let_go_at is None else self.clock.moment_of(let_go_at)
 
@@ -199,7 +199,7 @@ class SimClient:
 
     @property
     def servers_lost(self) -> int:
-        """Return how often it lost a server that served it."""
+        """Return how often the client lost a server that served it."""
         return self.log.counts["state.SUSPENDED"]
 
     @property
@@ -336,7 +336,7 @@ class SimClient:
             case _:
                 raise AssertionError(effect)
 
-    # What a member of recipes (recipes/member.py) does in another way.
+    # Differences of a member of recipes (recipes/member.py).
 
     def _answered(self, token: object, ask: NewRequest, answer: SuccessReply) -> None:
         self._workload.answered(ask, answer)

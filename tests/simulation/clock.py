@@ -8,14 +8,14 @@ _MILLION = 1_000_000
 DRIFT_PPM_MAX = 25_000
 """How fast or slow a clock runs at most, in millionths."""
 
-# A session that one clock gives its timeout must be let go before by any other clock.
+# By any clock, a client lets go before its session expires by any other clock.
 assert (_MILLION + DRIFT_PPM_MAX) * (EXPIRY_MARGIN_DIVISOR - 1) < (
     _MILLION - DRIFT_PPM_MAX
 ) * EXPIRY_MARGIN_DIVISOR
 
 
 class SimClock:
-    """The clocks of a machine, whose monotonic time counts from a start of its own."""
+    """The clocks of a machine, whose monotonic time has its own origin."""
 
     def __init__(self, schedule: Schedule, drift_ppm: int, start_ms: int) -> None:
         self.wall_offset_ms = 0

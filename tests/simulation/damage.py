@@ -54,5 +54,5 @@ class Damage:
 
 
 def _is_lost(node: Node) -> bool:
-    # A tree that differs will cost its server the disk (rule D4).
+    # A tree that differs costs its server the disk (rule D4).
     return node.disk.is_lost or node.is_flipped

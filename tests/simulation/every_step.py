@@ -81,7 +81,7 @@ class Stage:
         if kill is Kill.CLIENT and is_struck:
             self.rest()
             self.do(SetData("/after", b"", ANY_VERSION))
-            assert self._writes_since(before) in (1, 2), op  # the last one is done for sure
+            assert self._writes_since(before) in (1, 2), op  # the last write is certainly done
         else:
             self._until(lambda: client.is_idle)
             assert self._writes_since(before) == 1, op
@@ -89,7 +89,7 @@ class Stage:
         return is_struck
 
     def closes(self, kill: Kill, at: int, *, by_leader: bool) -> bool:
-        """Do the same with the close of the session."""
+        """Do the same while the session is closed."""
         self._settle(by_leader=by_leader)
         client, schedule = self.client, self.world.schedule
         core = client.core
@@ -141,7 +141,7 @@ class Stage:
                 self.world.schedule.after(AWAY_MS, node.start)
 
     def _settle(self, *, by_leader: bool) -> None:
-        """The client is with the leader, or with a follower."""
+        """Run until the client is connected to the leader, or to a follower."""
         while (self._server is self._leader) is not by_leader:
             self._break_link()
             self._until(lambda: not self.client.is_connected)

@@ -143,7 +143,7 @@ class Faults:
 
     def _triggered_fault(self, fault: Fault) -> bool:
         self._triggered.arm(fault, self._strike)
-        return False  # counted when it strikes
+        return False  # counted when it is injected
 
     def _strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
         if self._temporary.is_over:

@@ -1,4 +1,4 @@
-"""A core with a deliberate bug, to test that the tools around the simulator find one.
+"""A core with a deliberate bug, to test that the simulator's tools find one.
 
 The server never answers a write that a client repeats after a lost connection.
 """
@@ -17,7 +17,7 @@ WORDS = "no convergence in N ms"
 
 
 def never_repeat(_self: ClientRequests, _connection: Connection, _write: Write) -> bool:
-    """In the place of `ClientRequests._repeat`."""
+    """Replace `ClientRequests._repeat`."""
     return False
 
 

@@ -3,7 +3,7 @@
 Faults are dropped by delta debugging (Zeller and Hildebrandt, "Simplifying and isolating
 failure-inducing input", 2002), then clients, servers and the end of the run. The rest is made
 plainer: shorter faults, exact clocks, quick disks and links, modest clients. All of this repeats
-until nothing helps or a bound is reached. The result is always a plan that was seen to fail.
+until no step helps or a bound is reached. The result is always a plan that was seen to fail.
 """
 
 import time

@@ -40,7 +40,7 @@ class SimLink:
         self._left: dict[End, Callable[[int], None]] = {}
         self._stopped_receiving: dict[
             End, None
-        ] = {}  # ends that a frame was lost to: no other one follows
+        ] = {}  # ends that missed a frame: no later one follows
         self._arrival: dict[End, int] = {}  # of the last frame to each end: FIFO
 
     def attach(
@@ -69,7 +69,7 @@ class SimLink:
             self.break_up()
             return
         random, schedule = self._random, network.schedule
-        # Now and then one is slow.
+        # Sometimes a frame is slow.
         delay = int(random.random() * (network.delay_ms_max + 1))
         if random.random() < 0.02:
             delay *= SLOW_TIMES

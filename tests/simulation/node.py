@@ -126,8 +126,8 @@ class Node:
         self._wake_at: Millis | None = None
         self.watcher: Callable[[Node, list[object]], None] | None = None  # sees every effect
         self._leaving: Restart | None = None
-        self._was_flipped = False  # in the life of this process
-        self._has_room = True  # as its disk has told it
+        self._was_flipped = False  # during the life of this process
+        self._has_room = True  # as its disk has reported
 
     @property
     def is_up(self) -> bool:
@@ -469,7 +469,7 @@ class Node:
     def _close_client(self, number: int) -> None:
         link = self._clients.pop(number, None)
         if link is not None:
-            # What was sent before has left: close a little later than it takes to arrive.
+            # Earlier frames were sent: close a little later than they take to arrive.
             self._schedule.after(40, lambda: link.close(self.end))
 
     def _arm(self) -> None:

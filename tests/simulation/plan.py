@@ -112,7 +112,7 @@ class FaultKind(Enum):
     CLIENT_RETURNS = "client_returns"
     """It reaches no server until `amount` ms after that moment, or before."""
 
-    # At a moment of the protocol's own, see triggered_faults.py.
+    # At a moment determined by the protocol, see triggered_faults.py.
     TRIGGERED = "ambush"
     """`delay_ms` after the `amount`-th `trigger` from now on, `reaction`, for `lasts_ms`."""
 
@@ -317,7 +317,7 @@ def _draw_client(random: Random, beside: Random, number: int, drift_ppm_max: int
     )
 
 
-# How often a kind happens in a second of a run: never, now and then, all the time.
+# How often a kind of fault happens in a second of a run: never, sometimes, all the time.
 _RATES = [0.0] * 6 + [0.1] * 3 + [0.8]
 _FOCUS_RATE = 2.0
 _APART = frozenset(
@@ -331,7 +331,7 @@ def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple
     rates = {kind: random.choice(_RATES) for kind in FaultKind if kind not in _APART}
     focus = random.random()
     if focus < 0.03:
-        rates = {}  # the world as it should be
+        rates = {}  # a world without random faults
     elif focus < 0.2:
         kinds = random.sample(list(rates), random.randint(1, 2))
         rates = dict.fromkeys(kinds, _FOCUS_RATE)

@@ -42,13 +42,13 @@ class RealEnd:
         self.link: Link
         self.arrived: deque[bytes] = deque()
         self.count = 0
-        self.left = 0  # bytes, as the carrier tells
+        self.left = 0  # bytes sent, as the carrier reports
         self.reason: str | None = None
         self.has_closed = False
         self._changed = changed
 
     def begin(self, link: Link) -> None:
-        """This is the link."""
+        """Use this link."""
         self.link = link
         link.on_bytes_sent(self._sent)
 
@@ -92,10 +92,10 @@ class MirroredLink(SimLink):
         super().__init__(network, ends, random)
         self._carried_by = network
         self._real = dict(zip(ends, real, strict=True))
-        self._sent = dict.fromkeys(ends, 0)  # to each end
+        self._sent = dict.fromkeys(ends, 0)  # frames sent to each end
 
     def send(self, sender: End, data: bytes) -> None:
-        """See `SimLink`. What goes into a cut is lost before it leaves."""
+        """See `SimLink`. A frame on a cut direction is lost before it leaves."""
         if self.is_open and (sender, self._other(sender)) not in self._network.cuts:
             self._sent[self._other(sender)] += 1
             self._carried_by.on_loop(self._real[sender].link.send, data)
@@ -238,7 +238,7 @@ class RealLinkNetwork(Network):
 
 
 async def _or_a_moment(changed: asyncio.Event) -> None:
-    """What is awaited may change without a word: by a call that was made on the loop."""
+    """Wait for `changed`, or a moment: a call on the loop may change the condition silently."""
     try:
         async with asyncio.timeout(POLL_S):
             await changed.wait()

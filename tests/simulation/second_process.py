@@ -19,29 +19,29 @@ class Unwatched(Checks):
     """Replaces the checks for a second process: only the harm that it does to others counts."""
 
     def started(self, node: Node) -> None:
-        """Not looked at, like all below."""
+        """Ignore the process, like all methods below."""
 
     def stopped(self, node: Node) -> None:
-        """It is no server's end."""
+        """The end of this process is not the end of its server."""
 
     def note(self, node: Node, note: TraceEvent) -> None:
-        """Not counted."""
+        """Trace events of this process are not counted."""
 
     def stepped(self, node: Node) -> None:
-        """Its server is another one to the checks."""
+        """For the checks, its server is the other process."""
 
     def appends(self, effect: Append) -> None:
-        """On a disk that does not count."""
+        """Its disk does not count."""
 
     def touched(self, node: Node, sender: ServerId, message: TouchSessions) -> None:
-        """It leads nobody."""
+        """It leads no server."""
 
     def confirms(self, node: Node, peer: ServerId, message: TouchSessionsReply) -> None:
-        """It leads nobody."""
+        """It leads no server."""
 
 
 def second_process(node: Node, disk: SimDisk, schedule: Schedule) -> Node:
-    """Start another process of the server of `node` on `disk`, its own or one of before."""
+    """Start another process of the server of `node` on `disk`, its own or an earlier one."""
     second = node.beside(disk, Unwatched(schedule))
     second.start()
     return second

@@ -53,7 +53,7 @@ class SimTracker:
         self._waiting: deque[SessionReport] = deque()
         self._deliver: Deliver = lambda _events: None
         self._is_busy = False
-        self._life = 0  # of the caller
+        self._life = 0  # the caller's incarnation
 
     def server_starts(self, deliver: Deliver) -> None:
         """Serve a new server process; the tracker may have died with the previous one, or not."""
@@ -98,7 +98,7 @@ class SimTracker:
             self._fail()
 
     def _arrive(self, life: int, report: SessionReport, back: int) -> None:
-        # What a dead server has sent arrives all the same.
+        # Calls of a dead server arrive all the same.
         now = self._clock.mono()
         for _ in range(2 if self.repeats else 1):
             self._expiry.report(report, now)
@@ -128,7 +128,7 @@ class SimTracker:
             self._deliver([event])
 
     def _fail(self) -> None:
-        # The answer to a call under way is not awaited any more.
+        # The answer to a pending call is not awaited any more.
         deliver = self._deliver
         self._waiting.clear()
         self._is_busy = False
@@ -149,7 +149,7 @@ class SimSnapshotter:
         self._waiting: deque[SnapshotEffect] = deque()
         self._deliver: Deliver = lambda _events: None
         self._is_busy = False
-        self._life = 0  # of the caller
+        self._life = 0  # the caller's incarnation
 
     def server_starts(self, deliver: Deliver) -> None:
         """Serve a new server process; work of the previous one is dropped."""

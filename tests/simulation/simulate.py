@@ -96,7 +96,7 @@ class _Simulation:
         self.tally = Tally()
 
     def run(self, prepare: Callable[[], None] | None) -> bool:
-        """Returns whether it was not interrupted."""
+        """Run all jobs; return whether the simulation was not interrupted."""
         options = self._options
         task = partial(_do, options.seed_limit_s, options.minimize_limit_s)
         workers = Workers[Job, Outcome | Minimized](options.jobs, task, self._limit_s, prepare)
@@ -153,7 +153,7 @@ class _Simulation:
         recipe = self._options.recipe
         replay = f"python -m tests.simulation --seed {seed}{f' --recipe {recipe}' * bool(recipe)}"
         self.tally.failed.append(Failed(seed, failure, replay))
-        # What hangs or kills its process cannot be tried hundreds of times.
+        # A plan that hangs or kills its process cannot be tried hundreds of times.
         if self._options.is_minimizing and not failure.is_endless:
             self._say(f"seed {seed} failed, minimizing: {failure.kind}")
             self._shrinks.append(Shrink(draw_plan(seed, recipe), failure))
@@ -196,7 +196,7 @@ def _interrupts() -> Iterator[list[int]]:
 
 
 def _do(seed_limit_s: float, minimize_limit_s: float, job: Job) -> Outcome | Minimized:
-    """In a worker."""
+    """Run a job in a worker."""
     if isinstance(job, RunSeed):
         return attempt(draw_plan(job.seed, job.recipe), seed_limit_s)
     limited = partial(attempt, limit_s=seed_limit_s)

@@ -23,7 +23,7 @@ from tests.simulation.plan import FaultKind
 
 
 def names_in(module: object) -> set[str]:
-    """The names of the notes that a module declares."""
+    """Return the names of the trace events that a module declares."""
     return {value for name, value in vars(module).items() if name.isupper()}
 
 
@@ -95,7 +95,7 @@ class Tally(Struct):
     failed: list[Failed] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
-        """Add a run; of a failed one only its steps count."""
+        """Add a run; only the steps of a failed one count."""
         self.runs += 1
         self.steps += outcome.steps
         self.virtual_ms += outcome.virtual_ms
@@ -108,7 +108,7 @@ class Tally(Struct):
 
 
 def expected_notes() -> set[str]:
-    """Every note that runs should lead to."""
+    """Return every trace event that runs should lead to."""
     modules = (trace_events, server_trace_events, storage_trace_events)
     return set().union(*map(names_in, modules)) - set(UNREACHABLE)
 

@@ -1,4 +1,4 @@
-"""The workload of the simulator over real links: each carrier brings what was sent, and no more."""
+"""The workload of the simulator over real links: each carrier delivers exactly the sent frames."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Exactly once: whoever is killed, at whichever step of a write, it has one effect, one result."""
+"""Exactly once: whichever process dies, at whichever step, a write has one effect, one result."""
 
 from collections.abc import Callable
 
@@ -65,7 +65,7 @@ WRITES: dict[str, Callable[[int], WriteOp]] = {
 KILLS = [
     *((Kill.LINK, by_leader) for by_leader in (True, False)),
     *((Kill.SERVER, by_leader) for by_leader in (True, False)),
-    (Kill.LEADER, False),  # else it is the server of the client
+    (Kill.LEADER, False),  # otherwise the leader is the server of the client
     (Kill.CLIENT, False),
 ]
 MANY = [(Kill.OTHERS, True), (Kill.OTHERS, False), (Kill.ALL, False)]

@@ -1,4 +1,4 @@
-"""The minimizer: keeps what fails in the same way, and nothing that need not be there."""
+"""The minimizer: keeps the parts that cause the same failure, and nothing that is not needed."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def failed(kind: str, at_ms: int) -> Failure:
 
 
 def fails_of_two_faults(plan: Plan) -> Outcome:
-    """In one way with both faults, in another way with either."""
+    """Fail in one way with both faults, in another way with either."""
     known = {fault.kind for fault in plan.faults if fault in (CRASH, CUT)}
     failure = None
     if len(plan.servers) >= 2 and known:
@@ -30,9 +30,9 @@ def fails_of_two_faults(plan: Plan) -> Outcome:
 
 
 def plan_with_both() -> Plan:
-    """A large plan, with two faults that matter among many that do not."""
+    """Return a large plan, with two faults that matter among many that do not."""
     drawn = next(plan for plan in map(draw_plan, range(1, 200)) if large(plan))
-    # None that would keep the two from being the only ones of their kind.
+    # Drop other faults of the two kinds.
     others = [f for f in drawn.faults if f.kind not in (FaultKind.CRASH, FaultKind.CUT)]
     faults = tuple(sorted([*others, CRASH, CUT], key=lambda fault: fault.at_ms))
     return replace(drawn, faults=faults)
@@ -96,4 +96,4 @@ def test_a_bug_is_found_made_small_and_replayed(
     assert again is not None
     assert again.kind.endswith(known_bug.WORDS)
     monkeypatch.undo()
-    assert attempt(small.plan).failure is None  # the plan is not what is wrong
+    assert attempt(small.plan).failure is None  # the plan itself is correct

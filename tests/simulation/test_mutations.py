@@ -1,4 +1,4 @@
-"""The checks can fail: the simulator finds every deliberate fault of the core."""
+"""The simulator finds every deliberate fault of the core, so the checks can fail."""
 
 from itertools import count, islice
 

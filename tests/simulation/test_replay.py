@@ -34,7 +34,7 @@ def digest(seed: int) -> str:
 
 
 def digests_elsewhere(hash_seed: str) -> list[str]:
-    """As another process has them, in which sets and dicts of strings are ordered otherwise."""
+    """Return the digests of another process, whose sets and dicts of strings have another order."""
     found = subprocess.run(
         [sys.executable, "-c", PRINT_DIGESTS],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
@@ -107,7 +107,7 @@ def test_a_failure_is_shown_with_its_small_plan(
 
 
 def test_a_plan_is_shown_whole_on_a_narrow_terminal() -> None:
-    """Every field and value; of an ambush what it waits for, and what then happens."""
+    """The table shows every field and value, also the trigger and reaction of a triggered fault."""
     plan = draw_plan(17)
     text = StringIO()
     show_plan(plan, Console(file=text, width=80))

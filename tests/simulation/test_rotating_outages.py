@@ -1,4 +1,4 @@
-"""Rotas bring about what they are drawn for: servers that are sent all of it, and bare quorums."""
+"""Rotating outages have their intended effect: servers that get snapshots, and minimal quorums."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ from tests.simulation.world import World
 
 
 def rotas(*, timed: bool) -> Iterator[Plan]:
-    """Of the first seeds that have one of this kind."""
+    """Return the plans of this kind of the first seeds."""
     for plan in filter(None, map(rotating_outages.draw_rotating_outages, range(200))):
         if any(fault.kind is FaultKind.CUT for fault in plan.faults) is timed:
             yield plan

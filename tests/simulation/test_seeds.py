@@ -1,4 +1,4 @@
-"""Whole servers and clients under faults: a fixed set of seeds, and every plan that failed once."""
+"""Whole servers and clients under faults: a fixed set of seeds, and every plan that ever failed."""
 
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,13 @@ from tests.simulation.plan import Plan
 from tests.simulation.plan_file import DATA, read_plan, write_plan
 from tests.simulation.simulate import FOLDER
 
-SEEDS = 350  # about a minute of one core
+SEEDS = 350  # about a minute of processor time
 LIMIT_S = 60.0
 MINIMIZE_S = 20.0
 
 
 def run(plan: Plan, name: str) -> None:
-    """Run a plan; a failure tells how to replay it, as a smaller plan."""
+    """Run a plan; the message of a failure has the command that replays it, as a smaller plan."""
     failure = attempt(plan, LIMIT_S).failure
     if failure is None:
         return

@@ -1,4 +1,4 @@
-"""Many seeds: what is summed up, what a failure looks like, how it ends."""
+"""Many seeds: the summary, the report of a failure, and the ways to end."""
 
 import re
 from io import StringIO

@@ -1,4 +1,4 @@
-"""Workers: every job is answered once, also when its process dies or says nothing."""
+"""Workers: every job gets one answer, also when its process dies or hangs."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ from tests.simulation.workers import Lost, Workers
 
 
 def task(job: int) -> int:
-    """Double it; 13 kills its process, 99 never ends."""
+    """Double the number; 13 kills its process, 99 never ends."""
     if job == 13:
         os._exit(3)
     if job == 99:

@@ -1,4 +1,4 @@
-"""The simulated world itself: it repeats itself, it breaks what it says, and not more."""
+"""The simulated world itself: runs are repeatable, and each fault breaks exactly what it says."""
 
 import itertools
 
@@ -92,7 +92,7 @@ def test_the_ambushes_of_a_campaign_strike_in_turn() -> None:
 
 
 def ends_without_majority(seed: int) -> Plan:
-    """Nothing goes wrong before."""
+    """Return the plan of a seed without faults before the loss of a majority."""
     return replace(draw_plan(seed), faults=(), safety_ms=500, loses_majority=True)
 
 

@@ -48,8 +48,8 @@ class TimingPlan(Struct, frozen=True, omit_defaults=True):
         """Return the time after which a stalled election starts again."""
         return self.tick_ms * self.init_limit
 
-    # The bounds of a world without faults. Elections that fail take their whole patience, and what
-    # dead clients have left takes the timeouts of their sessions; each may come several times.
+    # The bounds of a world without faults. Failed elections take their whole timeout, and what is
+    # left of dead clients lasts for the timeouts of their sessions; each may happen several times.
 
     @property
     def converge_ms(self) -> Millis:

@@ -24,7 +24,7 @@ _STYLES = (
 
 
 def note_in_words(note: TraceEvent) -> str:
-    """A note of a server, its fields by name as in a server's log."""
+    """Describe a trace event of a server, its fields by name as in a server's log."""
     fields = trace_fields(note).items()
     return " ".join([note.name, *(f"{name}={value}" for name, value in fields)])
 

@@ -1,10 +1,10 @@
 """Triggered faults: the n-th message or disk operation of a kind triggers them.
 
-Most bugs of such protocols need a crash within one window of a few milliseconds (reference: the
-bugs of ZooKeeper's Zab), which a fault at a random time hardly ever hits. A triggered fault is
-drawn up front like every fault: its trigger, after how many occurrences and with what delay it is
-injected, and the reaction. A repeated one keeps an ensemble in the same trouble, because most harm
-needs two faults in a row. In a campaign one fault is armed at a time, in turn.
+Most bugs of such protocols need a crash within a few milliseconds (reference: the bugs of
+ZooKeeper's Zab), which a fault at a random time hardly ever hits. A triggered fault is drawn up
+front like every fault: its trigger, after how many occurrences and with what delay it is injected,
+and the reaction. A repeated one keeps an ensemble in the same trouble, because most harm needs two
+faults in a row. In a campaign one fault is armed at a time, in turn.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ class _ArmedFault:
         self.fault = fault
         self.strike = strike
         self.seen = 0
-        self.since = 0  # triggers before this moment do not count
+        self.since = 0  # earlier triggers do not count
 
 
 class TriggeredFaults:
@@ -56,7 +56,7 @@ class TriggeredFaults:
             node.watcher = None
 
     def leader(self) -> Node | None:
-        """Return the newest server that believes to lead, established leaders first."""
+        """Return the newest server that believes it leads, established leaders first."""
         found = None
         for node in self._nodes:
             server = node.server

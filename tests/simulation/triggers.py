@@ -1,4 +1,4 @@
-"""What an ambush can wait for, and how it strikes (see triggered_faults.py)."""
+"""The triggers of triggered faults, and their reactions (see triggered_faults.py)."""
 
 from enum import Enum
 

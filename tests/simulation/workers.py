@@ -104,7 +104,7 @@ class Workers(Generic[Job, Result]):
                     answer = worker.pipe.recv()
                     worker.job = None
                 except EOFError:
-                    worker.process.join(DEATH_S)  # killed now it would hide how it ended
+                    worker.process.join(DEATH_S)  # if killed now, it would hide its exit code
                     answer = Lost(f"the process ended with exit code {worker.process.exitcode}")
                     self._dismiss(worker)
             elif time.monotonic() >= worker.due:
@@ -140,10 +140,10 @@ def _end(worker: _Worker[Job]) -> None:
 def _work(
     pipe: Connection, task: Callable[[Job], Result], prepare: Callable[[], None] | None
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
     if prepare is not None:
         prepare()
-    # A run leaves a world of cycles behind; looking for them less often is a tenth of the time.
+    # A run leaves many reference cycles; less frequent collection saves a tenth of the time.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     while True:

@@ -54,8 +54,8 @@ class Workload:
         self._timeout_ms = plan.timeout_ms
         self._versions: dict[str, int] = {}
         self._contract = Contract(contract, watches, name, self._versions)
-        self._queue: list[str] = []  # own sequential znodes
-        self._found: list[str] = []  # children that were listed last
+        self._queue: list[str] = []  # this session's sequential znodes
+        self._found: list[str] = []  # the children listed last
         self._planned: list[NewRequest] = []
         self._draw: Callable[[], NewRequest] = {
             Habit.MIXED: self._mixed,
@@ -72,7 +72,7 @@ class Workload:
             return self._contract.strengthened(self._planned.pop())
         if (rare := self._contract.next()) is not None:
             return rare
-        # Whatever its habit is, now and then it does something else.
+        # Every habit sometimes sends other requests.
         ask = self._mixed() if self._random.random() < 0.15 else self._draw()
         if isinstance(ask, Create) and self._beside.random() < 0.03:
             return Create(f"/n0/e{self._beside.randint(0, 2)}/c", ask.value, ask.flags)
@@ -103,7 +103,7 @@ class Workload:
         if kind < 0.32:
             return self._enqueue()
         if kind < 0.40:
-            path = path if random.random() < 0.97 else "/"  # the server refuses that one
+            path = path if random.random() < 0.97 else "/"  # the server refuses to delete the root
             return Delete(path, self._version(path))
         if kind < 0.58:
             return SetData(path, self._value(), self._version(path))
@@ -126,7 +126,7 @@ class Workload:
         return SetData(path, self._value(), self._versions.get(path, 0))
 
     def _queues(self) -> NewRequest:
-        """A lock or a queue: join, find the predecessor, watch it, leave."""
+        """Act as in a lock or a queue: join, find the predecessor, watch it, leave."""
         random = self._random
         kind = random.random()
         if kind < 0.1:
@@ -151,7 +151,7 @@ class Workload:
         if kind < 0.4:
             return self._ephemeral()
         if kind < 0.5:
-            mine = self._ephemeral()  # whoever it belongs to
+            mine = self._ephemeral()  # possibly another session's
             self._planned.append(mine)
             return Delete(mine.path, ANY_VERSION)
         if kind < 0.7:
@@ -159,7 +159,7 @@ class Workload:
         return Query(random.choice([GetData, Exists]), path, self._watcher())
 
     def _asks(self) -> NewRequest:
-        """Mostly reads, some of them after a sync."""
+        """Send mostly reads, some of them after a sync."""
         random = self._random
         path = random.choice(PLACES)
         kind = random.random()

@@ -119,13 +119,13 @@ class World:
         self.checks.finish(self.nodes)
         return self._report(converged_ms)
 
-    # What a world of recipes (recipes/world.py) has beside.
+    # Additions of a world of recipes (recipes/world.py).
 
     def _finish_work(self) -> None:
         """Wait until all requests of the clients are answered."""
 
     def _look_around(self) -> None:
-        """Whether they have left anything behind."""
+        """Check that clients have left nothing behind."""
 
     def _lose_majority(self) -> None:
         told_ms = self.plan.timing.told_ms
@@ -157,7 +157,7 @@ class World:
         )
 
     def _is_quiet(self) -> bool:
-        # Looked at now and then only: it is not cheap.
+        # Checked only sometimes: it is expensive.
         if self.schedule.steps % 64:
             return False
         return (
@@ -177,7 +177,7 @@ class World:
         while (
             txns != len(self.checks.order)
             or not self._is_joined()
-            or not self.checks.converged(self.nodes)  # a server may have begun anew meanwhile
+            or not self.checks.converged(self.nodes)  # one may have been reset meanwhile
         ):
             txns = len(self.checks.order)
             self.schedule.run_until(Millis(self.schedule.now + SETTLE_MS))
