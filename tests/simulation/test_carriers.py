@@ -40,6 +40,12 @@ def run_over(network: type[RealLinkNetwork], plan: Plan) -> tuple[Report, RealLi
         world.network.close()
 
 
+@pytest.fixture(autouse=True)
+def _streams_open_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams may take as long to open as a busy machine needs: without one there is no run."""
+    monkeypatch.setattr("raykeeper.links.stream_endpoints.STREAM_OPEN_MS", 60_000)
+
+
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("network", [OverStreams, OverStreamsOnUvloop, OverCalls, OverBoth])
 def test_a_run_over_real_links_is_the_run_of_its_seed(
