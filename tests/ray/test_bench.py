@@ -52,7 +52,7 @@ def measure(system: System, experiment: AnyExperiment, folder: Path) -> list[Row
     """The rows of the experiment; nothing that was started is left."""
     children = set(psutil.Process().children())
     with ExperimentRun([system], Console(file=StringIO()), folder) as run:
-        rows: list[Row] = experiment.run(run, experiment.quick)
+        rows = list(experiment.run(run, experiment.quick))
     assert list(folder.iterdir()) == []
     if system.name != "raykeeper":  # Ray lives on
         assert set(psutil.Process().children()) == children
@@ -115,7 +115,7 @@ def test_links_are_measured_side_by_side(ray_session: str, tmp_path: Path) -> No
     with ExperimentRun(
         [Raykeeper("ray"), Raykeeper("direct")], Console(file=StringIO()), tmp_path
     ) as run:
-        rows = FIGURE5.run(run, FIGURE5.quick)
+        rows = list(FIGURE5.run(run, FIGURE5.quick))
     found = {(row["client"], row["reads"]) for row in rows}
     assert found == {(links, reads) for links in ("ray", "direct") for reads in (0, 100)}
 

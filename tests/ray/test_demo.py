@@ -36,7 +36,9 @@ def test_the_job_ends_with_the_right_counts(tmp_path: Path) -> None:
     assert killed is not None
     assert killed.group(1) == coordinators[0][0]
     counted = re.findall(r"^(\S+) +\d+ +\d+ +the same$", done.stdout, re.MULTILINE)
-    assert counted == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    folder = ROOT / "docs"
+    pages = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.md"))
+    assert counted == pages
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     assert "counted right" in done.stdout
 
