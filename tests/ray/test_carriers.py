@@ -102,7 +102,7 @@ def test_who_is_far_behind_is_sent_a_snapshot(launch_one: Launch, links: str) ->
     eventually(lambda: not psutil.pid_exists(away.pid))
     with ensemble.connect() as client:
         # More than a leader keeps in memory and reads back from its log.
-        for group in range(11):
+        for group in range(15):
             writes = [
                 client.create_async(f"/{group}-{n}", bytes([n]) * (1 << 20)) for n in range(10)
             ]
