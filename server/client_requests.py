@@ -143,6 +143,8 @@ class ClientRequests:
             self._send_queues.schedule_flush(connection)  # no leader confirms its heartbeats
         else:
             self._leader_outbox.touch(connection)
+        # `_can_read` for each request, without a call: a reply may block only what is sent.
+        serves, is_open = self._serves_reads(connection), SendState.OPEN
         for request in requests:
             if type(request) is Write:  # `isinstance` takes far longer where it does not hold
                 queue.append((request, now))
@@ -153,7 +155,7 @@ class ClientRequests:
                 queue.append((sync, now))
                 self._leader_outbox.add_sync(sync)
                 connection.are_writes_held = True
-            elif not self._can_read(connection):
+            elif not serves or connection.send_state is not is_open:
                 queue.append((request, now))
                 connection.are_writes_held = True
             elif queue:
@@ -363,9 +365,10 @@ class ClientRequests:
 
     def _can_read(self, connection: Connection) -> bool:
         """Whether a read that nothing precedes is answered at once."""
-        return connection.send_state is SendState.OPEN and (
-            self.is_serving_reads or connection.phase is Phase.READ_ONLY
-        )
+        return self._serves_reads(connection) and connection.send_state is SendState.OPEN
+
+    def _serves_reads(self, connection: Connection) -> bool:
+        return self.is_serving_reads or connection.phase is Phase.READ_ONLY
 
     def _resume(self, connection: Connection) -> None:
         if connection.requests:
