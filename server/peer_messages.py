@@ -119,17 +119,6 @@ ServerMessage = (
     | DigestMismatch
     | EndDeadSessions
 )
-LeaderReply = WriteGap | TouchSessionsReply | ReadIndexReply | DigestRequest | DigestMismatch
-"""The messages that only a leader sends."""
-LeaderRequest = (
-    ForwardWrites
-    | ForwardConnect
-    | TouchSessions
-    | ReadIndexRequest
-    | DigestReply
-    | EndDeadSessions
-)
-"""The messages that only a leader receives."""
 PeerMessage = ZabMessage | ServerMessage
 
 encode_peer_frame = msgspec.msgpack.Encoder().encode
