@@ -6,6 +6,9 @@ lifecycle of a connection is the table in `connection.py`.
 Invariants: the requests of a session are answered in the order in which they came; a read waits for
 the session's own earlier writes; an event is queued before any reply that could show the state it
 announces; a write that was applied is answered from the session's reply cache, never done twice.
+
+The file is long because the order of a session's requests depends on all that can happen to its
+connection.
 """
 
 from collections.abc import Iterable, Sequence

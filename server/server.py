@@ -7,6 +7,8 @@ Three tables say what the server reacts to: events of the shell, effects of Zab,
 other servers by role. A message that is not in its table is traced as stale and dropped.
 
 ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`.
+
+The file is long because the tables stand here with the handlers that they name.
 """
 
 from collections.abc import Callable

@@ -25,6 +25,9 @@ keeps an open session alive meanwhile, so its deadline runs on; a handle without
 nothing.
 
 ZooKeeper: `ClientCnxn`. Exactly-once writes and the client's own expiry have no counterpart there.
+
+The file is long because one state machine handles every event of a session; what can be told apart
+from it is in the modules beside it.
 """
 
 from enum import Enum

@@ -34,6 +34,8 @@ interrupted. The states, and every transition by its name:
 
 In CLEANING_UP a flow goes on by requests, and a write that a read-only server refuses is sent again
 when there is a leader: otherwise what it gives back would stay for as long as the session lives.
+
+The file is long because Scheduler and Task are the two sides of this diagram.
 """
 
 from collections.abc import Callable

@@ -16,9 +16,9 @@ ROOMS = (
     *("actors", "bench", "chaos", "client", "clusters", "commands", "links", "server"),
     *("zab", "znodes"),
 )
-LINES_MAX, FUNCTION_LINES_MAX = 600, 60
-LONG = {"client/operations.py": "all operations of the clients, with their documentation"}
-"""Files that may be longer, and the one idea that keeps each whole."""
+LINES_MAX, FUNCTION_LINES_MAX = 500, 60
+WHY_LONG = "The file is long because"
+"""How the docstring of a file with more lines begins to say what keeps it whole."""
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 
 # Which modules each room may import, the whole library's root of errors apart. The first pattern
@@ -138,8 +138,8 @@ def purity(path: str, tree: ast.Module) -> Iterator[str]:
 
 def sizes(path: str, tree: ast.Module) -> Iterator[str]:
     lines = max((node.end_lineno or 0 for node in tree.body), default=0)
-    if lines > LINES_MAX and path not in LONG:
-        yield f"{path}: {lines} lines"
+    if lines > LINES_MAX and WHY_LONG not in (ast.get_docstring(tree) or ""):
+        yield f"{path}: {lines} lines, and its docstring does not say why"
     if Path(path).stem in VAGUE:
         yield f"{path}: a module is named by its idea"
     for node in ast.walk(tree):
@@ -243,7 +243,7 @@ def test_everything_else_keeps_the_sizes() -> None:
         (purity, "znodes/a.py", "for x in set(y): pass"),
         (purity, "server/server.py", "x = [y for y in {1, 2}]"),
         (purity, "server/server.py", "async def f(): pass"),
-        (sizes, "zab/a.py", "x = 1\n" * 601),
+        (sizes, "zab/a.py", "x = 1\n" * 501),
         (sizes, "zab/a.py", "def f():\n" + "    x = 1\n" * 60),
         (sizes, "links/utils.py", ""),
         (prints, "actors/replica.py", "print(1)"),

@@ -1,4 +1,7 @@
-"""Checks of clients: a kept promise passes, and each broken one raises an error that names it."""
+"""Checks of clients: a kept promise passes, and each broken one raises an error that names it.
+
+The file is long because it is one table: each check, kept and broken.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,7 @@
-"""Looking: whom a server votes for, when it decides (rule Z1), and whom it answers."""
+"""Looking: whom a server votes for, when it decides (rule Z1), and whom it answers.
+
+The file is long because it is the unit test of one role.
+"""
 
 from dataclasses import dataclass
 

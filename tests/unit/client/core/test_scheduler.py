@@ -1,4 +1,7 @@
-"""The scheduler: the steps of a flow, cancellation at any point, the end of the session."""
+"""The scheduler: the steps of a flow, cancellation at any point, the end of the session.
+
+The file is long because it follows the one diagram of client/core/scheduler.py.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
