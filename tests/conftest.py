@@ -1,5 +1,6 @@
 """Only tests/ray starts Ray: everywhere else `ray.init` is an error of the test."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,22 @@ settings.load_profile("patient")
 RAY_TESTS = Path(__file__).parent / "ray"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite", action="store_true", help="write the present output into data-driven tests"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--rewrite", False) and os.environ.get("CI") == "true":
+        raise pytest.UsageError("--rewrite accepts any output: not with CI=true")
     lost_workers.watch(config)
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether data-driven tests write their present output (tests/harness/datadriven.py)."""
+    return bool(request.config.getoption("--rewrite"))
 
 
 @pytest.fixture(autouse=True)
