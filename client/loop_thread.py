@@ -3,11 +3,15 @@ and the guard that keeps their blocking calls out of the caller's own loops.
 """
 
 import asyncio
+import atexit
 import os
 import threading
+from typing import Final
 
 from raykeeper.client.errors import WrongContextError
 
+STOP_S: Final = 5.0
+"""How long the end of a process waits for the loop to finish its turn."""
 _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a fork inherits no threads
 
@@ -18,7 +22,9 @@ def shared_loop() -> asyncio.AbstractEventLoop:
         loop = _loops.get(os.getpid())
         if loop is None:
             loop = _new_loop()
-            threading.Thread(target=loop.run_forever, name="raykeeper-client", daemon=True).start()
+            thread = threading.Thread(target=loop.run_forever, name="raykeeper-client", daemon=True)
+            thread.start()
+            atexit.register(_stop, loop, thread, os.getpid())
             _loops[os.getpid()] = loop
         return loop
 
@@ -44,6 +50,17 @@ def refuse_running_loop(method: str) -> None:
         f"{method}() would block the running event loop; in an async actor use "
         "`await AsyncClient.connect(...)`, or the _async methods of a Client made elsewhere"
     )
+
+
+def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int) -> None:
+    """Stop the loop before the interpreter is torn down, in the process that has started it.
+
+    The interpreter abandons a daemon thread at its end, but uvloop calls back into it from C: a
+    timer that is due then would end the process with a segmentation fault.
+    """
+    if os.getpid() == pid:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(STOP_S)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -153,7 +153,8 @@ class Installed:
             end(psutil.Process(process.pid))
             output, errors = process.communicate()
             raise AssertionError(f"{command} does not end:\n{output}\n{errors}") from None
-        assert process.returncode == 0, f"{command}:\n{output}\n{errors}"
+        told = f"{command} ended with {process.returncode}:\n{output}\n{errors}"
+        assert process.returncode == 0, told
         return output
 
     def remove(self) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import builtins
 import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -35,6 +37,29 @@ def test_a_forked_process_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     del loop_thread._loops[-1]
     monkeypatch.setattr(os, "getpid", lambda: pid)
     assert shared_loop() is loop
+
+
+LINGERS = """
+import atexit, ctypes, time
+from raykeeper.client.loop_thread import shared_loop
+
+loop = shared_loop()
+
+@atexit.register
+def linger():
+    "Arm a timer for the second in which the interpreter is gone and its threads are not."
+    loop.call_soon_threadsafe(loop.call_later, 0.6, print)
+    time.sleep(0.1)  # the loop waits in C now; where it does not, the test only sees less
+    libc = ctypes.CDLL(None)
+    sleep = ctypes.cast(libc.sleep, ctypes.c_void_p)
+    libc.__cxa_atexit(sleep, ctypes.c_void_p(1), None)
+"""
+
+
+def test_a_timer_does_not_outlive_the_interpreter() -> None:
+    command = [sys.executable, "-c", LINGERS]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_it_is_uvloops() -> None:
