@@ -42,14 +42,14 @@ class Kill(Enum):
     CLIENT = "the client, whose session another one takes over"
 
 
-class Stage:
-    """Three servers, and a client that sends only the given requests."""
+class KillWorld(World):
+    """The world of three servers without random faults, and of a client that a test directs."""
 
     def __init__(self, seed: int) -> None:
-        self.world = World(_plan(seed))
-        self.client: SimClient = self.world.clients[0]
+        super().__init__(_plan(seed))
+        self.client: SimClient = self.clients[0]
         self.client.is_working = False
-        for node in self.world.nodes:
+        for node in self.nodes:
             node.start()
         self.client.start()
         self.rest()
@@ -69,9 +69,9 @@ class Stage:
         Returns whether that was before the answer. The client is connected to the leader, or to a
         follower.
         """
-        self._settle(by_leader=by_leader)
-        world, client, schedule = self.world, self.client, self.world.schedule
-        before = len(world.checks.order)
+        self._connect_to(by_leader=by_leader)
+        client, schedule = self.client, self.schedule
+        before = len(self.checks.order)
         self._ask(op)
         start = schedule.steps
         self._until(lambda: client.is_idle or schedule.steps >= start + at)
@@ -90,13 +90,13 @@ class Stage:
 
     def closes(self, kill: Kill, at: int, *, by_leader: bool) -> bool:
         """Do the same while the session is closed."""
-        self._settle(by_leader=by_leader)
-        client, schedule = self.client, self.world.schedule
+        self._connect_to(by_leader=by_leader)
+        client, schedule = self.client, self.schedule
         core = client.core
         assert core is not None
         session_id = core.session_id
         core.close(client.clock.mono())
-        self.world.checks.clients.closed(client)
+        self.checks.clients.closed(client)
         client._carry_out()
         start = schedule.steps
 
@@ -109,7 +109,7 @@ class Stage:
             self._strike(kill)
         self._until(lambda: client.core is not None and client.core is not core)
         if kill is not Kill.CLIENT or not is_struck:
-            closed_at = self.world.checks.truth.sessions[session_id].closed_at
+            closed_at = self.checks.truth.sessions[session_id].closed_at
             assert closed_at is not None, "it was told that it is closed"
         self.rest()
         return is_struck
@@ -122,7 +122,7 @@ class Stage:
         client._carry_out()
 
     def _strike(self, kill: Kill) -> None:
-        server, leader, nodes = self._server, self._leader, self.world.nodes
+        server, leader, nodes = self._server, self._leader, self.nodes
         if kill is Kill.CLIENT:
             self.client.die()
             return
@@ -138,9 +138,9 @@ class Stage:
         for node in nodes:
             if node.is_up:
                 node.crash()
-                self.world.schedule.after(AWAY_MS, node.start)
+                self.schedule.after(AWAY_MS, node.start)
 
-    def _settle(self, *, by_leader: bool) -> None:
+    def _connect_to(self, *, by_leader: bool) -> None:
         """Run until the client is connected to the leader, or to a follower."""
         while (self._server is self._leader) is not by_leader:
             self._break_link()
@@ -153,30 +153,28 @@ class Stage:
             link.break_up()
 
     def _writes_since(self, before: int) -> int:
-        zab = self.world.checks.zab
+        zab = self.checks.zab
         return sum(decode_txn(zab.committed[zxid]).number > 0 for zxid in zab.order[before:])
 
     @property
     def _server(self) -> Node | None:
         core = self.client.core
-        return next(
-            (node for node in self.world.nodes if core and node.server_id == core._server), None
-        )
+        return next((node for node in self.nodes if core and node.server_id == core._server), None)
 
     @property
     def _leader(self) -> Node | None:
-        for node in self.world.nodes:
+        for node in self.nodes:
             if node.server is not None and node.server.peer.role is Role.LEADER:
                 return node
         return None
 
     def _is_at_rest(self) -> bool:
         return self.client.is_connected and all(
-            node.server is not None and node.server.peer.is_active for node in self.world.nodes
+            node.server is not None and node.server.peer.is_active for node in self.nodes
         )
 
     def _until(self, done: Callable[[], bool]) -> None:
-        schedule = self.world.schedule
+        schedule = self.schedule
         assert schedule.run_until(Millis(schedule.now + PATIENCE_MS), done), "it never happened"
 
 

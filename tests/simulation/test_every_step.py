@@ -22,7 +22,7 @@ from raykeeper.znodes.requests import (
     SetData,
     WriteOp,
 )
-from tests.simulation.every_step import STEPS_MAX, Kill, Stage
+from tests.simulation.every_step import STEPS_MAX, Kill, KillWorld
 from tests.simulation.mutations.catalogue import mutations_of
 
 EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL
@@ -80,27 +80,27 @@ CASES = [
 def test_a_write_is_done_once_whoever_is_killed_on_its_way(
     name: str, kill: Kill, by_leader: bool
 ) -> None:
-    stage = Stage(1)
+    world = KillWorld(1)
     for path in ("/here", "/after"):
-        stage.do(Create(path, b"", 0))
+        world.do(Create(path, b"", 0))
     for at in range(STEPS_MAX):
         if name == "delete":
-            stage.do(Create(f"/d{at}", b"", 0))
-        if not stage.strikes(WRITES[name](at), kill, at, by_leader=by_leader):
+            world.do(Create(f"/d{at}", b"", 0))
+        if not world.strikes(WRITES[name](at), kill, at, by_leader=by_leader):
             break
     assert 10 < at < STEPS_MAX - 1, at
-    stage.world.checks.finish(stage.world.nodes)
+    world.checks.finish(world.nodes)
 
 
 @pytest.mark.parametrize(("kill", "by_leader"), [*KILLS, *MANY])
 def test_a_session_is_closed_once_whoever_is_killed_on_the_way(kill: Kill, by_leader: bool) -> None:
-    stage = Stage(1)
+    world = KillWorld(1)
     for at in range(STEPS_MAX):
-        stage.do(Create(f"/e{at}", b"", EPHEMERAL))
-        if not stage.closes(kill, at, by_leader=by_leader):
+        world.do(Create(f"/e{at}", b"", EPHEMERAL))
+        if not world.closes(kill, at, by_leader=by_leader):
             break
     assert 10 < at < STEPS_MAX - 1, at
-    stage.world.checks.finish(stage.world.nodes)
+    world.checks.finish(world.nodes)
 
 
 @pytest.mark.parametrize(
