@@ -4,8 +4,10 @@ Each has one call at a time, in order. If a call fails or is late, the server le
 is lost. The actors are separate processes: they go on when their server dies or is frozen.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from raykeeper.actors.sidecars import REPORTS_MAX
 from raykeeper.server.effects import (
@@ -36,31 +38,62 @@ _USUAL_MS = 5
 _LONG_AGO_MS = 3_000
 """How late a verdict may come again: perhaps in another reign of the same server."""
 
+Call = TypeVar("Call")
 Deliver = Callable[[list[Event]], None]
 
 
-class SimTracker:
-    """The session tracker of a server, and the calls to it."""
+class SimActor(ABC, Generic[Call]):
+    """An actor beside a server: the calls to it wait in a queue, and one is under way."""
 
-    def __init__(self, name: str, schedule: Schedule, clock: SimClock, plan: ServerPlan) -> None:
+    def __init__(self, name: str, schedule: Schedule) -> None:
+        """`name` is that of its random stream."""
         self.slow_ms = 0
-        self.repeats = False
         self._schedule = schedule
-        self._clock = clock
-        self._plan = plan
-        self._random = schedule.stream(f"tracker.{name}")
-        self._expiry, self._awake = SessionExpiry(), new_awake()
-        self._waiting: deque[SessionReport] = deque()
+        self._random = schedule.stream(name)
+        self._waiting: deque[Call] = deque()
         self._deliver: Deliver = lambda _events: None
         self._is_busy = False
         self._life = 0  # the caller's incarnation
 
     def server_starts(self, deliver: Deliver) -> None:
-        """Serve a new server process; the tracker may have died with the previous one, or not."""
-        self._life += 1
+        """Serve a new server process; nobody waits for the calls of the previous one."""
+        self._drop_calls()
         self._deliver = deliver
+
+    @abstractmethod
+    def _begin(self, life: int, call: Call) -> None:
+        """Begin a call of incarnation `life`; `_next` ends it."""
+
+    def _submit(self, call: Call) -> None:
+        """Make `call` after all earlier ones."""
+        self._waiting.append(call)
+        if not self._is_busy:
+            self._next()
+
+    def _next(self) -> None:
+        self._is_busy = bool(self._waiting)
+        if self._is_busy:
+            self._begin(self._life, self._waiting.popleft())
+
+    def _drop_calls(self) -> None:
+        self._life += 1
         self._waiting.clear()
         self._is_busy = False
+
+
+class SimTracker(SimActor[SessionReport]):
+    """The session tracker of a server, and the calls to it."""
+
+    def __init__(self, name: str, schedule: Schedule, clock: SimClock, plan: ServerPlan) -> None:
+        super().__init__(f"tracker.{name}", schedule)
+        self.repeats = False
+        self._clock = clock
+        self._plan = plan
+        self._expiry, self._awake = SessionExpiry(), new_awake()
+
+    def server_starts(self, deliver: Deliver) -> None:
+        """Serve a new server process; the tracker may have died with the previous one, or not."""
+        super().server_starts(deliver)
         if self._random.random() < 0.5:
             self._expiry, self._awake = SessionExpiry(), new_awake()
 
@@ -71,13 +104,9 @@ class SimTracker:
 
     def track(self, report: SessionReport) -> None:
         """Send a report to the tracker."""
-        self._waiting.append(report)
-        if not self._is_busy:
-            self._call()
+        self._submit(report)
 
-    def _call(self) -> None:
-        self._is_busy = True
-        life, report = self._life, self._waiting.popleft()
+    def _begin(self, life: int, report: SessionReport) -> None:
         if len(self._waiting) >= REPORTS_MAX:
             self._fail()
             return
@@ -120,43 +149,30 @@ class SimTracker:
             return
         self._is_busy = False
         self._deliver([event])
-        if self._waiting and not self._is_busy:
-            self._call()
+        if not self._is_busy:
+            self._next()
 
     def _tell(self, life: int, event: Event) -> None:
         if life == self._life:
             self._deliver([event])
 
     def _fail(self) -> None:
-        # The answer to a pending call is not awaited any more.
-        deliver = self._deliver
-        self._waiting.clear()
-        self._is_busy = False
-        self._life += 1
-        deliver([TrackerLost()])
+        self._drop_calls()
+        self._deliver([TrackerLost()])
 
 
-class SimSnapshotter:
+class SimSnapshotter(SimActor[SnapshotEffect]):
     """The snapshotter of a server, and the calls to it."""
 
     def __init__(self, name: str, schedule: Schedule, disk: SimDisk) -> None:
-        self.slow_ms = 0
-        self._schedule = schedule
+        super().__init__(f"snapshotter.{name}", schedule)
         self._disk = disk
-        self._random = schedule.stream(f"snapshotter.{name}")
         self._snapshot: StoredSnapshot | None = None
         self._failed: Zxid | None = None
-        self._waiting: deque[SnapshotEffect] = deque()
-        self._deliver: Deliver = lambda _events: None
-        self._is_busy = False
-        self._life = 0  # the caller's incarnation
 
     def server_starts(self, deliver: Deliver) -> None:
         """Serve a new server process; work of the previous one is dropped."""
-        self._life += 1
-        self._deliver = deliver
-        self._waiting.clear()
-        self._is_busy = False
+        super().server_starts(deliver)
         self._failed = None
 
     def lose(self) -> None:
@@ -165,16 +181,9 @@ class SimSnapshotter:
 
     def perform(self, effect: SnapshotEffect) -> None:
         """Perform `effect` after all earlier ones."""
-        self._waiting.append(effect)
-        if not self._is_busy:
-            self._next()
+        self._submit(effect)
 
-    def _next(self) -> None:
-        if not self._waiting:
-            self._is_busy = False
-            return
-        self._is_busy = True
-        life, effect = self._life, self._waiting.popleft()
+    def _begin(self, life: int, effect: SnapshotEffect) -> None:
         delay = self._random.randint(0, 2 * _USUAL_MS + self.slow_ms)
         self._schedule.after(delay, lambda: self._do(life, effect))
 
