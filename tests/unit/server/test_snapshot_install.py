@@ -6,7 +6,7 @@ from raykeeper.server import server_trace_events
 from raykeeper.server.events import LinkDown, LinkUp, PeerFrame
 from raykeeper.server.peer_messages import DigestReply, DigestRequest, PeerMessage
 from raykeeper.zab.effects import DiscardSnapshot, InstallSnapshot
-from raykeeper.zab.ids import Epoch, ServerId, Zxid
+from raykeeper.zab.ids import Epoch, ServerId, Zxid, format_zxid
 from raykeeper.zab.messages import (
     FollowerInfo,
     LeaderInfo,
@@ -178,6 +178,12 @@ class Rejoining:
         return Proposals(entries[0][0], [txn for _, txn in entries])
 
 
+def first_tree() -> list[SnapshotChunk]:
+    """Return a tree as of the first transaction, which opens the session of `caller`."""
+    walk = SnapshotWalk(Rejoining().host.server.state)
+    return [SnapshotChunk(chunk) for chunk in iter(walk.next_chunk, None)]
+
+
 def test_older_tree_counts_once_it_has_caught_up_with_what_was_seen() -> None:
     """The leader sends what it has delivered, which may be less than this server has."""
     it = Rejoining()
@@ -187,10 +193,7 @@ def test_older_tree_counts_once_it_has_caught_up_with_what_was_seen() -> None:
     old = it.servers[3].disk.log[0][0]
     assert old < late.session_id < host.server.state.zxid
     # A tree as of the first transaction: `caller` is in it, `late` and "/b" are not.
-    walk = SnapshotWalk(Rejoining().host.server.state)
-    chunks = []
-    while (chunk := walk.next_chunk()) is not None:
-        chunks.append(SnapshotChunk(chunk))
+    chunks = first_tree()
     late.ask(late.exists("/b", watch=True))
     caller.ask(caller.exists("/never", watch=True))
     it.join()
@@ -253,16 +256,18 @@ def test_second_tree_is_measured_by_what_clients_saw_before_the_first() -> None:
     it.caller.ask(it.caller.create("/a"))
     it.caller.ask(it.caller.exists("/a", watch=True))
     old, last = it.log[0][0], it.log[-1][0]
-    walk = SnapshotWalk(Rejoining().host.server.state)
-    chunks = []
-    while (chunk := walk.next_chunk()) is not None:
-        chunks.append(SnapshotChunk(chunk))
+    chunks = first_tree()
     rest = it.txns(old)
-    for stint in (2, 3):
-        it.join() if stint == 2 else it.join_again()
+    for follow_attempt in (2, 3):
+        it.join() if follow_attempt == 2 else it.join_again()
+        assert it.host.sent(FollowerInfo)[-1].follow_attempt == follow_attempt
         it.leader(Snapshot(old), *chunks, SnapshotEnd(old), rest, NewLeader(Epoch(2), last))
+        assert it.host.notes(server_trace_events.SNAPSHOT_INSTALLED) == [format_zxid(old)]
         assert it.host.server.state.zxid == old
         assert it.host.server.stats().watches == 1
+        assert it.host.notes(server_trace_events.READS_RESUMED) == []
     it.leader(UpToDate(last))
+    assert it.host.server.state.zxid == last
+    assert it.host.notes(server_trace_events.READS_RESUMED) == [None]
     assert it.host.server.stats().watches == 1
     assert it.caller.ended is None
