@@ -14,7 +14,7 @@ def up(member: Member) -> None:
     assert member.barrier(PATH).create()
 
 
-def test_all_wait_until_it_is_removed(stage: RecipeStage) -> None:
+def test_all_wait_until_the_barrier_is_removed(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(5)]
     up(members[0])
     waits = [member.begin(member.barrier(PATH).wait) for member in members]
@@ -24,7 +24,7 @@ def test_all_wait_until_it_is_removed(stage: RecipeStage) -> None:
     members[0].barrier(PATH).wait()  # there is none
 
 
-def test_it_is_made_once_and_removed_once(stage: RecipeStage) -> None:
+def test_a_barrier_is_created_once_and_removed_once(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     assert not bob.barrier(PATH).create()
@@ -32,7 +32,7 @@ def test_it_is_made_once_and_removed_once(stage: RecipeStage) -> None:
     assert not alice.barrier(PATH).remove()
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     bob.asked.clear()
@@ -42,7 +42,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
     assert (dict(bob.asked), bob.events) == ({"GetData": 1}, 1)
 
 
-def test_it_outlives_the_session_that_made_it(stage: RecipeStage) -> None:
+def test_a_barrier_outlives_the_session_that_created_it(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     up(alice)
     wait = bob.begin(bob.barrier(PATH).wait)
@@ -53,14 +53,14 @@ def test_it_outlives_the_session_that_made_it(stage: RecipeStage) -> None:
     assert wait.is_done
 
 
-def test_a_barrier_that_is_on_its_way_to_a_follower_is_seen() -> None:
+def test_a_wait_at_a_lagging_follower_sees_the_barrier() -> None:
     stage = RecipeStage(3)
     alice, bob = stage.member(server=1), stage.member(server=2)
     up(alice)
     assert not bob.begin(bob.barrier(PATH).wait).is_done
 
 
-def test_a_change_of_its_value_lets_nobody_go_on(stage: RecipeStage) -> None:
+def test_a_change_of_the_value_ends_no_wait(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     wait = bob.begin(bob.barrier(PATH).wait)
@@ -70,7 +70,7 @@ def test_a_change_of_its_value_lets_nobody_go_on(stage: RecipeStage) -> None:
     assert wait.is_done
 
 
-def test_removed_and_made_again_it_was_removed(stage: RecipeStage) -> None:
+def test_a_barrier_removed_and_created_again_ends_the_wait(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     wait = bob.begin(bob.barrier(PATH).wait)
@@ -94,7 +94,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: RecipeStage, timeout
     assert bob.events == before
 
 
-def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: RecipeStage) -> None:
+def test_a_cancelled_wait_leaves_nothing_behind(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
     bob.begin(bob.barrier(PATH).wait).run.cancel()
@@ -115,6 +115,6 @@ def test_the_end_of_the_session_ends_the_wait(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "x", "/"])
-def test_a_path_that_is_none_is_refused(stage: RecipeStage, path: str) -> None:
+def test_a_bad_path_is_refused(stage: RecipeStage, path: str) -> None:
     with pytest.raises(BadArgumentsError):
         stage.member().barrier(path)

@@ -18,7 +18,9 @@ def pair(stage: RecipeStage) -> tuple[Member, Member]:
     return stage.member(), stage.member()
 
 
-def test_the_children_alone(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
+def test_the_cache_holds_the_children_alone(
+    stage: RecipeStage, pair: tuple[Member, Member]
+) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/a/b", "/app/c")
     told: list[TreeChange] = []
@@ -45,7 +47,7 @@ def test_the_children_alone(stage: RecipeStage, pair: tuple[Member, Member]) -> 
     assert watches(stage) == 0
 
 
-def test_the_children_of_the_root(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
+def test_the_root_has_a_cache_of_children(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a")
     children, tree = alice.children_cache("/").start(), alice.tree_cache("/").start()

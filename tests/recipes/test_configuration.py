@@ -78,7 +78,7 @@ class Told:
         return [new for new, _ in self.rates]
 
 
-def test_it_is_written_and_read_with_its_version(stage: RecipeStage) -> None:
+def test_a_value_is_written_and_read_with_its_version(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = limits_of(alice), limits_of(bob)
     assert ours.set(Limits(1)).version == 0
@@ -91,7 +91,7 @@ def test_it_is_written_and_read_with_its_version(stage: RecipeStage) -> None:
     assert alice.ask(Query(GetData, PATH))[0] == b'{"rate":2,"name":""}'
 
 
-def test_it_may_be_created_by_one_alone(stage: RecipeStage) -> None:
+def test_only_one_client_creates_the_value(stage: RecipeStage) -> None:
     ours, theirs = limits_of(stage.member()), limits_of(stage.member())
     with pytest.raises(NoNodeError):
         ours.get()
@@ -105,7 +105,7 @@ def test_it_may_be_created_by_one_alone(stage: RecipeStage) -> None:
     assert theirs.get().value.rate == 1
 
 
-def test_a_default_stands_for_no_znode(stage: RecipeStage) -> None:
+def test_a_default_replaces_a_missing_znode(stage: RecipeStage) -> None:
     alice = stage.member()
     ours = limits_of(alice, Limits(7))
     assert ours.get() == (Limits(7), NO_VERSION)
@@ -115,7 +115,7 @@ def test_a_default_stands_for_no_znode(stage: RecipeStage) -> None:
     assert (live.value, live.version, live.is_missing) == (Limits(8), 0, False)
 
 
-def test_every_update_is_made_of_the_value_it_replaces(stage: RecipeStage) -> None:
+def test_an_update_is_computed_from_the_value_it_replaces(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(10)]
     limits_of(members[0]).set(Limits(0))
     theirs = limits_of(members[1])
@@ -147,7 +147,7 @@ def test_an_update_that_fails_changes_nothing(stage: RecipeStage) -> None:
     assert ours.get() == (Limits(1 + ATTEMPTS_MAX), ATTEMPTS_MAX)
 
 
-def test_a_znode_made_anew_is_not_the_one_that_was_seen(stage: RecipeStage) -> None:
+def test_a_recreated_znode_is_not_taken_for_the_one_that_was_read(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = limits_of(alice), limits_of(bob)
     ours.set(Limits(1))
@@ -164,7 +164,7 @@ def test_a_znode_made_anew_is_not_the_one_that_was_seen(stage: RecipeStage) -> N
     assert calls == [1, 50]
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours = limits_of(alice)
     ours.set(Limits())
@@ -181,7 +181,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
     assert alice.events == 1
 
 
-def test_who_follows_sees_every_version_in_order(stage: RecipeStage) -> None:
+def test_a_follower_sees_every_version_in_order(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), limits_of(bob)
     theirs.set(Limits(1))
@@ -194,7 +194,7 @@ def test_who_follows_sees_every_version_in_order(stage: RecipeStage) -> None:
     assert live.newest == (Limits(6), 5)
 
 
-def test_a_deleted_one_is_told_and_followed_when_it_is_back(stage: RecipeStage) -> None:
+def test_a_follower_reports_a_deletion_and_goes_on_after_a_creation(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), limits_of(bob)
     theirs.set(Limits(1))
@@ -217,7 +217,7 @@ def test_one_transaction_is_one_change(stage: RecipeStage) -> None:
     assert told.news == [1, 3]
 
 
-def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: RecipeStage) -> None:
+def test_an_invalid_value_does_not_replace_the_last_valid_one(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), limits_of(bob)
     theirs.set(Limits(1))
@@ -235,7 +235,7 @@ def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: RecipeSt
     assert (told.news, live.value, live.last_error) == ([1, 2], Limits(2), None)
 
 
-def test_an_invalid_one_may_be_the_first(stage: RecipeStage) -> None:
+def test_a_follower_may_start_at_an_invalid_value(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     bob.do(create(PATH, b"?"))
@@ -247,7 +247,7 @@ def test_an_invalid_one_may_be_the_first(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_without_a_connection_the_last_known_value_stays(
+def test_a_follower_without_a_connection_keeps_the_last_value(
     stage: RecipeStage, remembers: bool
 ) -> None:
     alice, bob = stage.member(), stage.member()
@@ -267,7 +267,7 @@ def test_without_a_connection_the_last_known_value_stays(
     assert told.news == [1, 4, 5]
 
 
-def test_what_is_read_again_and_was_known_is_not_told_again(stage: RecipeStage) -> None:
+def test_a_known_value_that_is_read_again_is_not_reported_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -283,7 +283,7 @@ def test_what_is_read_again_and_was_known_is_not_told_again(stage: RecipeStage) 
     assert told.news == [1, None]
 
 
-def test_a_value_that_no_event_can_hold_is_read(stage: RecipeStage) -> None:
+def test_a_value_too_large_for_an_event_is_read(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -294,7 +294,7 @@ def test_a_value_that_no_event_can_hold_is_read(stage: RecipeStage) -> None:
     assert (told.news, live.version) == ([1, 2], 1)
 
 
-def test_it_is_followed_on_when_somebody_removes_all_watches(stage: RecipeStage) -> None:
+def test_a_follower_goes_on_after_all_watches_were_removed(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -305,7 +305,7 @@ def test_it_is_followed_on_when_somebody_removes_all_watches(stage: RecipeStage)
     assert watches(stage) == 1
 
 
-def test_after_close_nothing_is_told_and_nothing_watched(stage: RecipeStage) -> None:
+def test_a_closed_follower_reports_nothing_and_watches_nothing(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -320,7 +320,7 @@ def test_after_close_nothing_is_told_and_nothing_watched(stage: RecipeStage) -> 
         live.__reduce__()
 
 
-def test_who_follows_may_close_it_in_the_callback(stage: RecipeStage) -> None:
+def test_a_callback_may_close_its_follower(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lives: list[LiveConfiguration[Blocking, Limits]] = []
     seen: list[int | None] = []
@@ -349,7 +349,7 @@ def test_the_end_of_the_session_leaves_the_last_value(stage: RecipeStage) -> Non
     live.close()
 
 
-def test_following_that_nobody_waited_for_leaves_no_watch(stage: RecipeStage) -> None:
+def test_a_cancelled_follow_leaves_no_watch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     limits_of(bob).set(Limits(1))
@@ -362,7 +362,7 @@ def test_following_that_nobody_waited_for_leaves_no_watch(stage: RecipeStage) ->
     assert told.news == []
 
 
-def test_who_may_not_read_it_is_told(stage: RecipeStage) -> None:
+def test_a_reader_without_read_permission_gets_an_error(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     bob.do(create(PATH, b"?"))
@@ -382,7 +382,7 @@ def test_who_may_not_read_it_is_told(stage: RecipeStage) -> None:
     assert watches(stage) == 0
 
 
-def test_it_may_be_kept_as_msgpack(stage: RecipeStage) -> None:
+def test_a_value_may_be_stored_as_msgpack(stage: RecipeStage) -> None:
     alice = stage.member()
     config = alice.configuration(PATH, Limits, form="msgpack")
     config.set(Limits(5))
@@ -391,7 +391,7 @@ def test_it_may_be_kept_as_msgpack(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("value", [None, {"rate": 1}, Limits(1, 5), Limits(1, "\ud800")])  # type: ignore[arg-type]
-def test_what_others_could_not_read_is_not_written(stage: RecipeStage, value: Limits) -> None:
+def test_a_value_that_cannot_be_decoded_is_not_written(stage: RecipeStage, value: Limits) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         limits_of(alice).set(value)
@@ -419,7 +419,7 @@ def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
             limits_of(alice).set(Limits(), version=version)  # type: ignore[arg-type]
 
 
-def test_a_set_that_always_crosses_others_gives_up(
+def test_a_set_that_always_conflicts_gives_up(
     stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = stage.member(), stage.member()

@@ -71,7 +71,7 @@ class Told:
         return accounts_of(member).follow(self.changed, self.errors.append)
 
 
-def test_they_are_written_and_read_together(stage: RecipeStage) -> None:
+def test_several_values_are_written_and_read_together(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = accounts_of(alice), accounts_of(bob)
     with pytest.raises(NoNodeError):
@@ -82,7 +82,7 @@ def test_they_are_written_and_read_together(stage: RecipeStage) -> None:
     assert ours.get() == {FROM: (Account(1), 0), TO: (Account(3), 1)}
 
 
-def test_versions_hold_for_all_or_nothing_is_written(stage: RecipeStage) -> None:
+def test_one_wrong_version_prevents_every_write(stage: RecipeStage) -> None:
     alice = stage.member()
     ours = accounts_of(alice)
     ours.set({FROM: Account(1)}, versions={FROM: NO_VERSION, TO: NO_VERSION})
@@ -95,7 +95,7 @@ def test_versions_hold_for_all_or_nothing_is_written(stage: RecipeStage) -> None
     assert amounts(ours.get()) == (3, 4)
 
 
-def test_an_update_is_made_of_what_it_replaces(stage: RecipeStage) -> None:
+def test_an_update_is_computed_from_the_values_it_replaces(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = begun(alice), accounts_of(bob)
     calls: list[tuple[int, int]] = []
@@ -110,7 +110,7 @@ def test_an_update_is_made_of_what_it_replaces(stage: RecipeStage) -> None:
     assert calls == [(100, 0), (99, 1), (98, 2)]
 
 
-def test_what_an_update_has_read_and_does_not_write_counts_too(stage: RecipeStage) -> None:
+def test_an_update_also_checks_values_that_it_only_reads(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours = begun(alice)
     calls: list[int] = []
@@ -147,7 +147,7 @@ def test_an_update_that_fails_changes_nothing(stage: RecipeStage) -> None:
     assert amounts(ours.get()) == (100 - ATTEMPTS_MAX, ATTEMPTS_MAX)
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice = stage.member()
     ours = begun(alice)
     for operation, cost in (
@@ -162,7 +162,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
         assert dict(alice.asked) == cost
 
 
-def test_who_follows_never_sees_a_part_of_a_change(stage: RecipeStage) -> None:
+def test_a_follower_never_sees_a_part_of_a_change(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), begun(bob)
     live = told.follow(alice)
@@ -181,7 +181,7 @@ def test_who_follows_never_sees_a_part_of_a_change(stage: RecipeStage) -> None:
     assert watches(stage) == 0
 
 
-def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: RecipeStage) -> None:
+def test_an_invalid_value_does_not_replace_the_last_valid_one(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told, theirs = Told(), begun(bob)
     live = told.follow(alice)
@@ -212,7 +212,7 @@ def test_a_follower_without_a_link_catches_up(stage: RecipeStage, remembers: boo
     assert told.amounts[-1] == (96, 4)
 
 
-def test_a_follower_that_nobody_waited_for_leaves_no_watch(stage: RecipeStage) -> None:
+def test_a_cancelled_follow_leaves_no_watch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     begun(bob)
@@ -236,7 +236,7 @@ def test_the_end_of_the_session_leaves_the_values(stage: RecipeStage) -> None:
             operation()
 
 
-def test_who_may_not_read_one_is_told(stage: RecipeStage) -> None:
+def test_a_reader_without_read_permission_gets_an_error(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = Told()
     theirs = begun(bob)
@@ -254,7 +254,7 @@ def test_who_may_not_read_one_is_told(stage: RecipeStage) -> None:
     assert watches(stage) == 0
 
 
-def test_a_set_that_always_crosses_others_gives_up(
+def test_a_set_that_always_conflicts_gives_up(
     stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = stage.member(), stage.member()
@@ -277,7 +277,7 @@ def test_a_set_that_always_crosses_others_gives_up(
 @pytest.mark.parametrize(
     "kinds", [None, {}, [FROM], {FROM: int | None}, {"x": Account}, {7: Account}]
 )
-def test_bad_kinds_are_refused(stage: RecipeStage, kinds: Any) -> None:
+def test_bad_types_are_refused(stage: RecipeStage, kinds: Any) -> None:
     with pytest.raises(BadArgumentsError):
         stage.member().configurations(kinds)
 
@@ -296,7 +296,7 @@ def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     assert amounts(ours.get()) == (100, 0)
 
 
-def test_as_many_as_are_allowed(stage: RecipeStage) -> None:
+def test_the_largest_allowed_number_of_paths_works(stage: RecipeStage) -> None:
     alice = stage.member()
     many = alice.configurations({f"/many/{number}": Account for number in range(PATHS_MAX)})
     many.set({path: Account(1) for path in many.paths})

@@ -29,7 +29,7 @@ def at_once(stage: RecipeStage, members: list[Member], delta: int) -> list[Outco
     return waits
 
 
-def test_it_counts(stage: RecipeStage) -> None:
+def test_a_counter_counts(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     counter = alice.counter(PATH)
     assert (counter.get(), counter.value) == (0, 0)
@@ -56,7 +56,7 @@ def test_clients_of_different_servers_count_together() -> None:
     assert [member.counter(PATH).add(0) for member in members] == [27] * 9
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = alice.counter(PATH), bob.counter(PATH)
     ours.increment()
@@ -69,7 +69,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
     assert alice.events == 0
 
 
-def test_it_begins_at_its_default(stage: RecipeStage) -> None:
+def test_a_counter_begins_at_its_default(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     assert alice.counter(PATH, default=100).get() == 100
     assert alice.counter(PATH, default=100).add(1) == 101
@@ -77,7 +77,7 @@ def test_it_begins_at_its_default(stage: RecipeStage) -> None:
     assert bob.counter(PATH, default=7).increment() == 8
 
 
-def test_it_is_set_only_if_it_is_as_expected(stage: RecipeStage) -> None:
+def test_compare_and_set_sets_only_the_expected_value(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = alice.counter(PATH), bob.counter(PATH)
     assert ours.compare_and_set(0, 5)
@@ -106,7 +106,7 @@ def test_outsiders_may_delete_and_replace_it(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("held", [b"3.5", b"many", b" 1", b"1_000", b"-", b"9" * (DIGITS_MAX + 1)])
-def test_what_is_no_integer_is_told(stage: RecipeStage, held: bytes) -> None:
+def test_a_value_that_is_not_an_integer_is_an_error(stage: RecipeStage, held: bytes) -> None:
     alice = stage.member()
     counter = alice.counter(PATH)
     counter.increment()
@@ -137,7 +137,9 @@ def test_huge_numbers_are_exact_up_to_the_bound(stage: RecipeStage) -> None:
     assert counter.get() == -most
 
 
-def test_who_always_loses_gives_up(stage: RecipeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_add_that_always_conflicts_gives_up(
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alice, bob = stage.member(), stage.member()
     theirs = bob.counter(PATH)
     submit = alice.submit
@@ -164,7 +166,7 @@ def test_a_cut_link_adds_once(stage: RecipeStage) -> None:
     assert wait.value == 111
 
 
-def test_who_gave_up_stops_trying(stage: RecipeStage) -> None:
+def test_a_cancelled_add_stops_retrying(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     counter = alice.counter(PATH)
     counter.increment()
@@ -177,7 +179,7 @@ def test_who_gave_up_stops_trying(stage: RecipeStage) -> None:
     assert not wait.is_done
 
 
-def test_the_end_of_the_session_is_told(stage: RecipeStage) -> None:
+def test_the_end_of_the_session_is_an_error(stage: RecipeStage) -> None:
     alice = stage.member(session_timeout_ms=2_000)
     counter = alice.counter(PATH)
     alice.cut()
@@ -188,7 +190,7 @@ def test_the_end_of_the_session_is_told(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("number", [1.0, "1", None, True, 10**DIGITS_MAX])
-def test_what_is_no_number_is_refused(stage: RecipeStage, number: int) -> None:
+def test_an_argument_that_is_not_a_number_is_refused(stage: RecipeStage, number: int) -> None:
     alice = stage.member()
     counter = alice.counter(PATH)
     for operation in (counter.add, counter.set):

@@ -50,7 +50,7 @@ def test_all_enter_together_and_leave_together(stage: RecipeStage, mode: OnCrash
 
 
 @both
-def test_one_alone_needs_not_wait(stage: RecipeStage, mode: OnCrash) -> None:
+def test_a_barrier_for_one_never_waits(stage: RecipeStage, mode: OnCrash) -> None:
     alice = stage.member()
     barrier = alice.double_barrier(PATH, 1, on_crash=mode)
     for _ in range(2):
@@ -59,7 +59,7 @@ def test_one_alone_needs_not_wait(stage: RecipeStage, mode: OnCrash) -> None:
     barrier.cross(timeout_s=0)
 
 
-def test_crossing_is_both(stage: RecipeStage) -> None:
+def test_cross_enters_and_leaves(stage: RecipeStage) -> None:
     crew = Crew(stage, 2, "abort")
     alice, bob = crew.members
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_crossing_is_both(stage: RecipeStage) -> None:
         assert errors([first, second]) == [None, None]
 
 
-def test_what_it_costs_if_others_go_on(stage: RecipeStage) -> None:
+def test_the_requests_in_mode_continue_are_as_documented(stage: RecipeStage) -> None:
     crew = Crew(stage, 10, "continue")
     crew.begin(*range(10))
     crew.end(*range(10))
@@ -88,7 +88,7 @@ def test_what_it_costs_if_others_go_on(stage: RecipeStage) -> None:
     assert [member.events for member in crew.members] == [2] * 9 + [1]
 
 
-def test_what_it_costs_if_a_crash_aborts(stage: RecipeStage) -> None:
+def test_the_requests_in_mode_abort_are_as_documented(stage: RecipeStage) -> None:
     crew = Crew(stage, 10, "abort")
     crew.begin(*range(10))
     events = [member.events for member in crew.members]
@@ -101,7 +101,7 @@ def test_what_it_costs_if_a_crash_aborts(stage: RecipeStage) -> None:
 
 
 @both
-def test_one_too_many_is_refused(stage: RecipeStage, mode: OnCrash) -> None:
+def test_a_process_beyond_the_number_is_refused(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode, more=1)
     crew.begin(0, 1)
     with pytest.raises(BarrierFullError, match="all 2 have entered /barriers/x"):
@@ -116,7 +116,7 @@ def test_one_too_many_is_refused(stage: RecipeStage, mode: OnCrash) -> None:
     assert wait.is_done
 
 
-def test_who_is_inside_may_not_enter_and_who_is_not_may_not_leave(stage: RecipeStage) -> None:
+def test_only_a_process_outside_enters_and_only_one_inside_leaves(stage: RecipeStage) -> None:
     barrier = stage.member().double_barrier(PATH, 1)
     with pytest.raises(RecipeError, match="has not entered"):
         barrier.leave()
@@ -129,7 +129,9 @@ def test_who_is_inside_may_not_enter_and_who_is_not_may_not_leave(stage: RecipeS
 
 
 @pytest.mark.parametrize("victim", range(3))
-def test_a_death_while_they_gather_breaks_it(stage: RecipeStage, victim: int) -> None:
+def test_a_crash_before_the_round_is_complete_breaks_it_in_mode_abort(
+    stage: RecipeStage, victim: int
+) -> None:
     crew = Crew(stage, 4, "abort")
     waits = crew.begin(0, 1, 2)
     crew.members[victim].die()
@@ -142,7 +144,7 @@ def test_a_death_while_they_gather_breaks_it(stage: RecipeStage, victim: int) ->
 
 
 @pytest.mark.parametrize("number", range(1, 6))
-def test_who_comes_and_goes_while_the_first_sits_down_is_missed(
+def test_a_process_that_enters_and_dies_during_another_enter_is_missed(
     stage: RecipeStage, number: int
 ) -> None:
     crew = Crew(stage, 3, "abort")
@@ -168,7 +170,9 @@ def test_who_comes_and_goes_while_the_first_sits_down_is_missed(
 
 
 @pytest.mark.parametrize("victim", range(3))
-def test_a_death_while_they_gather_leaves_a_place(stage: RecipeStage, victim: int) -> None:
+def test_a_crash_before_the_round_is_complete_frees_a_place_in_mode_continue(
+    stage: RecipeStage, victim: int
+) -> None:
     crew = Crew(stage, 4, "continue", more=1)
     waits = crew.begin(0, 1, 2)
     crew.members[victim].die()
@@ -181,7 +185,9 @@ def test_a_death_while_they_gather_leaves_a_place(stage: RecipeStage, victim: in
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_death_of_the_only_one_leaves_a_clean_round(stage: RecipeStage, mode: OnCrash) -> None:
+def test_a_crash_of_the_only_process_leaves_a_clean_round(
+    stage: RecipeStage, mode: OnCrash
+) -> None:
     crew = Crew(stage, 2, mode, more=1)
     crew.begin(0)
     crew.members[0].die()
@@ -195,7 +201,7 @@ def test_the_death_of_the_only_one_leaves_a_clean_round(stage: RecipeStage, mode
 
 @pytest.mark.parametrize("outside", [0, 1, 2])
 @pytest.mark.parametrize("victim", range(3))
-def test_a_death_inside_breaks_it_for_who_leaves(
+def test_a_crash_inside_breaks_the_leave_of_the_others_in_mode_abort(
     stage: RecipeStage, victim: int, outside: int
 ) -> None:
     """`outside` have left before."""
@@ -213,7 +219,9 @@ def test_a_death_inside_breaks_it_for_who_leaves(
 
 @pytest.mark.parametrize("outside", [0, 1, 2])
 @pytest.mark.parametrize("victim", range(3))
-def test_a_death_inside_keeps_nobody(stage: RecipeStage, victim: int, outside: int) -> None:
+def test_a_crash_inside_delays_nobody_in_mode_continue(
+    stage: RecipeStage, victim: int, outside: int
+) -> None:
     crew = Crew(stage, 3, "continue")
     crew.begin(0, 1, 2)
     others = [place for place in range(3) if place != victim]
@@ -227,7 +235,9 @@ def test_a_death_inside_keeps_nobody(stage: RecipeStage, victim: int, outside: i
     assert crew.left_behind() == []
 
 
-def test_a_death_outside_breaks_it_for_the_others(stage: RecipeStage) -> None:
+def test_a_crash_after_leaving_breaks_the_leave_of_the_others_in_mode_abort(
+    stage: RecipeStage,
+) -> None:
     crew = Crew(stage, 3, "abort")
     crew.begin(0, 1, 2)
     crew.end(0)
@@ -238,7 +248,7 @@ def test_a_death_outside_breaks_it_for_the_others(stage: RecipeStage) -> None:
     assert crew.left_behind() == []
 
 
-def test_a_death_outside_keeps_nobody(stage: RecipeStage) -> None:
+def test_a_crash_after_leaving_delays_nobody_in_mode_continue(stage: RecipeStage) -> None:
     crew = Crew(stage, 2, "continue")
     crew.begin(0, 1)
     crew.end(0)
@@ -248,7 +258,9 @@ def test_a_death_outside_keeps_nobody(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0, 1])
-def test_who_gives_up_breaks_it(stage: RecipeStage, timeout_s: float) -> None:
+def test_an_enter_that_times_out_breaks_the_round_in_mode_abort(
+    stage: RecipeStage, timeout_s: float
+) -> None:
     crew = Crew(stage, 3, "abort")
     waits = crew.begin(0)
     hurried = crew.enter(1, timeout_s=timeout_s)
@@ -259,7 +271,9 @@ def test_who_gives_up_breaks_it(stage: RecipeStage, timeout_s: float) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0, 1])
-def test_who_gives_up_leaves_a_place(stage: RecipeStage, timeout_s: float) -> None:
+def test_an_enter_that_times_out_frees_its_place_in_mode_continue(
+    stage: RecipeStage, timeout_s: float
+) -> None:
     crew = Crew(stage, 2, "continue")
     hurried = crew.enter(0, timeout_s=timeout_s)
     stage.pass_time(1_200)
@@ -274,7 +288,9 @@ def test_who_gives_up_leaves_a_place(stage: RecipeStage, timeout_s: float) -> No
 
 @both
 @pytest.mark.parametrize("timeout_s", [0, 1])
-def test_who_gives_up_leaving_has_left(stage: RecipeStage, mode: OnCrash, timeout_s: float) -> None:
+def test_a_leave_that_times_out_has_left(
+    stage: RecipeStage, mode: OnCrash, timeout_s: float
+) -> None:
     crew = Crew(stage, 2, mode)
     crew.begin(0, 1)
     hurried = crew.leave(0, timeout_s=timeout_s)
@@ -288,7 +304,7 @@ def test_who_gives_up_leaving_has_left(stage: RecipeStage, mode: OnCrash, timeou
 
 
 @both
-def test_a_result_that_nobody_takes_is_as_a_death(stage: RecipeStage, mode: OnCrash) -> None:
+def test_a_cancelled_enter_counts_as_a_crash(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode)
     waits = crew.begin(0)
     crew.enter(1).run.cancel()
@@ -300,7 +316,9 @@ def test_a_result_that_nobody_takes_is_as_a_death(stage: RecipeStage, mode: OnCr
 
 
 @both
-def test_abandoned_it_leaves_nothing_behind(stage: RecipeStage, mode: OnCrash) -> None:
+def test_a_cancelled_enter_or_leave_leaves_nothing_behind(
+    stage: RecipeStage, mode: OnCrash
+) -> None:
     crew = Crew(stage, 2, mode)
     crew.enter(0).run.cancel()
     stage.rest()
@@ -313,7 +331,7 @@ def test_abandoned_it_leaves_nothing_behind(stage: RecipeStage, mode: OnCrash) -
 
 
 @both
-def test_a_slow_one_of_a_round_is_never_counted_in_the_next(
+def test_a_slow_process_of_a_round_never_counts_in_the_next(
     stage: RecipeStage, mode: OnCrash
 ) -> None:
     crew = Crew(stage, 2, mode, more=1)
@@ -333,7 +351,7 @@ def test_a_slow_one_of_a_round_is_never_counted_in_the_next(
     assert errors(waits + crew.begin(2)) == [None, None]
 
 
-def test_who_is_thawed_after_its_round_was_broken_is_told(stage: RecipeStage) -> None:
+def test_a_process_that_resumes_after_its_round_broke_gets_an_error(stage: RecipeStage) -> None:
     crew = Crew(stage, 3, "abort")
     waits = crew.begin(0, 1)
     crew.members[0].freeze()
@@ -363,7 +381,7 @@ def test_a_lost_link_breaks_nothing(stage: RecipeStage, mode: OnCrash, cut: int)
     assert errors(waits) == [None] * 3
 
 
-def test_a_round_over_several_servers() -> None:
+def test_processes_at_several_servers_share_a_round() -> None:
     stage = RecipeStage(3)
     members = [stage.member(server=1 + place % 3) for place in range(6)]
     barriers = [member.double_barrier(PATH, 6) for member in members]
@@ -376,7 +394,7 @@ def test_a_round_over_several_servers() -> None:
 
 
 @both
-def test_other_terms_are_refused(stage: RecipeStage, mode: OnCrash) -> None:
+def test_another_number_or_mode_is_refused(stage: RecipeStage, mode: OnCrash) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.double_barrier(PATH, 3, on_crash=mode).enter)
     with pytest.raises(BadArgumentsError, match=f"others have entered as '3 {mode}'"):
@@ -385,7 +403,7 @@ def test_other_terms_are_refused(stage: RecipeStage, mode: OnCrash) -> None:
     alice.close()
 
 
-def test_a_place_that_is_deleted_is_told(stage: RecipeStage) -> None:
+def test_a_process_whose_znode_is_deleted_gets_an_error(stage: RecipeStage) -> None:
     crew = Crew(stage, 2, "continue")
     entered = crew.begin(0, 1)[0].value
     crew.watcher.ask(Delete(entered._member_path, -1))
@@ -394,7 +412,7 @@ def test_a_place_that_is_deleted_is_told(stage: RecipeStage) -> None:
     assert errors(crew.end(1)) == [None]
 
 
-def test_a_place_that_is_deleted_breaks_it(stage: RecipeStage) -> None:
+def test_a_deleted_znode_breaks_the_round_in_mode_abort(stage: RecipeStage) -> None:
     crew = Crew(stage, 2, "abort")
     entered = crew.begin(0, 1)[0].value
     crew.watcher.ask(Delete(entered._member_path, -1))
@@ -406,7 +424,7 @@ def test_a_place_that_is_deleted_breaks_it(stage: RecipeStage) -> None:
 
 
 @both
-def test_a_touched_round_ends_no_wait(stage: RecipeStage, mode: OnCrash) -> None:
+def test_a_change_of_the_rounds_value_ends_no_wait(stage: RecipeStage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode)
     crew.begin(0, 1)
     waits = crew.end(0)
@@ -425,7 +443,7 @@ def test_the_end_of_the_session_ends_every_wait(stage: RecipeStage, mode: OnCras
 
 
 @pytest.mark.parametrize("size", [0, -1, 501, True, 1.5, "2"])
-def test_bad_arguments(stage: RecipeStage, size: int) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage, size: int) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError, match="size must be 1 to 500"):
         alice.double_barrier(PATH, size)
@@ -437,7 +455,7 @@ def test_bad_arguments(stage: RecipeStage, size: int) -> None:
         alice.double_barrier(PATH, 1).enter(timeout_s=-1)
 
 
-def test_it_may_have_as_many_as_promised(stage: RecipeStage) -> None:
+def test_a_barrier_takes_the_documented_number_of_processes(stage: RecipeStage) -> None:
     alice: Member = stage.member()
     waits = [alice.begin(alice.double_barrier(PATH, 500).enter) for _ in range(499)]
     waits[7].run.cancel()
@@ -446,7 +464,7 @@ def test_it_may_have_as_many_as_promised(stage: RecipeStage) -> None:
     assert errors(waits[8:]) == [BrokenBarrierError] * 491
 
 
-def test_who_gives_up_while_another_one_comes_leaves_nothing_behind(stage: RecipeStage) -> None:
+def test_an_enter_cancelled_during_another_enter_leaves_nothing_behind(stage: RecipeStage) -> None:
     crew = Crew(stage, 3, "continue", more=1)
     wait = crew.enter(0)
     alice, bob = crew.members[:2]

@@ -59,7 +59,7 @@ def test_a_resignation_wakes_one_of_a_hundred(stage: RecipeStage) -> None:
     assert [wait.is_done for wait in waits[1:3]] == [True, False]
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     member = stage.member()
     member.election(PATH).lead().resign()
     member.asked.clear()
@@ -73,7 +73,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("how", ["timeout", "abandon", "cut"])
-def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: RecipeStage, how: str) -> None:
+def test_a_cancelled_wait_leaves_nothing_behind(stage: RecipeStage, how: str) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     leadership = lead(alice).value
     wait = bob.begin(bob.election(PATH).lead, timeout_s=2)
@@ -95,7 +95,7 @@ def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: RecipeStage, how: 
     assert carol.election(PATH).lead(timeout_s=0).epoch == 2
 
 
-def test_a_leadership_that_nobody_takes_is_given_up(stage: RecipeStage) -> None:
+def test_a_cancelled_candidate_gives_its_leadership_up(stage: RecipeStage) -> None:
     alice = stage.member()
     lead(alice).run.cancel()
     stage.rest()
@@ -109,7 +109,7 @@ def test_a_leadership_that_nobody_takes_is_given_up(stage: RecipeStage) -> None:
     assert alice.election(PATH).leader() is None
 
 
-def test_a_leader_that_dies_is_followed(stage: RecipeStage) -> None:
+def test_a_dead_leader_is_succeeded_by_the_next_candidate(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     old = lead(alice, b"alice").value
     wait = lead(bob, b"bob")
@@ -160,7 +160,7 @@ def test_an_epoch_that_was_raised_meanwhile_is_read_again(stage: RecipeStage) ->
 
 
 @pytest.mark.parametrize("is_contested", [False, True])
-def test_given_up_at_any_point_it_leaves_nothing_behind(
+def test_a_cancelled_call_leaves_nothing_at_any_step(
     stage: RecipeStage, is_contested: bool
 ) -> None:
     alice, bob = stage.member(), stage.member()
@@ -175,7 +175,7 @@ def test_given_up_at_any_point_it_leaves_nothing_behind(
     assert candidates(alice) == len(held)
 
 
-def test_a_candidate_whose_znode_is_deleted_is_told(stage: RecipeStage) -> None:
+def test_a_candidate_whose_znode_is_deleted_gets_an_error(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     leadership = lead(alice).value
     wait = lead(bob)
@@ -189,7 +189,7 @@ def test_a_candidate_whose_znode_is_deleted_is_told(stage: RecipeStage) -> None:
     assert alice.election(PATH).leader() is None
 
 
-def test_a_value_of_somebody_else_is_refused(stage: RecipeStage) -> None:
+def test_a_foreign_value_is_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.ask(Create("/other", b"my value", 0))
     election = alice.election("/other")
@@ -202,7 +202,7 @@ def test_a_value_of_somebody_else_is_refused(stage: RecipeStage) -> None:
     stage.reported.clear()
 
 
-def test_who_leads(stage: RecipeStage) -> None:
+def test_leader_names_the_current_leader(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     assert carol.election("/nowhere").leader() is None
     old = lead(alice, b"alice").value
@@ -213,7 +213,7 @@ def test_who_leads(stage: RecipeStage) -> None:
     assert carol.election(PATH).leader() == Leader(b"bob", 2, wait.value.token)
 
 
-def test_an_observer_is_told_of_each_leader(stage: RecipeStage) -> None:
+def test_an_observer_receives_each_leader(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     told: list[Leader | None] = []
     observation = carol.election(PATH).observe(told.append)
@@ -267,7 +267,7 @@ def test_an_observer_sees_that_a_leader_died(stage: RecipeStage) -> None:
     assert observation.is_closed
 
 
-def test_an_observation_that_may_not_go_on_watches_nothing(stage: RecipeStage) -> None:
+def test_an_observation_without_read_permission_leaves_no_watch(stage: RecipeStage) -> None:
     alice, carol = stage.member(), stage.member()
     leadership = lead(alice).value
     acls = [Acl(Permission.WRITE | Permission.ADMIN, "world", "anyone")]
@@ -278,7 +278,7 @@ def test_an_observation_that_may_not_go_on_watches_nothing(stage: RecipeStage) -
     assert watches(carol) == 0
 
 
-def test_an_observation_given_up_at_any_point_ends(stage: RecipeStage) -> None:
+def test_an_observation_cancelled_at_any_step_ends(stage: RecipeStage) -> None:
     alice, carol = stage.member(), stage.member()
     lead(alice)
     told: list[Leader | None] = []
@@ -308,7 +308,7 @@ def test_the_end_of_the_session_ends_every_wait(stage: RecipeStage) -> None:
     observation.close()
 
 
-def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         alice.election("/")

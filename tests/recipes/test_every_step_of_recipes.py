@@ -406,7 +406,9 @@ def _struck(case: Case, strike: Callable[[RecipeStage, Member, Outcome], None], 
 
 @pytest.mark.parametrize("strike", STRIKES)
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_is_left(name: str, strike: Callable[[RecipeStage, Member, Outcome], None]) -> None:
+def test_a_fault_at_any_step_leaves_nothing_behind(
+    name: str, strike: Callable[[RecipeStage, Member, Outcome], None]
+) -> None:
     nth = 1
     while _struck(CASES[name], strike, nth):
         nth += 1

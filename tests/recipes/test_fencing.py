@@ -40,7 +40,7 @@ def test_a_paused_holder_is_refused(stage: RecipeStage) -> None:
     assert disk == ["alice", "bob"]
 
 
-def test_a_guard_that_follows_another_one_refuses_too(stage: RecipeStage) -> None:
+def test_a_second_guard_of_the_same_znode_refuses_too(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.fenced_resource(GUARD).check(7)
     assert alice.do(get_or_none(GUARD))[0] == b"7 7"
@@ -57,7 +57,7 @@ def test_a_guard_that_follows_another_one_refuses_too(stage: RecipeStage) -> Non
     alice.fenced_resource(GUARD).check(8, shared=True)
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice = stage.member()
     guard = alice.fenced_resource(GUARD)
     guard.check(1)
@@ -89,7 +89,7 @@ def test_two_guards_of_one_znode_agree(stage: RecipeStage) -> None:
     other.check(3)
 
 
-def test_who_is_quicker_to_remember_the_newer_one_refuses_the_older(stage: RecipeStage) -> None:
+def test_a_newer_token_stored_first_refuses_the_older(stage: RecipeStage) -> None:
     alice = stage.member()
     guard = alice.fenced_resource(GUARD)
     alice.freeze()
@@ -100,7 +100,7 @@ def test_who_is_quicker_to_remember_the_newer_one_refuses_the_older(stage: Recip
     assert alice.do(get_or_none(GUARD))[0] == b"5 5"
 
 
-def test_a_use_that_is_refused_keeps_nobody_out(stage: RecipeStage) -> None:
+def test_a_refused_use_blocks_no_later_use(stage: RecipeStage) -> None:
     alice = stage.member()
     guard = alice.fenced_resource(GUARD)
     guard.check(5)
@@ -112,7 +112,7 @@ def test_a_use_that_is_refused_keeps_nobody_out(stage: RecipeStage) -> None:
         assert guard.newest == 6
 
 
-def test_a_znode_of_something_else_is_refused(stage: RecipeStage) -> None:
+def test_a_foreign_znode_is_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.ask(Create("/guards", b"", 0))
     alice.ask(Create(GUARD, b"hello", 0))
@@ -143,9 +143,7 @@ def written_while_held(member: Member, held: Held[object], value: bytes) -> bool
 
 
 @pytest.mark.parametrize("kind", ["lock", "simple_lock", "reentrant_lock"])
-def test_a_write_that_a_lock_covers_is_done_only_while_it_is_held(
-    stage: RecipeStage, kind: str
-) -> None:
+def test_a_guarded_write_is_done_only_while_the_lock_is_held(stage: RecipeStage, kind: str) -> None:
     alice, bob = stage.member(), stage.member()
     alice.ask(Create("/data", b"", 0))
     held = getattr(alice, kind)(LOCK).acquire()

@@ -97,7 +97,7 @@ def followers(member: Member) -> list[Follower]:
 
 @settings(max_examples=100)
 @given(st.lists(STEPS, min_size=5, max_size=25))
-def test_who_follows_ends_with_what_there_is(steps: list[Any]) -> None:
+def test_a_follower_ends_at_the_value_of_the_tree(steps: list[Any]) -> None:
     stage = RecipeStage()
     alice, bob = stage.member(session_timeout_ms=20_000), stage.member(session_timeout_ms=20_000)
     one, both = followers(alice)

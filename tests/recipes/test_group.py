@@ -41,7 +41,7 @@ def test_members_are_listed_in_the_order_of_joining(stage: RecipeStage) -> None:
     assert [each.token for each in listed] == sorted(each.token for each in listed)
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.group(PATH).join("first")
     told = watched(bob)
@@ -56,7 +56,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
     assert bob.asked.total() == 0  # one lasting watch with values tells it all
 
 
-def test_a_watch_is_told_of_each_change(stage: RecipeStage) -> None:
+def test_a_watch_receives_each_change(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     told = watched(bob)
     assert told == [GroupChange([], [], [], [])]
@@ -81,7 +81,7 @@ def test_a_watch_is_told_of_each_change(stage: RecipeStage) -> None:
     ]
 
 
-def test_a_watch_begins_with_those_who_are_there_and_ends_with_close(stage: RecipeStage) -> None:
+def test_a_watch_begins_with_the_present_members_and_ends_with_close(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.group(PATH).join("one")
     told: list[GroupChange] = []
@@ -108,7 +108,7 @@ def test_a_watch_misses_nothing_without_a_link(stage: RecipeStage) -> None:
     assert {each.name for t in told[1:] for each in t.left} == {"one"}
 
 
-def test_changes_while_it_loads_are_not_lost(stage: RecipeStage) -> None:
+def test_changes_during_the_load_are_not_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     memberships = [alice.group(PATH).join(f"m{n}", b"old") for n in range(3)]
     for point in range(1, 7):
@@ -132,7 +132,7 @@ def test_long_values_are_read(stage: RecipeStage) -> None:
     assert len(told[-1].members[0].data) == 1_000_001
 
 
-def test_a_member_that_dies_is_told_of(stage: RecipeStage) -> None:
+def test_a_watch_reports_a_dead_member(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     membership = alice.group(PATH).join("one")
     told = watched(bob)
@@ -144,7 +144,7 @@ def test_a_member_that_dies_is_told_of(stage: RecipeStage) -> None:
         membership.update(b"")
 
 
-def test_a_deleted_member_joins_again_by_itself(stage: RecipeStage) -> None:
+def test_a_deleted_member_joins_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     membership = alice.group(PATH).join("one", b"1")
     membership.update(b"2")
@@ -166,7 +166,7 @@ def test_a_deleted_member_joins_again_by_itself(stage: RecipeStage) -> None:
         membership.update(b"")
 
 
-def test_what_leaves_is_not_made_again(stage: RecipeStage) -> None:
+def test_a_leaving_member_is_not_created_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     for point in range(1, 4):
         membership = alice.group(PATH).join("one")
@@ -180,7 +180,7 @@ def test_what_leaves_is_not_made_again(stage: RecipeStage) -> None:
         assert names(bob) == []
 
 
-def test_data_that_are_new_while_it_joins_again_are_kept(stage: RecipeStage) -> None:
+def test_new_data_during_a_rejoin_are_kept(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     for point in range(1, 4):
         membership = alice.group(PATH).join("one", b"old")
@@ -194,7 +194,7 @@ def test_data_that_are_new_while_it_joins_again_are_kept(stage: RecipeStage) -> 
         membership.leave()
 
 
-def test_who_loses_its_name_is_lost(stage: RecipeStage) -> None:
+def test_a_member_whose_name_is_taken_is_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     membership = alice.group(PATH).join("one", b"mine")
     alice.freeze()
@@ -207,7 +207,7 @@ def test_who_loses_its_name_is_lost(stage: RecipeStage) -> None:
     assert [each.data for each in bob.group(PATH).members()] == [b"yours"]
 
 
-def test_who_has_lost_its_name_does_not_watch_the_next(stage: RecipeStage) -> None:
+def test_a_lost_member_does_not_watch_its_successor(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     mine = alice.group(PATH).join("x")
     alice.cut()
@@ -218,7 +218,7 @@ def test_who_has_lost_its_name_does_not_watch_the_next(stage: RecipeStage) -> No
     assert watches(alice) == 0
 
 
-def test_who_loses_its_name_as_it_joins_again_is_lost(stage: RecipeStage) -> None:
+def test_a_member_whose_name_is_taken_during_its_rejoin_is_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     membership = alice.group(PATH).join("one", b"mine")
     freeze_at(alice, 1)  # it looks, and finds nothing
@@ -229,7 +229,7 @@ def test_who_loses_its_name_as_it_joins_again_is_lost(stage: RecipeStage) -> Non
     assert [each.data for each in bob.group(PATH).members()] == [b"yours"]
 
 
-def test_a_name_that_is_taken_is_waited_for(stage: RecipeStage) -> None:
+def test_a_join_waits_for_a_taken_name(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     first = alice.group(PATH).join("one")
     with pytest.raises(WaitTimeoutError, match="another member one"):
@@ -250,9 +250,7 @@ def test_a_name_that_is_taken_is_waited_for(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("name", [None, "one"])
-def test_given_up_at_any_point_it_leaves_nothing_behind(
-    stage: RecipeStage, name: str | None
-) -> None:
+def test_a_cancelled_call_leaves_nothing_at_any_step(stage: RecipeStage, name: str | None) -> None:
     alice, bob = stage.member(), stage.member()
     point = 1
     while abandoned_at(bob, point, bob.group(PATH).join, name):
@@ -264,7 +262,7 @@ def test_given_up_at_any_point_it_leaves_nothing_behind(
     assert alice.do(get_children(PATH)) == []
 
 
-def test_a_watch_given_up_at_any_point_leaves_no_watch(stage: RecipeStage) -> None:
+def test_a_group_watch_cancelled_at_any_step_leaves_no_watch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.group(PATH).join("one")
     point = 1
@@ -276,7 +274,7 @@ def test_a_watch_given_up_at_any_point_leaves_no_watch(stage: RecipeStage) -> No
     assert bob.events == events
 
 
-def test_the_end_of_the_session_ends_it(stage: RecipeStage) -> None:
+def test_the_end_of_the_session_ends_membership_and_watch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     alice.group(PATH).join("one")
     waiting = bob.begin(bob.group(PATH).join, "one")
@@ -291,7 +289,7 @@ def test_the_end_of_the_session_ends_it(stage: RecipeStage) -> None:
     assert names(alice) == ["one"]
 
 
-def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     group = stage.member().group(PATH)
     for name in ("", "a/b", 7, ".."):
         with pytest.raises(BadArgumentsError):
@@ -306,7 +304,7 @@ def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("point", range(1, 5))
-def test_a_session_that_ends_while_they_are_read_is_no_empty_group(
+def test_a_session_that_ends_during_the_read_is_not_an_empty_group(
     stage: RecipeStage, point: int
 ) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
@@ -328,7 +326,7 @@ def test_a_session_that_ends_while_they_are_read_is_no_empty_group(
     assert watching.error or told
 
 
-def test_a_group_that_may_not_be_read_is_an_error_and_not_empty(stage: RecipeStage) -> None:
+def test_a_group_without_read_permission_is_an_error_and_not_empty(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.group(PATH).join("one")
     alice.ask(SetAcls(PATH, [Acl(Permission.WRITE, "world", "anyone")], -1))

@@ -35,7 +35,7 @@ def make(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.parametrize("is_contended", [True, False])
 @pytest.mark.parametrize("answers", range(12))
-def test_given_up_at_any_point_it_leaves_nothing(
+def test_a_cancelled_call_leaves_nothing_at_any_step(
     stage: RecipeStage, make: Make, is_contended: bool, answers: int
 ) -> None:
     alice, bob = stage.member(), stage.member()
@@ -57,7 +57,7 @@ def test_given_up_at_any_point_it_leaves_nothing(
     assert (watches(alice), watches(bob)) == (0, 0)
 
 
-def test_granted_while_it_is_given_up(stage: RecipeStage, make: Make) -> None:
+def test_a_grant_during_the_cancellation_leaves_nothing(stage: RecipeStage, make: Make) -> None:
     alice, bob, carol = stage.member(), stage.member(), stage.member()
     held = make(alice).acquire()
     wait = bob.begin(make(bob).acquire)
@@ -120,7 +120,7 @@ def test_a_lost_link_loses_nothing(stage: RecipeStage, make: Make) -> None:
     assert wait.value.token > held.token
 
 
-def test_a_release_that_waits_for_a_link(stage: RecipeStage, make: Make) -> None:
+def test_a_release_waits_for_a_connection(stage: RecipeStage, make: Make) -> None:
     alice = stage.member()
     held = make(alice).acquire()
     alice.cut()
@@ -132,7 +132,7 @@ def test_a_release_that_waits_for_a_link(stage: RecipeStage, make: Make) -> None
     assert held.is_released
 
 
-def test_a_session_that_ends_ends_the_wait(stage: RecipeStage, make: Make) -> None:
+def test_the_end_of_the_session_ends_the_wait(stage: RecipeStage, make: Make) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     make(alice).acquire()
     before = places(alice)
@@ -145,7 +145,9 @@ def test_a_session_that_ends_ends_the_wait(stage: RecipeStage, make: Make) -> No
 
 
 @pytest.mark.parametrize("later_ms", [0, 3_000])  # later their parent is another one too
-def test_a_deleted_znode_is_a_loss(stage: RecipeStage, make: Make, later_ms: int) -> None:
+def test_a_deleted_znode_loses_the_holder_its_hold(
+    stage: RecipeStage, make: Make, later_ms: int
+) -> None:
     alice, bob = stage.member(), stage.member()
     held = make(alice).acquire()
     told = alice.begin(held.lost.wait)
@@ -163,7 +165,7 @@ def test_a_deleted_znode_is_a_loss(stage: RecipeStage, make: Make, later_ms: int
     other.release()
 
 
-def test_a_block_gives_back_what_it_holds(stage: RecipeStage, make: Make) -> None:
+def test_a_with_block_releases_what_it_holds(stage: RecipeStage, make: Make) -> None:
     alice, bob = stage.member(), stage.member()
     recipe: Acquirable[Any, Any] = make(alice)
     with recipe as held:

@@ -52,7 +52,7 @@ def test_one_latch_leads_and_the_next_follows(stage: RecipeStage) -> None:
     assert places(alice) == []
 
 
-def test_it_queues_up_again_when_its_znode_is_deleted(stage: RecipeStage) -> None:
+def test_a_latch_queues_again_when_its_znode_is_deleted(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     one, other = Told(alice), Told(bob)
     one.latch.start()
@@ -67,7 +67,7 @@ def test_it_queues_up_again_when_its_znode_is_deleted(stage: RecipeStage) -> Non
     assert one.events[2:] == [("gained", 3)]
 
 
-def test_a_dead_leader_is_followed(stage: RecipeStage) -> None:
+def test_a_dead_leader_is_succeeded_by_the_next_latch(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     one, other = Told(alice), Told(bob)
     one.latch.start()
@@ -95,7 +95,7 @@ def test_a_lost_connection_loses_nothing(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("point", range(1, 6))
-def test_closed_at_any_point_it_leaves_nothing_behind(stage: RecipeStage, point: int) -> None:
+def test_a_close_at_any_step_leaves_nothing_behind(stage: RecipeStage, point: int) -> None:
     alice, bob = stage.member(), stage.member()
     one = Told(alice)
     freeze_at(alice, point)
@@ -108,7 +108,7 @@ def test_closed_at_any_point_it_leaves_nothing_behind(stage: RecipeStage, point:
     assert [what for what, _ in one.events] in ([], ["gained", "lost"])
 
 
-def test_closed_while_it_waits_it_leaves_nothing_behind(stage: RecipeStage) -> None:
+def test_a_close_during_the_wait_leaves_nothing_behind(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     one, other = Told(alice), Told(bob)
     one.latch.start()
@@ -125,7 +125,7 @@ def test_closed_while_it_waits_it_leaves_nothing_behind(stage: RecipeStage) -> N
     assert other.events == []
 
 
-def test_what_cannot_be_made_is_told_to_who_waits(stage: RecipeStage) -> None:
+def test_an_error_of_the_candidate_ends_the_wait(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bob.ask(Create("/jobs", b"not mine", 0))
     latch = alice.leader_latch("/jobs")
@@ -137,7 +137,7 @@ def test_what_cannot_be_made_is_told_to_who_waits(stage: RecipeStage) -> None:
     latch.close()
 
 
-def test_it_is_started_once(stage: RecipeStage) -> None:
+def test_a_latch_is_started_once(stage: RecipeStage) -> None:
     latch = stage.member().leader_latch(PATH)
     with pytest.raises(RecipeError, match="not started"):
         latch.wait()
@@ -153,7 +153,7 @@ def test_it_is_started_once(stage: RecipeStage) -> None:
         stage.member().leader_latch("jobs")
 
 
-def test_it_does_not_lead_while_the_leadership_is_being_given_back(stage: RecipeStage) -> None:
+def test_a_latch_does_not_lead_while_it_resigns(stage: RecipeStage) -> None:
     alice = stage.member()
     one = Told(alice)
     one.latch.start()

@@ -12,7 +12,7 @@ from tests.recipes.giving_up import watches
 PATH = "/leases/x"
 
 
-def test_it_ends_by_itself_and_its_holder_knows_first(stage: RecipeStage) -> None:
+def test_a_lease_ends_by_itself_and_its_holder_knows_first(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.lease(PATH, 2).acquire()
     told = alice.begin(held.lost.wait)
@@ -32,7 +32,7 @@ def test_it_ends_by_itself_and_its_holder_knows_first(stage: RecipeStage) -> Non
     assert not wait.value.lost.is_set()
 
 
-def test_a_holder_that_stands_still_knows_it_when_it_looks(stage: RecipeStage) -> None:
+def test_a_holder_that_was_paused_sees_the_end_when_it_looks(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=20_000), stage.member()
     held = alice.lease(PATH, 2).acquire()
     wait = bob.begin(bob.lease(PATH, 2).acquire)
@@ -45,7 +45,7 @@ def test_a_holder_that_stands_still_knows_it_when_it_looks(stage: RecipeStage) -
         held.renew()
 
 
-def test_a_renewal_counts_from_when_it_was_asked_for(stage: RecipeStage) -> None:
+def test_a_renewal_counts_from_its_request(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.lease(PATH, 2).acquire()
     wait = bob.begin(bob.lease(PATH, 2).acquire)
@@ -60,7 +60,7 @@ def test_a_renewal_counts_from_when_it_was_asked_for(stage: RecipeStage) -> None
     assert wait.is_done
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.lease(PATH, 2).acquire().release()
     alice.asked.clear()
@@ -77,7 +77,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
     assert watches(alice) == 0
 
 
-def test_a_renewal_that_comes_too_late_is_none(stage: RecipeStage) -> None:
+def test_a_late_renewal_does_not_renew(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.lease(PATH, 2).acquire()
     alice.cut()
@@ -94,7 +94,7 @@ def test_a_renewal_that_comes_too_late_is_none(stage: RecipeStage) -> None:
     assert wait.value.token > held.token
 
 
-def test_a_renewal_across_a_lost_link(stage: RecipeStage) -> None:
+def test_a_renewal_survives_a_lost_connection(stage: RecipeStage) -> None:
     alice = stage.member()
     held = alice.lease(PATH, 4).acquire()
     alice.cut()
@@ -105,7 +105,7 @@ def test_a_renewal_across_a_lost_link(stage: RecipeStage) -> None:
     assert not held.lost.is_set()
 
 
-def test_it_outlives_the_session_of_its_holder(stage: RecipeStage) -> None:
+def test_a_lease_outlives_the_session_of_its_holder(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.lease(PATH, 10).acquire()
     wait = bob.begin(bob.lease(PATH, 10).acquire)
@@ -116,7 +116,7 @@ def test_it_outlives_the_session_of_its_holder(stage: RecipeStage) -> None:
     assert wait.is_done
 
 
-def test_one_that_ends_before_its_holder_hears_of_it(stage: RecipeStage) -> None:
+def test_a_lease_that_ends_before_its_grant_arrives_is_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.freeze()
     acquiring = alice.begin(alice.lease(PATH, 1).acquire)
@@ -131,7 +131,7 @@ def test_one_that_ends_before_its_holder_hears_of_it(stage: RecipeStage) -> None
     assert bob.lease(PATH, 1).acquire(timeout_s=0).token > 0
 
 
-def test_the_end_of_a_released_lease_is_no_loss(stage: RecipeStage) -> None:
+def test_the_end_of_a_released_lease_does_not_count_as_lost(stage: RecipeStage) -> None:
     alice = stage.member()
     held = alice.lease(PATH, 2).acquire()
     held.release()
@@ -158,6 +158,6 @@ def test_a_deleted_lease_is_lost(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("duration_s", [0, -1, "2", 1e9])
-def test_a_duration_that_is_none_is_refused(stage: RecipeStage, duration_s: float) -> None:
+def test_a_bad_duration_is_refused(stage: RecipeStage, duration_s: float) -> None:
     with pytest.raises(BadArgumentsError, match="duration_s"):
         stage.member().lease(PATH, duration_s)

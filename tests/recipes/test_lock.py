@@ -19,7 +19,7 @@ def places(member: Member) -> int:
     return len(member.do(get_children(PATH)))
 
 
-def test_who_came_first_has_it_and_each_token_is_larger(stage: RecipeStage) -> None:
+def test_the_first_contender_holds_the_lock_and_tokens_grow(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(5)]
     waits = [member.begin(member.lock(PATH).acquire) for member in members]
     tokens = []
@@ -41,7 +41,7 @@ def test_a_release_wakes_one_of_a_hundred(stage: RecipeStage) -> None:
     assert [wait.is_done for wait in waits[1:3]] == [True, False]
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     member = stage.member()
     member.lock(PATH).acquire().release()
     member.asked.clear()
@@ -69,7 +69,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: RecipeStage) -> None
     bob.lock(PATH).acquire(timeout_s=0).release()
 
 
-def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: RecipeStage) -> None:
+def test_a_cancelled_wait_leaves_nothing_behind(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.lock(PATH).acquire()
     wait = bob.begin(bob.lock(PATH).acquire)
@@ -79,7 +79,7 @@ def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: RecipeSt
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_a_result_that_nobody_takes_is_given_back(stage: RecipeStage, is_cut: bool) -> None:
+def test_a_cancelled_acquire_leaves_no_znode(stage: RecipeStage, is_cut: bool) -> None:
     alice = stage.member()
     if is_cut:  # given up while the first request is under way
         alice.cut()
@@ -94,7 +94,7 @@ def test_a_result_that_nobody_takes_is_given_back(stage: RecipeStage, is_cut: bo
     assert places(alice) == 0
 
 
-def test_a_holder_that_dies_is_followed_when_its_session_ends(stage: RecipeStage) -> None:
+def test_a_dead_holder_is_succeeded_when_its_session_ends(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     held = alice.lock(PATH).acquire()
     wait = bob.begin(bob.lock(PATH).acquire)
@@ -122,7 +122,7 @@ def test_a_frozen_holder_knows_that_it_lost(stage: RecipeStage) -> None:
     held.release()  # again: nothing
 
 
-def test_a_holder_whose_znode_is_deleted_is_told(stage: RecipeStage) -> None:
+def test_a_holder_whose_znode_is_deleted_is_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.lock(PATH).acquire()
     told = alice.begin(held.lost.wait)
@@ -139,7 +139,9 @@ def test_a_holder_whose_znode_is_deleted_is_told(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("touch_first", [True, False])
-def test_a_contender_whose_place_is_deleted_is_told(stage: RecipeStage, touch_first: bool) -> None:
+def test_a_contender_whose_znode_is_deleted_gets_an_error(
+    stage: RecipeStage, touch_first: bool
+) -> None:
     alice, bob = stage.member(), stage.member()
     alice.lock(PATH).acquire()
     wait = bob.begin(bob.lock(PATH).acquire)
@@ -152,7 +154,7 @@ def test_a_contender_whose_place_is_deleted_is_told(stage: RecipeStage, touch_fi
         _ = wait.value
 
 
-def test_who_lost_its_place_takes_that_of_nobody_else(stage: RecipeStage) -> None:
+def test_a_lost_contender_takes_no_place_of_another(stage: RecipeStage) -> None:
     """The queue begins anew with its container, and so do the names in it."""
     alice, bob, carol = (stage.member() for _ in range(3))
     held = alice.lock(PATH).acquire()
@@ -170,7 +172,7 @@ def test_who_lost_its_place_takes_that_of_nobody_else(stage: RecipeStage) -> Non
     assert places(carol) == 2
 
 
-def test_a_contender_that_is_touched_watches_once(stage: RecipeStage) -> None:
+def test_a_contender_whose_value_changes_watches_once(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.lock(PATH).acquire()
     wait = bob.begin(bob.lock(PATH).acquire)
@@ -184,7 +186,7 @@ def test_a_contender_that_is_touched_watches_once(stage: RecipeStage) -> None:
     assert watches(bob) == 0
 
 
-def test_a_name_that_is_no_place_is_left_alone(stage: RecipeStage) -> None:
+def test_a_foreign_name_in_the_queue_is_ignored(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.lock(PATH).acquire()
     wait = bob.begin(bob.lock(PATH).acquire)
@@ -194,7 +196,7 @@ def test_a_name_that_is_no_place_is_left_alone(stage: RecipeStage) -> None:
     assert wait.value.token > held.token
 
 
-def test_the_middle_of_the_queue_may_go(stage: RecipeStage) -> None:
+def test_a_contender_in_the_middle_may_leave(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     held = alice.lock(PATH).acquire()
     middle = bob.begin(bob.lock(PATH).acquire)
@@ -230,7 +232,7 @@ def test_a_lost_connection_loses_no_lock(stage: RecipeStage) -> None:
     assert wait.value.token > held.token
 
 
-def test_a_release_that_waits_for_a_link(stage: RecipeStage) -> None:
+def test_a_release_waits_for_a_connection(stage: RecipeStage) -> None:
     alice = stage.member()
     held = alice.lock(PATH).acquire()
     alice.cut()
@@ -264,7 +266,7 @@ def test_a_holder_whose_session_is_being_closed_has_lost_it(stage: RecipeStage) 
     assert wait.is_done
 
 
-def test_a_block_gives_back_what_it_holds(stage: RecipeStage) -> None:
+def test_a_with_block_releases_what_it_holds(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lock = alice.lock(PATH)
     with lock as held:
@@ -284,13 +286,13 @@ def test_a_block_gives_back_what_it_holds(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "x", "/", "/x/", "/a//b", 7])
-def test_a_path_that_is_none_is_refused(stage: RecipeStage, path: str) -> None:
+def test_a_bad_path_is_refused(stage: RecipeStage, path: str) -> None:
     with pytest.raises(BadArgumentsError):
         stage.member().lock(path)
 
 
 @pytest.mark.parametrize("timeout_s", [-1, "1", float("nan"), True])
-def test_a_timeout_that_is_none_is_refused(stage: RecipeStage, timeout_s: float) -> None:
+def test_a_bad_timeout_is_refused(stage: RecipeStage, timeout_s: float) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError, match="timeout_s"):
         alice.lock(PATH).acquire(timeout_s=timeout_s)
@@ -301,11 +303,11 @@ def test_a_timeout_that_is_none_is_refused(stage: RecipeStage, timeout_s: float)
 
 
 @pytest.mark.parametrize("timeout_s", [float("inf"), 1e308, 10**400])
-def test_any_length_of_time_is_allowed(stage: RecipeStage, timeout_s: float) -> None:
+def test_a_timeout_of_any_length_is_allowed(stage: RecipeStage, timeout_s: float) -> None:
     stage.member().lock(PATH).acquire(timeout_s).release()
 
 
-def test_what_is_held_is_not_passed_on(stage: RecipeStage) -> None:
+def test_a_held_lock_cannot_be_pickled(stage: RecipeStage) -> None:
     held = stage.member().lock(PATH).acquire()
     with pytest.raises(TypeError, match="pass its token on"):
         pickle.dumps(held)

@@ -20,7 +20,7 @@ def filled(member: Member, count: int) -> None:
     member.lock_queue(PATH).put_many([b"%d" % n for n in range(count)])
 
 
-def test_an_element_is_held_by_one_and_removed_by_it(stage: RecipeStage) -> None:
+def test_one_consumer_holds_and_removes_an_element(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     filled(alice, 3)
     first, second = alice.lock_queue(PATH).get(), bob.lock_queue(PATH).get()
@@ -38,7 +38,7 @@ def test_an_element_is_held_by_one_and_removed_by_it(stage: RecipeStage) -> None
     assert alice.lock_queue("/queues/none").held() == 0
 
 
-def test_what_is_released_stands_where_it_stood(stage: RecipeStage) -> None:
+def test_a_released_element_keeps_its_place(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     filled(alice, 2)
     held = alice.lock_queue(PATH).get()
@@ -49,7 +49,7 @@ def test_what_is_released_stands_where_it_stood(stage: RecipeStage) -> None:
     assert (again.value, again.token > held.token) == (b"0", True)
 
 
-def test_lower_priorities_first(stage: RecipeStage) -> None:
+def test_lower_priorities_come_first(stage: RecipeStage) -> None:
     alice = stage.member()
     queue = alice.lock_queue(PATH, size_max=2)
     queue.put(b"late", 7)
@@ -60,7 +60,7 @@ def test_lower_priorities_first(stage: RecipeStage) -> None:
     assert (held.value, queue.peek(), queue.size()) == (b"soon", b"soon", 2)
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     filled(alice, 2)
     alice.lock_queue(PATH).get().consume()
@@ -82,7 +82,7 @@ def test_a_put_wakes_two_of_fifty(stage: RecipeStage) -> None:
     assert woken == [True, True] + [False] * 48
 
 
-def test_a_consumer_that_dies_is_followed(stage: RecipeStage) -> None:
+def test_a_dead_consumer_is_succeeded_by_the_next(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     filled(alice, 1)
     held = alice.lock_queue(PATH).get()
@@ -112,7 +112,7 @@ def test_a_frozen_consumer_removes_nothing(stage: RecipeStage) -> None:
     assert left(bob) == [1, 1, 0]
 
 
-def test_a_lock_that_is_deleted_is_a_loss(stage: RecipeStage) -> None:
+def test_a_deleted_lock_loses_the_element(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     filled(alice, 1)
     held = alice.lock_queue(PATH).get()
@@ -128,7 +128,7 @@ def test_a_lock_that_is_deleted_is_a_loss(stage: RecipeStage) -> None:
     other.consume()
 
 
-def test_a_lock_that_is_another_ones_is_not_released(stage: RecipeStage) -> None:
+def test_a_lock_of_another_consumer_is_not_released(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     filled(alice, 1)
     held = alice.lock_queue(PATH).get()
@@ -142,7 +142,7 @@ def test_a_lock_that_is_another_ones_is_not_released(stage: RecipeStage) -> None
     assert not other.lost.is_set()
 
 
-def test_an_element_that_is_deleted_is_told(stage: RecipeStage) -> None:
+def test_a_deleted_element_is_an_error(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     filled(alice, 1)
     held = alice.lock_queue(PATH).get()
@@ -167,7 +167,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: RecipeStage, timeout
     assert (bob.events, left(alice)) == (before, [1, 0, 0])
 
 
-def test_a_result_that_nobody_takes_is_released(stage: RecipeStage) -> None:
+def test_a_cancelled_consume_releases_its_element(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     filled(alice, 1)
     alice.begin(alice.lock_queue(PATH).get).run.cancel()
@@ -204,7 +204,7 @@ def test_the_end_of_the_session_ends_the_wait(stage: RecipeStage) -> None:
     assert left(bob) == [0, 0, 0]
 
 
-def test_a_consume_that_crosses_the_end_of_the_session(stage: RecipeStage) -> None:
+def test_a_consume_during_the_end_of_the_session_fails(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     filled(bob, 1)
     held = alice.lock_queue(PATH).get()

@@ -211,7 +211,7 @@ class Course:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_holds_beside_another(kind: str, seed: int) -> None:
+def test_two_clients_never_hold_at_once(kind: str, seed: int) -> None:
     course = Course(kind, seed)
     course.run()
     assert course.granted > 2

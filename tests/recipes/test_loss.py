@@ -133,7 +133,7 @@ CASES: dict[str, Callable[[Member], list[Callable[[], object]]]] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_who_stood_still_longer_than_its_session_is_told_so(
+def test_a_holder_paused_beyond_its_session_gets_lost_error(
     stage: RecipeStage, case: Callable[[Member], list[Callable[[], object]]]
 ) -> None:
     alice = stage.member()
@@ -148,7 +148,7 @@ def test_who_stood_still_longer_than_its_session_is_told_so(
 
 
 @pytest.mark.parametrize("kind", ["lock", "simple_lock", "reentrant_lock", "election"])
-def test_who_waited_meanwhile_is_told_so(stage: RecipeStage, kind: str) -> None:
+def test_a_waiter_paused_beyond_its_session_gets_lost_error(stage: RecipeStage, kind: str) -> None:
     alice, bob = stage.member(), stage.member()
     getattr(alice, kind)(PATH).__enter__()
     wait = bob.begin(getattr(bob, kind)(PATH).__enter__)
@@ -160,7 +160,7 @@ def test_who_waited_meanwhile_is_told_so(stage: RecipeStage, kind: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["lock", "simple lock", "semaphore", "lease", "election"])
-def test_whose_znode_was_deleted_is_told_the_same(stage: RecipeStage, case: str) -> None:
+def test_a_holder_whose_znode_was_deleted_gets_lost_error(stage: RecipeStage, case: str) -> None:
     alice = stage.member()
     lock = {
         "lock": alice.lock(PATH),
@@ -177,7 +177,7 @@ def test_whose_znode_was_deleted_is_told_the_same(stage: RecipeStage, case: str)
         lock.__exit__(None, None, None)
 
 
-def test_what_is_a_loss() -> None:
+def test_lost_error_is_the_base_of_the_errors_of_a_loss() -> None:
     for error in (SessionExpiredError, SessionMovedError, StaleTokenError):
         assert issubclass(error, LostError)
     for error in (ConnectionLossError, OperationTimeoutError, DeposedError):

@@ -14,7 +14,7 @@ from tests.recipes.giving_up import abandoned_at, places, watches
 A, B, C = "/locks/a", "/locks/b", "/locks/c"
 
 
-def test_all_of_them_are_held_and_each_has_its_token(stage: RecipeStage) -> None:
+def test_all_parts_are_held_and_each_has_its_token(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lock = alice.multi_lock([C, A, alice.read_write_lock(B).write])
     assert lock.paths == [A, B, C]
@@ -28,7 +28,7 @@ def test_all_of_them_are_held_and_each_has_its_token(stage: RecipeStage) -> None
     assert watches(alice) == 0
 
 
-def test_two_who_want_the_same_never_wait_for_each_other(stage: RecipeStage) -> None:
+def test_two_locks_of_the_same_parts_never_deadlock(stage: RecipeStage) -> None:
     alice, bob, carol = stage.member(), stage.member(), stage.member()
     both = carol.multi_lock([A, B]).acquire()
     waits = [
@@ -41,7 +41,7 @@ def test_two_who_want_the_same_never_wait_for_each_other(stage: RecipeStage) -> 
     assert waits[1].is_done
 
 
-def test_a_timeout_is_of_all_together_and_gives_back_what_was_got(stage: RecipeStage) -> None:
+def test_a_timeout_covers_all_parts_and_releases_those_acquired(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     last = alice.lock(C).acquire()
     wait = bob.begin(bob.multi_lock([A, B, C]).acquire, timeout_s=2)
@@ -60,7 +60,7 @@ def test_a_timeout_is_of_all_together_and_gives_back_what_was_got(stage: RecipeS
 
 @pytest.mark.parametrize("answers", range(16))
 @pytest.mark.parametrize("is_contended", [True, False])
-def test_given_up_at_any_point_it_leaves_nothing(
+def test_a_cancelled_call_leaves_nothing_at_any_step(
     stage: RecipeStage, answers: int, is_contended: bool
 ) -> None:
     alice, bob = stage.member(), stage.member()
@@ -74,7 +74,7 @@ def test_given_up_at_any_point_it_leaves_nothing(
     assert watches(bob) == 0
 
 
-def test_it_is_lost_when_one_is(stage: RecipeStage) -> None:
+def test_a_multi_lock_is_lost_when_one_part_is(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.multi_lock([A, B]).acquire()
     told = alice.begin(held.lost.wait)
@@ -90,7 +90,7 @@ def test_it_is_lost_when_one_is(stage: RecipeStage) -> None:
     assert held.is_released
 
 
-def test_one_that_is_lost_while_another_is_waited_for_ends_the_attempt(stage: RecipeStage) -> None:
+def test_a_part_lost_during_the_wait_for_another_ends_the_attempt(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     last = alice.lock(B).acquire()
     wait = bob.begin(bob.multi_lock([A, B]).acquire)
@@ -102,7 +102,7 @@ def test_one_that_is_lost_while_another_is_waited_for_ends_the_attempt(stage: Re
     assert places(alice) == []
 
 
-def test_a_holder_that_dies_is_followed(stage: RecipeStage) -> None:
+def test_a_dead_holder_is_succeeded_by_the_next(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     held = alice.multi_lock([A, B]).acquire()
     wait = bob.begin(bob.multi_lock([A, B]).acquire)
@@ -117,7 +117,7 @@ def test_a_holder_that_dies_is_followed(stage: RecipeStage) -> None:
     assert all(wait.value.tokens[path] > held.tokens[path] for path in (A, B))
 
 
-def test_a_release_that_fails_may_be_tried_again(
+def test_a_failed_release_may_be_tried_again(
     stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = stage.member()
@@ -173,7 +173,7 @@ def refused(alice: Member, bob: Member) -> list[tuple[list[object], str]]:
     ]
 
 
-def test_an_election_may_be_one_of_them(stage: RecipeStage) -> None:
+def test_an_election_may_be_a_part(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     with alice.multi_lock([alice.election(A), B]) as held:
         assert held.parts[0].epoch == 1
@@ -183,7 +183,7 @@ def test_an_election_may_be_one_of_them(stage: RecipeStage) -> None:
             bob.multi_lock([bob.election(A), B]).acquire(timeout_s=0)
 
 
-def test_bad_arguments(stage: RecipeStage) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     for locks, why in refused(alice, bob):
         with pytest.raises(BadArgumentsError, match=why):

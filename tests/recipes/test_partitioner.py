@@ -55,7 +55,7 @@ def shares(*partitioners: Partitioner[Blocking]) -> list[str]:
     return ["".join(each.name for each in one.owned) for one in partitioners]
 
 
-def test_what_there_is_is_divided_with_few_moves(stage: RecipeStage) -> None:
+def test_partitions_are_divided_with_few_moves(stage: RecipeStage) -> None:
     ledger = Ledger(stage)
     alice, bob, carol = (stage.member() for _ in range(3))
     one = ledger.join(alice)
@@ -79,7 +79,7 @@ def test_what_there_is_is_divided_with_few_moves(stage: RecipeStage) -> None:
         assert alice.do(get_children(f"{PATH}/{part}")) == []
 
 
-def test_more_members_than_partitions(stage: RecipeStage) -> None:
+def test_members_beyond_the_number_of_partitions_own_none(stage: RecipeStage) -> None:
     ledger = Ledger(stage, "ab")
     parts = [ledger.join(stage.member()) for _ in range(4)]
     assert sorted(shares(*parts)) == ["", "", "a", "b"]
@@ -87,7 +87,7 @@ def test_more_members_than_partitions(stage: RecipeStage) -> None:
     assert len(ledger.owners) == 2
 
 
-def test_nobody_gets_it_before_the_release_has_returned(stage: RecipeStage) -> None:
+def test_a_partition_moves_only_after_its_release_has_returned(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     seen: list[tuple[str, list[str]]] = []
 
@@ -107,7 +107,7 @@ def test_nobody_gets_it_before_the_release_has_returned(stage: RecipeStage) -> N
     assert len(bob.called) == 1
 
 
-def test_a_share_is_waited_for(stage: RecipeStage) -> None:
+def test_wait_returns_when_the_share_is_complete(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     one = alice.partitioner(PATH, "ab", on_released=lambda _: alice.freeze())
     with pytest.raises(RecipeError, match="not started"):
@@ -127,7 +127,7 @@ def test_a_share_is_waited_for(stage: RecipeStage) -> None:
         third.wait()
 
 
-def test_a_callback_that_raises_is_one_that_returned(stage: RecipeStage) -> None:
+def test_a_callback_that_raises_counts_as_returned(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
 
     def wrong(partition: Partition[Blocking]) -> None:
@@ -140,7 +140,7 @@ def test_a_callback_that_raises_is_one_that_returned(stage: RecipeStage) -> None
     assert shares(one, other) == ["a", "b"]
 
 
-def test_what_a_dead_member_had_goes_to_the_others(stage: RecipeStage) -> None:
+def test_partitions_of_a_dead_member_go_to_the_others(stage: RecipeStage) -> None:
     ledger = Ledger(stage)
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     one, other = ledger.join(alice), ledger.join(bob)
@@ -169,7 +169,7 @@ def test_a_lost_connection_moves_nothing(stage: RecipeStage) -> None:
     assert shares(one) == ["abcdef"]
 
 
-def test_znodes_that_somebody_deletes(stage: RecipeStage) -> None:
+def test_deleted_owner_and_member_znodes_are_created_again(stage: RecipeStage) -> None:
     ledger = Ledger(stage)
     alice, bob, carol = (stage.member() for _ in range(3))
     one, other = ledger.join(alice), ledger.join(bob)
@@ -186,7 +186,7 @@ def test_znodes_that_somebody_deletes(stage: RecipeStage) -> None:
     assert ledger.take_moves() == []
 
 
-def test_what_an_outsider_holds_is_nobodys(stage: RecipeStage) -> None:
+def test_a_partition_held_by_an_outsider_has_no_owner(stage: RecipeStage) -> None:
     carol = stage.member()
     for path in (PATH, f"{PATH}/owners", f"{PATH}/owners/a"):
         carol.ask(Create(path, b"", 0))
@@ -197,7 +197,7 @@ def test_what_an_outsider_holds_is_nobodys(stage: RecipeStage) -> None:
     assert shares(one) == ["abc"]
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     ledger = Ledger(stage)
     alice, bob, carol = (stage.member() for _ in range(3))
     ledger.join(alice)
@@ -213,7 +213,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("point", range(1, 14))
-def test_closed_at_any_point_it_leaves_nothing_behind(stage: RecipeStage, point: int) -> None:
+def test_a_close_at_any_step_leaves_nothing_behind(stage: RecipeStage, point: int) -> None:
     ledger = Ledger(stage, "ab")
     alice, bob = stage.member(), stage.member()
     freeze_at(alice, point)
@@ -258,7 +258,7 @@ def test_the_end_of_the_session_releases_everything(stage: RecipeStage) -> None:
         alice.partitioner(PATH, "ab").start()
 
 
-def test_it_fails_for_good_if_it_may_not_go_on(stage: RecipeStage) -> None:
+def test_a_permanent_error_is_reported_once(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bob.ask(Create("/x", b"", 0))
     one = alice.partitioner("/x/y", "ab")
@@ -270,7 +270,7 @@ def test_it_fails_for_good_if_it_may_not_go_on(stage: RecipeStage) -> None:
     one.close()
 
 
-def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     for partitions in ([], ["a", "a"], ["a/b"], [""], [7]):
         with pytest.raises(BadArgumentsError):
@@ -284,7 +284,7 @@ def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_there_is_one_owner_and_in_the_end_all_are_owned(
+def test_each_partition_has_at_most_one_owner_and_finally_exactly_one(
     stage: RecipeStage, seed: int
 ) -> None:
     rng = Random(seed)

@@ -9,7 +9,7 @@ from tests.harness.recipe_stage import RecipeStage
 PATH = "/queues/x"
 
 
-def test_the_lowest_first_then_first_in_first_out(stage: RecipeStage) -> None:
+def test_lower_priorities_come_first_and_equal_ones_in_order(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     queue = alice.priority_queue(PATH)
     queue.put(b"c")
@@ -22,7 +22,7 @@ def test_the_lowest_first_then_first_in_first_out(stage: RecipeStage) -> None:
     assert [other.get_nowait() for _ in range(6)] == [b"b", b"c", b"d", b"e", b"f", None]
 
 
-def test_what_came_since_is_seen(stage: RecipeStage) -> None:
+def test_a_new_element_with_a_lower_priority_comes_first(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.priority_queue(PATH).put_many([b"3", b"4"])
     other = bob.priority_queue(PATH)
@@ -31,7 +31,7 @@ def test_what_came_since_is_seen(stage: RecipeStage) -> None:
     assert other.get() == b"1"
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice = stage.member()
     queue = alice.priority_queue(PATH)
     queue.put_many([b"1", b"2"], 5)
@@ -40,7 +40,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
     assert dict(alice.asked) == {"GetChildren": 2, "Multi": 2}
 
 
-def test_a_put_wakes_who_waits(stage: RecipeStage) -> None:
+def test_a_put_wakes_a_waiting_consumer(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.priority_queue(PATH).get)
     bob.priority_queue(PATH).put(b"1", 7)
@@ -56,7 +56,7 @@ def test_a_bound_counts_all_priorities(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("priority", [-1, 1_000, True, "1", 1.5])
-def test_a_priority_that_is_none_is_refused(stage: RecipeStage, priority: int) -> None:
+def test_a_bad_priority_is_refused(stage: RecipeStage, priority: int) -> None:
     queue = stage.member().priority_queue(PATH)
     with pytest.raises(BadArgumentsError, match="a priority is 0 to 999"):
         queue.put(b"", priority)

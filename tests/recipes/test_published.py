@@ -84,7 +84,7 @@ def freeze_at_its_end(monkeypatch: pytest.MonkeyPatch, member: Member) -> None:
     monkeypatch.setattr(member, "submit", asked)
 
 
-def test_it_is_published_and_read(stage: RecipeStage) -> None:
+def test_a_version_is_published_and_read(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = alice.published(PATH), bob.published(PATH)
     with pytest.raises(NoNodeError):
@@ -99,7 +99,7 @@ def test_it_is_published_and_read(stage: RecipeStage) -> None:
     assert (len(versions(alice)), busy(alice)) == (1, [])
 
 
-def test_who_follows_sees_each_version_whole(stage: RecipeStage) -> None:
+def test_a_follower_sees_each_version_whole(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     reader = Reader(bob)
     assert (reader.told, reader.live.newest, reader.live.is_missing) == ([], None, True)
@@ -113,7 +113,7 @@ def test_who_follows_sees_each_version_whole(stage: RecipeStage) -> None:
     assert watches(stage) == 0
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = alice.published(PATH), bob.published(PATH)
     ours.publish(OLD)
@@ -246,7 +246,7 @@ def test_a_publisher_may_lose_its_link_at_any_step(
 
 
 @pytest.mark.parametrize("step", range(1, steps_of_a_publication() + 1))
-def test_a_publication_may_be_given_up_at_any_step(
+def test_a_publication_may_be_cancelled_at_any_step(
     stage: RecipeStage, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     alice, bob = stage.member(), stage.member()
@@ -267,7 +267,7 @@ def test_a_publication_may_be_given_up_at_any_step(
     assert (len(versions(bob)), busy(bob)) == (1, [])
 
 
-def test_the_newer_one_of_two_publications_stays(
+def test_the_newer_of_two_publications_stays(
     stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
@@ -318,7 +318,7 @@ def test_a_publication_whose_znodes_are_deleted_is_lost(
     assert bob.published(PATH).read().values == NEW
 
 
-def test_who_lost_its_marker_takes_nobody_elses_of_that_name(
+def test_a_publisher_without_its_marker_does_not_take_an_equal_name(
     stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
@@ -344,7 +344,7 @@ def test_who_lost_its_marker_takes_nobody_elses_of_that_name(
     assert carol.published(PATH).read() == PublishedVersion(waits[1].value, {"from": b"it"})
 
 
-def test_what_outsiders_damage_is_told_and_the_last_whole_one_stays(stage: RecipeStage) -> None:
+def test_a_damaged_version_is_an_error_and_the_last_whole_one_stays(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     ours = alice.published(PATH)
     first = ours.publish(OLD)
@@ -364,7 +364,7 @@ def test_what_outsiders_damage_is_told_and_the_last_whole_one_stays(stage: Recip
     assert [edition and edition.values for edition in reader.told] == [OLD, NEW]
 
 
-def test_what_is_deleted_is_told(stage: RecipeStage) -> None:
+def test_a_deleted_publication_is_reported(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
     reader = Reader(bob)
@@ -408,7 +408,9 @@ def test_a_reader_without_a_link_catches_up(stage: RecipeStage, remembers: bool)
     assert [edition and edition.values for edition in reader.told] == [OLD, {"n": b"2"}]
 
 
-def test_the_end_of_the_session(stage: RecipeStage) -> None:
+def test_the_end_of_the_session_ends_a_publication_and_keeps_the_last_value(
+    stage: RecipeStage,
+) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     alice.published(PATH).publish(OLD)
     reader = Reader(bob)
@@ -422,7 +424,7 @@ def test_the_end_of_the_session(stage: RecipeStage) -> None:
     assert alice.published(PATH).read().values == OLD
 
 
-def test_following_that_nobody_waited_for_leaves_no_watch(stage: RecipeStage) -> None:
+def test_a_cancelled_follow_leaves_no_watch(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
     bob.cut()
@@ -445,7 +447,7 @@ def test_long_values_are_written_in_several_transactions(stage: RecipeStage) -> 
     assert bob.published(PATH).read().values == values
 
 
-def test_who_may_not_read_it_is_told(stage: RecipeStage) -> None:
+def test_a_reader_without_read_permission_gets_an_error(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.published(PATH).publish(OLD)
     (name,) = versions(alice)
@@ -458,7 +460,7 @@ def test_who_may_not_read_it_is_told(stage: RecipeStage) -> None:
         assert watches(stage) == 0
 
 
-def test_who_is_always_crossed_gives_up(
+def test_a_read_that_always_conflicts_gives_up(
     stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = stage.member(), stage.member()

@@ -20,7 +20,7 @@ def line(member: Member) -> list[str]:
     return sorted(member.do(get_children(f"{PATH}/line")))
 
 
-def test_first_in_first_out(stage: RecipeStage) -> None:
+def test_elements_come_first_in_first_out(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.queue(PATH).put(b"1")
     bob.queue(PATH).put_many([b"2", b"3"])
@@ -32,7 +32,7 @@ def test_first_in_first_out(stage: RecipeStage) -> None:
     assert (queue.size(), alice.queue("/queues/none").size()) == (0, 0)
 
 
-def test_a_value_is_bytes(stage: RecipeStage) -> None:
+def test_an_element_is_bytes_with_a_priority(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.queue(PATH).put(b"1")
     value = alice.queue(PATH).get()
@@ -42,7 +42,7 @@ def test_a_value_is_bytes(stage: RecipeStage) -> None:
     assert (type(again), again) == (bytes, b"1")
 
 
-def test_each_element_goes_to_one_of_many_who_want_it(stage: RecipeStage) -> None:
+def test_each_element_goes_to_one_of_many_consumers(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(8)]
     members[0].queue(PATH).put_many([b"%d" % n for n in range(5)])
     waits = [member.begin(member.queue(PATH).get, timeout_s=1) for member in members]
@@ -53,7 +53,7 @@ def test_each_element_goes_to_one_of_many_who_want_it(stage: RecipeStage) -> Non
     assert line(members[0]) == []
 
 
-def test_who_has_given_up_does_not_try_all_that_was_listed(stage: RecipeStage) -> None:
+def test_a_cancelled_get_stops_after_its_current_element(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     queue = alice.queue(PATH)
     queue.put_many([b"%d" % n for n in range(9)])
@@ -67,7 +67,7 @@ def test_who_has_given_up_does_not_try_all_that_was_listed(stage: RecipeStage) -
     assert alice.asked == {"Multi": 1}
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.queue(PATH, size_max=9).put(b"0")
     alice.asked.clear()
@@ -97,7 +97,7 @@ def test_a_put_wakes_two_of_a_hundred(stage: RecipeStage) -> None:
     assert [wait.value for wait in waits[:3]] == [b"1", b"2", b"3"]
 
 
-def test_a_bound_holds_for_all_who_put_at_once(stage: RecipeStage) -> None:
+def test_a_bound_holds_for_concurrent_puts(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(6)]
     puts = [m.begin(m.queue(PATH, size_max=4).put, b"%d" % n) for n, m in enumerate(members)]
     assert [put.is_done for put in puts] == [True] * 4 + [False] * 2
@@ -112,7 +112,7 @@ def test_a_bound_holds_for_all_who_put_at_once(stage: RecipeStage) -> None:
     assert line(members[0]) == []
 
 
-def test_several_are_put_together_or_not(stage: RecipeStage) -> None:
+def test_put_many_puts_all_or_nothing(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     queue = alice.queue(PATH, size_max=3)
     queue.put_many([])
@@ -134,7 +134,7 @@ def test_values_have_a_limit(stage: RecipeStage) -> None:
     assert queue.size() == 1
 
 
-def test_a_consumer_that_dies_waiting_takes_nothing_along(stage: RecipeStage) -> None:
+def test_a_consumer_that_dies_during_its_wait_takes_nothing(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     carol = stage.member()
     alice.begin(alice.queue(PATH).get)
@@ -146,7 +146,7 @@ def test_a_consumer_that_dies_waiting_takes_nothing_along(stage: RecipeStage) ->
 
 
 @pytest.mark.parametrize("ms", range(0, 400, 50))
-def test_what_crosses_a_timeout_goes_back(stage: RecipeStage, ms: int) -> None:
+def test_an_element_taken_during_the_timeout_is_put_back(stage: RecipeStage, ms: int) -> None:
     alice, bob = stage.member(), stage.member()
     bob.queue(PATH).put_many([b"1", b"2"])
     alice.cut()
@@ -160,7 +160,7 @@ def test_what_crosses_a_timeout_goes_back(stage: RecipeStage, ms: int) -> None:
         assert [bob.queue(PATH).get(), bob.queue(PATH).get()] == [b"1", b"2"]
 
 
-def test_a_result_that_nobody_takes_goes_back(stage: RecipeStage) -> None:
+def test_a_cancelled_get_puts_its_element_back(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bob.queue(PATH).put_many([b"1", b"2"])
     alice.begin(alice.queue(PATH).get).run.cancel()
@@ -193,7 +193,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: RecipeStage, timeout
     assert (alice.events, bob.queue(PATH).size()) == (before, 1)
 
 
-def test_abandoned_in_the_line_it_lets_the_next_one_go_on(stage: RecipeStage) -> None:
+def test_a_cancelled_waiter_lets_the_next_one_go_on(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     first = alice.begin(alice.queue(PATH).get)
     second = bob.begin(bob.queue(PATH).get)
@@ -229,7 +229,7 @@ def test_the_end_of_the_session_ends_every_wait(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("touch_first", [True, False])
-def test_a_place_in_the_line_that_is_deleted(stage: RecipeStage, touch_first: bool) -> None:
+def test_a_waiter_whose_znode_is_deleted_is_lost(stage: RecipeStage, touch_first: bool) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.queue(PATH).get)
     (place,) = line(bob)
@@ -241,7 +241,7 @@ def test_a_place_in_the_line_that_is_deleted(stage: RecipeStage, touch_first: bo
         _ = wait.value
 
 
-def test_a_queue_that_is_deleted_is_made_again(stage: RecipeStage) -> None:
+def test_a_deleted_queue_is_created_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.queue(PATH).get)
     bob.ask(Delete(f"{PATH}/elements", -1))
@@ -251,7 +251,7 @@ def test_a_queue_that_is_deleted_is_made_again(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-def test_what_was_put_is_not_denied_by_a_timeout(stage: RecipeStage, is_full: bool) -> None:
+def test_a_put_in_doubt_does_not_time_out(stage: RecipeStage, is_full: bool) -> None:
     alice, bob = stage.member(session_timeout_ms=60_000), stage.member()
     queue = bob.queue(PATH)
     queue.put_many([b"0", b"1"])
@@ -272,7 +272,7 @@ def test_what_was_put_is_not_denied_by_a_timeout(stage: RecipeStage, is_full: bo
     assert [queue.get_nowait() for _ in range(4 - is_full)][-2:] == [b"2", None]
 
 
-def test_a_put_that_is_too_late_waits_no_more(stage: RecipeStage) -> None:
+def test_a_put_after_its_timeout_is_not_done(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=60_000), stage.member()
     queue = bob.queue(PATH)
     queue.put(b"1")
@@ -286,7 +286,7 @@ def test_a_put_that_is_too_late_waits_no_more(stage: RecipeStage) -> None:
     assert [queue.get_nowait(), queue.get_nowait()] == [b"1", None]
 
 
-def test_what_is_no_element_is_left_alone(stage: RecipeStage) -> None:
+def test_a_foreign_child_is_ignored(stage: RecipeStage) -> None:
     alice = stage.member()
     queue = alice.queue(PATH)
     queue.put(b"1")
@@ -296,7 +296,7 @@ def test_what_is_no_element_is_left_alone(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("size_max", [0, -1, True, 1.5, "2"])
-def test_bad_arguments(stage: RecipeStage, size_max: int) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage, size_max: int) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError, match="size_max"):
         alice.queue(PATH, size_max)

@@ -30,7 +30,9 @@ def states(waits: list[Outcome]) -> str:
         ("rrwrw", "++..."),
     ],
 )
-def test_who_holds_it_at_first(stage: RecipeStage, queue: str, holders: str) -> None:
+def test_readers_hold_together_and_a_writer_alone(
+    stage: RecipeStage, queue: str, holders: str
+) -> None:
     assert states([begin(stage.member(), kind) for kind in queue]) == holders
 
 
@@ -46,7 +48,7 @@ def test_the_queue_is_served_in_order(stage: RecipeStage) -> None:
     ]
 
 
-def test_a_writer_that_goes_wakes_all_readers_behind_it_together(stage: RecipeStage) -> None:
+def test_a_released_writer_wakes_all_next_readers_together(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(52)]
     writer = begin(members[0], "w")
     readers = [begin(member, "r") for member in members[1:51]]
@@ -67,7 +69,7 @@ def test_a_writer_that_goes_wakes_all_readers_behind_it_together(stage: RecipeSt
     assert last.is_done
 
 
-def test_tokens_are_larger_than_those_of_the_other_kind_before(stage: RecipeStage) -> None:
+def test_tokens_are_larger_than_those_of_earlier_conflicting_holders(stage: RecipeStage) -> None:
     waits = [begin(stage.member(), kind) for kind in "wrrwr"]
     tokens = []
     for wait in waits:
@@ -76,7 +78,7 @@ def test_tokens_are_larger_than_those_of_the_other_kind_before(stage: RecipeStag
     assert tokens == sorted(set(tokens))
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.read_write_lock(PATH).read.acquire().release()
     for kind in "rw":
@@ -87,7 +89,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
         assert alice.asked["Multi"] == 1
 
 
-def test_a_writer_that_dies_or_gives_up_lets_the_readers_in(stage: RecipeStage) -> None:
+def test_a_dead_or_cancelled_writer_lets_the_readers_in(stage: RecipeStage) -> None:
     alice, bob, carol = stage.member(), stage.member(), stage.member(session_timeout_ms=2_000)
     reading = begin(alice, "r").value
     writing = begin(bob, "w")
@@ -104,7 +106,7 @@ def test_a_writer_that_dies_or_gives_up_lets_the_readers_in(stage: RecipeStage) 
     assert not reading.lost.is_set()
 
 
-def test_a_reader_whose_place_is_deleted_is_told(stage: RecipeStage) -> None:
+def test_a_reader_whose_znode_is_deleted_gets_an_error(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     begin(alice, "w")
     waiting = begin(bob, "r")
@@ -115,7 +117,7 @@ def test_a_reader_whose_place_is_deleted_is_told(stage: RecipeStage) -> None:
         _ = waiting.value
 
 
-def test_blocks_of_both_kinds(stage: RecipeStage) -> None:
+def test_with_blocks_of_both_kinds_release(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lock = alice.read_write_lock(PATH, b"alice")
     with lock.read as first, bob.read_write_lock(PATH).read as second:
@@ -128,7 +130,7 @@ def test_blocks_of_both_kinds(stage: RecipeStage) -> None:
     assert third.token > second.token
 
 
-def test_bad_arguments(stage: RecipeStage) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         alice.read_write_lock("/")

@@ -11,7 +11,7 @@ from tests.recipes.test_every_step_of_recipes import CASES, PATH
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_recipe(stage: RecipeStage, name: str) -> None:
+def test_every_recipe_works_below_a_chroot(stage: RecipeStage, name: str) -> None:
     stage.member().ask(Create("/app", b"", 0, None, 0))
     alice, bob, carol = (stage.member(chroot="/app") for _ in range(3))
     case = CASES[name]
@@ -43,7 +43,7 @@ def test_every_recipe(stage: RecipeStage, name: str) -> None:
         lambda member: member.lease(PATH, 1).acquire,
     ],
 )
-def test_a_root_that_is_missing(stage: RecipeStage, operation: Any) -> None:
+def test_a_missing_root_is_an_error(stage: RecipeStage, operation: Any) -> None:
     alice = stage.member(chroot="/app")
     with pytest.raises(NoNodeError):
         operation(alice)()

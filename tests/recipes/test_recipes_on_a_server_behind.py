@@ -47,7 +47,7 @@ def _behind(case: Case, nth: int) -> bool:
 
 # What is lost here is what is deleted, which may not be there yet.
 @pytest.mark.parametrize("name", [name for name in CASES if name != "loss"])
-def test_a_server_that_falls_behind(name: str) -> None:
+def test_a_recipe_survives_a_server_that_falls_behind(name: str) -> None:
     nth = 1
     while _behind(CASES[name], nth):
         nth += 1

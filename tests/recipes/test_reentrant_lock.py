@@ -24,7 +24,7 @@ def elsewhere(call: Callable[[], Any]) -> Any:
     return results[0]
 
 
-def test_its_owner_acquires_it_again_for_nothing(stage: RecipeStage) -> None:
+def test_the_owner_acquires_again_without_a_request(stage: RecipeStage) -> None:
     alice = stage.member()
     lock = alice.reentrant_lock(PATH, b"alice")
     with lock as outer:
@@ -41,7 +41,7 @@ def test_its_owner_acquires_it_again_for_nothing(stage: RecipeStage) -> None:
     assert alice.asked["Multi"] == 1
 
 
-def test_the_last_release_gives_it_back_whichever_it_is(stage: RecipeStage) -> None:
+def test_the_last_release_of_any_hold_frees_the_lock(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lock = alice.reentrant_lock(PATH)
     outer, inner = lock.acquire(), lock.acquire()
@@ -88,7 +88,7 @@ def test_calls_of_one_owner_wait_for_the_first(stage: RecipeStage) -> None:
     assert lock.contenders() == []
 
 
-def test_a_hold_that_nobody_takes_is_given_back(stage: RecipeStage) -> None:
+def test_a_cancelled_hold_is_released(stage: RecipeStage) -> None:
     alice = stage.member()
     lock = alice.reentrant_lock(PATH)
     outer = lock.acquire()
@@ -97,7 +97,7 @@ def test_a_hold_that_nobody_takes_is_given_back(stage: RecipeStage) -> None:
     assert lock.contenders() == []
 
 
-def test_a_lock_that_is_lost_is_not_acquired_again(stage: RecipeStage) -> None:
+def test_a_lost_lock_is_not_reacquired(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     lock = alice.reentrant_lock(PATH)
     outer, inner = lock.acquire(), lock.acquire()
@@ -113,7 +113,7 @@ def test_a_lock_that_is_lost_is_not_acquired_again(stage: RecipeStage) -> None:
         assert held.token > outer.token
 
 
-def test_while_it_is_given_back_a_new_acquire_queues_up(stage: RecipeStage) -> None:
+def test_an_acquire_during_the_release_queues(stage: RecipeStage) -> None:
     alice = stage.member()
     lock = alice.reentrant_lock(PATH)
     held = lock.acquire()
@@ -125,7 +125,7 @@ def test_while_it_is_given_back_a_new_acquire_queues_up(stage: RecipeStage) -> N
     assert acquiring.value.token > held.token
 
 
-def test_a_release_that_fails_may_be_tried_again(
+def test_a_failed_release_may_be_tried_again(
     stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = stage.member()
@@ -145,7 +145,7 @@ def test_a_release_that_fails_may_be_tried_again(
     assert lock.contenders() == []
 
 
-def test_another_process_has_none_of_its_holds(stage: RecipeStage) -> None:
+def test_a_pickled_lock_carries_no_holds(stage: RecipeStage) -> None:
     lock = stage.member().reentrant_lock(PATH)
     lock.acquire()
     assert pickle.loads(pickle.dumps(lock._holds)).get(threading.current_thread()) is None

@@ -41,7 +41,7 @@ def met(
     return members, [wait.value for wait in waits]
 
 
-def test_all_get_the_same_list_and_a_rank_each(stage: RecipeStage) -> None:
+def test_all_members_get_the_same_list_and_each_its_rank(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(3)]
     waits = []
     for number, member in enumerate(members):
@@ -58,7 +58,7 @@ def test_all_get_the_same_list_and_a_rank_each(stage: RecipeStage) -> None:
         meetings[0].wait_broken(timeout_s=0)
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(100)]
     members[0].begin(members[0].rendezvous(PATH, 1).join)  # the znode is there
     stage.rest()
@@ -72,7 +72,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("how", ["leaves", "dies", "is deleted"])
-def test_all_are_told_when_one_goes(stage: RecipeStage, how: str) -> None:
+def test_all_members_learn_that_one_left(stage: RecipeStage, how: str) -> None:
     for gone in range(4):
         members, meetings = met(stage, 4)
         waits = [m.begin(each.wait_broken) for m, each in zip(members, meetings, strict=True)]
@@ -100,7 +100,7 @@ def test_all_are_told_when_one_goes(stage: RecipeStage, how: str) -> None:
                 member.close()
 
 
-def test_the_next_generation_begins_when_one_goes(stage: RecipeStage) -> None:
+def test_the_next_generation_begins_when_a_member_leaves(stage: RecipeStage) -> None:
     members, meetings = met(stage)
     spare = [stage.member() for _ in range(2)]
     waits = [come(member, b"spare") for member in spare]
@@ -118,7 +118,7 @@ def test_the_next_generation_begins_when_one_goes(stage: RecipeStage) -> None:
     assert not second.broken.is_set()
 
 
-def test_those_who_wait_follow_when_all_die_at_once(stage: RecipeStage) -> None:
+def test_waiting_participants_follow_when_all_members_die_at_once(stage: RecipeStage) -> None:
     members, _ = met(stage)
     spare = [stage.member() for _ in range(7)]
     waits = [come(member) for member in spare]
@@ -132,7 +132,7 @@ def test_those_who_wait_follow_when_all_die_at_once(stage: RecipeStage) -> None:
     assert waits[3].value.generation == 3
 
 
-def test_one_alone_meets_itself(stage: RecipeStage) -> None:
+def test_a_rendezvous_of_one_never_waits(stage: RecipeStage) -> None:
     alice = stage.member()
     with alice.rendezvous(PATH, 1) as meeting:
         assert (meeting.rank, meeting.generation) == (0, 1)
@@ -143,7 +143,7 @@ def test_one_alone_meets_itself(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("how", ["timeout", "abandon", "cut"])
-def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: RecipeStage, how: str) -> None:
+def test_a_cancelled_wait_leaves_nothing_behind(stage: RecipeStage, how: str) -> None:
     alice, bob = stage.member(), stage.member()
     wait = bob.begin(bob.rendezvous(PATH, 2).join, timeout_s=2)
     if how == "timeout":
@@ -165,7 +165,7 @@ def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: RecipeStage, how: 
         bob.rendezvous(PATH, 1).join(timeout_s=0)
 
 
-def test_given_up_at_any_point_it_breaks_what_it_was_in(stage: RecipeStage) -> None:
+def test_a_join_cancelled_at_any_step_breaks_its_generation(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     point = 1
     first = come(alice, b"", 2)
@@ -179,7 +179,7 @@ def test_given_up_at_any_point_it_breaks_what_it_was_in(stage: RecipeStage) -> N
     assert point > 5
 
 
-def test_who_forms_a_generation_may_die_over_it(stage: RecipeStage) -> None:
+def test_a_participant_may_die_at_any_step_of_forming_a_generation(stage: RecipeStage) -> None:
     for point in range(1, 7):
         alice, bob, carol, dave = (stage.member(session_timeout_ms=2_000) for _ in range(4))
         waits = [come(alice), come(bob)]
@@ -197,7 +197,7 @@ def test_who_forms_a_generation_may_die_over_it(stage: RecipeStage) -> None:
             each.close()
 
 
-def test_a_participant_whose_znode_is_deleted_is_told(stage: RecipeStage) -> None:
+def test_a_participant_whose_znode_is_deleted_gets_an_error(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     wait = come(bob)
     own = f"{PATH}/{places(alice)[0]}"
@@ -208,7 +208,7 @@ def test_a_participant_whose_znode_is_deleted_is_told(stage: RecipeStage) -> Non
         _ = wait.value
 
 
-def test_who_comes_to_a_rendezvous_that_somebody_deletes_is_told(stage: RecipeStage) -> None:
+def test_a_rendezvous_deleted_during_a_join_is_an_error(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.rendezvous(PATH, 1).join().leave()
     freeze_at(bob, 2)  # it looks whether its znode is there
@@ -246,7 +246,7 @@ def test_the_end_of_the_session_breaks_it_on_time(stage: RecipeStage) -> None:
         _ = wait.value
 
 
-def test_another_size_is_refused(stage: RecipeStage) -> None:
+def test_a_different_size_is_refused(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     wait = come(alice, b"", 3)
     first = come(bob, b"", 2)
@@ -256,7 +256,7 @@ def test_another_size_is_refused(stage: RecipeStage) -> None:
     assert first.value.broken.is_set()
 
 
-def test_a_value_of_somebody_else_is_refused(stage: RecipeStage) -> None:
+def test_a_foreign_value_is_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.ask(Create(PATH, b"not a rendezvous", 0))
     with pytest.raises(InvalidValueError, match=PATH):
@@ -264,7 +264,7 @@ def test_a_value_of_somebody_else_is_refused(stage: RecipeStage) -> None:
     assert places(alice) == []
 
 
-def test_the_largest_fits(stage: RecipeStage) -> None:
+def test_the_largest_data_fit(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     data = bytes(DATA_BYTES_MAX // 2)
     waits = [come(each, data, 2) for each in (alice, bob)]
@@ -272,7 +272,7 @@ def test_the_largest_fits(stage: RecipeStage) -> None:
     assert waits[0].value.rank == 0
 
 
-def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     for size in (0, -1, SIZE_MAX + 1, True, "3"):
         with pytest.raises(BadArgumentsError, match="size"):
@@ -286,7 +286,9 @@ def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_generations_are_whole_and_go_on(stage: RecipeStage, seed: int) -> None:
+def test_generations_stay_whole_and_go_on_under_random_faults(
+    stage: RecipeStage, seed: int
+) -> None:
     rng = Random(seed)
     waits: list[tuple[Member, Outcome]] = []
     frozen: list[Member] = []
@@ -344,7 +346,7 @@ def test_whatever_happens_generations_are_whole_and_go_on(stage: RecipeStage, se
     assert len(set(members)) == len(members)
 
 
-def test_who_misses_its_own_meeting_comes_anew(stage: RecipeStage) -> None:
+def test_a_participant_that_missed_its_generation_joins_a_later_one(stage: RecipeStage) -> None:
     alice, bob, carol, dave = (stage.member() for _ in range(4))
     late = come(alice, b"alice", 2)
     alice.freeze()
@@ -359,7 +361,7 @@ def test_who_misses_its_own_meeting_comes_anew(stage: RecipeStage) -> None:
     assert (late.value.generation, late.value.rank) == (3, 0)
 
 
-def test_who_may_not_be_read_by_the_others_is_an_error_and_no_endless_course(
+def test_an_unreadable_participant_is_an_error_and_no_endless_loop(
     stage: RecipeStage,
 ) -> None:
     one, other = stage.member(), stage.member()

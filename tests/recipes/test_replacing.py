@@ -18,7 +18,7 @@ from tests.harness.recipe_stage import RecipeStage
 PATH = "/deep/down/x"
 
 
-def test_only_what_was_seen_is_replaced(stage: RecipeStage) -> None:
+def test_only_the_observed_value_is_replaced(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     assert alice.do(read_current(PATH)) is MISSING
     is_done, now = alice.do(compare_and_set(PATH, b"1", MISSING))
@@ -36,7 +36,7 @@ def test_only_what_was_seen_is_replaced(stage: RecipeStage) -> None:
     assert alice.do(compare_and_set(PATH, b"3", second)) == (False, MISSING)
 
 
-def test_a_znode_made_anew_is_another_one(stage: RecipeStage) -> None:
+def test_a_recreated_znode_is_another_one(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     first = alice.do(set_or_create(PATH, b"1"))
     bob.ask(Delete(PATH, -1))
@@ -49,7 +49,7 @@ def test_a_znode_made_anew_is_another_one(stage: RecipeStage) -> None:
     assert not MISSING.differs_from(ObservedValue())
 
 
-def test_a_change_is_made_of_what_is_there(stage: RecipeStage) -> None:
+def test_a_change_is_computed_from_the_current_value(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     stale = alice.do(set_or_create(PATH, b"1"))
     bob.ask(SetData(PATH, b"2", -1))
@@ -63,7 +63,7 @@ def test_a_change_is_made_of_what_is_there(stage: RecipeStage) -> None:
     assert made_of == [b"1", b"2"]
 
 
-def test_what_is_refused_is_told(stage: RecipeStage) -> None:
+def test_a_refused_write_raises(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     seen = alice.do(set_or_create(PATH, b"1"))
     bob.ask(SetAcls(PATH, [Acl(Permission.READ, "world", "anyone")], -1))

@@ -23,7 +23,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 @pytest.mark.parametrize("answers", range(4))
-def test_what_a_late_request_creates_is_given_back(
+def test_a_late_creation_is_undone(
     stage: RecipeStage, slow: Member, make: Make, answers: int
 ) -> None:
     alice = stage.member()
@@ -55,9 +55,7 @@ def test_what_a_late_request_creates_is_given_back(
     assert watches(slow) == 0
 
 
-def test_what_is_held_is_not_lost_for_an_answer_that_is_late(
-    stage: RecipeStage, slow: Member, make: Make
-) -> None:
+def test_a_late_reply_loses_no_hold(stage: RecipeStage, slow: Member, make: Make) -> None:
     held = make(slow).acquire()
     alice = stage.member()
     slow.freeze()
@@ -73,9 +71,7 @@ def test_what_is_held_is_not_lost_for_an_answer_that_is_late(
     assert places(alice) == []
 
 
-def test_a_release_that_is_late_comes_in_the_end(
-    stage: RecipeStage, slow: Member, make: Make
-) -> None:
+def test_a_late_release_is_finally_done(stage: RecipeStage, slow: Member, make: Make) -> None:
     alice = stage.member()
     held = make(slow).acquire()
     wait = alice.begin(make(alice).acquire)
@@ -88,7 +84,7 @@ def test_a_release_that_is_late_comes_in_the_end(
     assert wait.value.token > held.token
 
 
-def test_a_latch_has_no_hurry(stage: RecipeStage, slow: Member) -> None:
+def test_a_latch_has_no_request_timeout(stage: RecipeStage, slow: Member) -> None:
     alice = stage.member()
     slow.cut()
     latch = slow.leader_latch(PATH)

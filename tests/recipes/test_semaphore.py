@@ -27,7 +27,7 @@ def granted(waits: list[Outcome]) -> int:
     return sum(wait.is_done for wait in waits)
 
 
-def test_so_many_hold_it_in_order(stage: RecipeStage) -> None:
+def test_as_many_hold_as_there_are_permits_in_order(stage: RecipeStage) -> None:
     waits = [begin(stage.member()) for _ in range(7)]
     assert [wait.is_done for wait in waits] == [True] * 4 + [False] * 3
     waits[2].value.release()
@@ -63,7 +63,7 @@ def test_a_release_wakes_at_most_as_many_as_there_are_permits(
     assert granted(waits) == 5
 
 
-def test_all_get_their_turn_in_order(stage: RecipeStage) -> None:
+def test_all_contenders_are_served_in_order(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(30)]
     waits = [begin(member) for member in members]
     for place, wait in enumerate(waits):
@@ -74,7 +74,7 @@ def test_all_get_their_turn_in_order(stage: RecipeStage) -> None:
     assert [watches(member) for member in members] == [0] * 30
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     semaphore = alice.semaphore(PATH, PERMITS)
     held = [semaphore.acquire()]
@@ -92,7 +92,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
     assert dict(alice.asked) == {"Multi": 1}
 
 
-def test_all_must_mean_the_same_number(stage: RecipeStage) -> None:
+def test_all_clients_must_give_the_same_number(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.semaphore(PATH, 2).acquire()
     with pytest.raises(RecipeError, match="has 2 permits for those who are there, not 3"):
@@ -104,7 +104,7 @@ def test_all_must_mean_the_same_number(stage: RecipeStage) -> None:
     assert bob.do(get_or_none(PATH))[0] == b"3"
 
 
-def test_nobody_there_means_any_number(stage: RecipeStage) -> None:
+def test_an_unused_semaphore_takes_any_number(stage: RecipeStage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     alice.semaphore(PATH, 2).acquire().release()
     freeze_at(bob, 1)  # it is told of the old number
@@ -117,7 +117,7 @@ def test_nobody_there_means_any_number(stage: RecipeStage) -> None:
     bob.semaphore(PATH, 3).acquire().release()
 
 
-def test_a_znode_that_is_there_gets_the_number(stage: RecipeStage) -> None:
+def test_an_existing_znode_without_a_number_gets_it(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.ask(Create("/locks", b"", 0))
     alice.ask(Create(PATH, b"", 0))
@@ -140,7 +140,7 @@ def test_permits_die_with_their_holders(stage: RecipeStage) -> None:
     assert not waits[2].is_done
 
 
-def test_who_has_a_permit_and_who_waits_is_listed(stage: RecipeStage) -> None:
+def test_holders_and_waiters_are_listed(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(3)]
     for number, member in enumerate(members):
         member.begin(member.semaphore(PATH, 2, f"m{number}".encode()).acquire)
@@ -149,7 +149,7 @@ def test_who_has_a_permit_and_who_waits_is_listed(stage: RecipeStage) -> None:
     assert [each.identifier for each in semaphore.contenders()] == [b"m0", b"m1", b"m2"]
 
 
-def test_one_who_touches_a_holder_changes_nothing(stage: RecipeStage) -> None:
+def test_a_change_of_a_holders_value_changes_nothing(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.semaphore(PATH, 1).acquire()
     wait = bob.begin(bob.semaphore(PATH, 1).acquire)
@@ -159,7 +159,7 @@ def test_one_who_touches_a_holder_changes_nothing(stage: RecipeStage) -> None:
     assert wait.is_done
 
 
-def test_a_contender_whose_place_is_deleted_is_told(stage: RecipeStage) -> None:
+def test_a_contender_whose_znode_is_deleted_gets_an_error(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.semaphore(PATH, 1).acquire()
     wait = bob.begin(bob.semaphore(PATH, 1).acquire)
@@ -174,7 +174,7 @@ def test_a_contender_whose_place_is_deleted_is_told(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("answers", range(16))
-def test_given_up_at_any_point_it_leaves_nothing(stage: RecipeStage, answers: int) -> None:
+def test_a_cancelled_call_leaves_nothing_at_any_step(stage: RecipeStage, answers: int) -> None:
     alice, bob = stage.member(), stage.member()
     for _ in range(PERMITS):
         alice.semaphore(PATH, PERMITS).acquire()
@@ -187,6 +187,6 @@ def test_given_up_at_any_point_it_leaves_nothing(stage: RecipeStage, answers: in
 
 
 @pytest.mark.parametrize("permits", [0, -1, 1001, True, "3", 2.0])
-def test_a_number_that_is_none_is_refused(stage: RecipeStage, permits: int) -> None:
+def test_a_bad_number_is_refused(stage: RecipeStage, permits: int) -> None:
     with pytest.raises(BadArgumentsError, match="permits must be"):
         stage.member().semaphore(PATH, permits)

@@ -55,7 +55,7 @@ def test_instances_are_listed_in_the_order_of_registration(stage: RecipeStage) -
     assert services.names() == ["db"]
 
 
-def test_the_cache_asks_nothing(stage: RecipeStage) -> None:
+def test_the_cache_sends_no_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     first = register(alice, "web", 1)
     services = bob.services(PATH)
@@ -72,7 +72,7 @@ def test_the_cache_asks_nothing(stage: RecipeStage) -> None:
     assert dict(alice.asked) == {"Create": 1, "GetData": 1}
 
 
-def test_metadata_are_of_the_type_that_is_named(stage: RecipeStage) -> None:
+def test_metadata_have_the_given_type(stage: RecipeStage) -> None:
     alice = stage.member()
     told: list[tuple[str, str]] = []
     services = alice.services(PATH, Meta, lambda *args: told.append(args))
@@ -93,7 +93,7 @@ def test_metadata_are_of_the_type_that_is_named(stage: RecipeStage) -> None:
         b'{"address":"a","port":1,"metadata":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     ],
 )
-def test_what_is_malformed_is_left_out_and_told(stage: RecipeStage, value: bytes) -> None:
+def test_a_malformed_instance_is_left_out_and_reported(stage: RecipeStage, value: bytes) -> None:
     alice, bob = stage.member(), stage.member()
     told: list[str] = []
     services = bob.services(PATH, on_malformed=lambda path, why: told.append(path))
@@ -111,7 +111,7 @@ def test_what_is_malformed_is_left_out_and_told(stage: RecipeStage, value: bytes
     assert services.malformed() == {}
 
 
-def test_a_watch_is_told_of_each_change(stage: RecipeStage) -> None:
+def test_a_watch_receives_each_change(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     one = register(alice, "web", 1)
     services = bob.services(PATH)
@@ -163,7 +163,7 @@ def test_picking_waits_for_an_instance(stage: RecipeStage) -> None:
     assert len(set(same)) == 1
 
 
-def test_a_dead_instance_goes_and_a_deleted_one_comes_back(stage: RecipeStage) -> None:
+def test_a_dead_instance_disappears_and_a_deleted_one_comes_back(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     services = bob.services(PATH)
     register(alice, "web", 1)
@@ -175,7 +175,7 @@ def test_a_dead_instance_goes_and_a_deleted_one_comes_back(stage: RecipeStage) -
     assert [each.port for each in services.instances("web")] == [2]
 
 
-def test_nothing_is_missed_without_a_link(stage: RecipeStage) -> None:
+def test_the_cache_misses_nothing_without_a_connection(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     services = bob.services(PATH)
     one = register(alice, "web", 1)
@@ -188,7 +188,7 @@ def test_nothing_is_missed_without_a_link(stage: RecipeStage) -> None:
     assert services.names() == ["db"]
 
 
-def test_what_no_server_remembers_is_read_anew(stage: RecipeStage) -> None:
+def test_a_gap_in_the_events_is_read_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     services = bob.services(PATH)
     one = register(alice, "web", 1)
@@ -225,7 +225,7 @@ def test_the_cache_is_refused_after_the_session(stage: RecipeStage) -> None:
     services.close()
 
 
-def test_given_up_at_any_point_it_leaves_nothing_behind(stage: RecipeStage) -> None:
+def test_a_cancelled_call_leaves_nothing_at_any_step(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     point = 1
     while abandoned_at(bob, point, bob.services(PATH).register, "web", "host", 1):
@@ -234,7 +234,7 @@ def test_given_up_at_any_point_it_leaves_nothing_behind(stage: RecipeStage) -> N
     assert point > 1
 
 
-def test_arguments_that_are_none_are_refused(stage: RecipeStage) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     services = stage.member().services(PATH)
     for service, address, port, metadata in [
         ("a/b", "host", 1, None),
@@ -262,7 +262,7 @@ class Strict(Struct):
             raise KeyError(self.shard)
 
 
-def test_a_type_that_checks_itself_by_any_error_ends_nothing(stage: RecipeStage) -> None:
+def test_a_type_may_reject_a_value_by_any_error(stage: RecipeStage) -> None:
     alice = stage.member()
     services = alice.services(PATH, Strict)
     services.register("web", "host", 1, {"shard": -1}, name="bad")
@@ -278,7 +278,7 @@ def test_a_type_that_cannot_be_read_is_refused(stage: RecipeStage) -> None:
         stage.member().services(PATH, int | float | Struct | Meta)
 
 
-def test_watches_that_are_closed_or_that_nobody_wants_are_forgotten(stage: RecipeStage) -> None:
+def test_closed_and_unreferenced_watches_are_forgotten(stage: RecipeStage) -> None:
     alice = stage.member()
     services = alice.services(PATH)
     for _ in range(100):
@@ -290,7 +290,7 @@ def test_watches_that_are_closed_or_that_nobody_wants_are_forgotten(stage: Recip
     assert alice.called == []
 
 
-def test_what_a_callback_does_to_its_lists_does_not_matter(stage: RecipeStage) -> None:
+def test_a_callback_may_change_the_lists_it_receives(stage: RecipeStage) -> None:
     alice = stage.member()
     services = alice.services(PATH)
     services.watch(lambda change: change.instances.clear())

@@ -10,7 +10,7 @@ from tests.harness.recipe_stage import RecipeStage
 PATH = "/locks/x"
 
 
-def test_a_release_wakes_all_who_wait(stage: RecipeStage) -> None:
+def test_a_release_wakes_all_waiters(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(101)]
     waits = [member.begin(member.simple_lock(PATH).acquire) for member in members]
     before = sum(member.events for member in members[1:])
@@ -19,7 +19,7 @@ def test_a_release_wakes_all_who_wait(stage: RecipeStage) -> None:
     assert sum(wait.is_done for wait in waits[1:]) == 1
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.simple_lock(PATH).acquire().release()
     alice.asked.clear()
@@ -32,7 +32,7 @@ def test_what_it_costs(stage: RecipeStage) -> None:
     assert alice.asked["Multi"] == 1
 
 
-def test_what_it_costs_to_be_woken_for_nothing(stage: RecipeStage) -> None:
+def test_a_waiter_woken_in_vain_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(3)]
     waits = [member.begin(member.simple_lock(PATH).acquire) for member in members]
     for member in members:
@@ -52,7 +52,7 @@ def test_the_holder_is_listed(stage: RecipeStage) -> None:
         assert holder.session_id == alice.core.session_id
 
 
-def test_a_holder_that_dies_is_followed(stage: RecipeStage) -> None:
+def test_a_dead_holder_is_succeeded_by_the_next(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     held = alice.simple_lock(PATH).acquire()
     wait = bob.begin(bob.simple_lock(PATH).acquire)
@@ -67,7 +67,7 @@ def test_a_holder_that_dies_is_followed(stage: RecipeStage) -> None:
     assert not wait.value.lost.is_set()
 
 
-def test_a_holder_whose_znode_was_replaced_behind_its_back(stage: RecipeStage) -> None:
+def test_a_holder_whose_znode_was_replaced_is_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.simple_lock(PATH).acquire()
     alice.cut()
@@ -81,7 +81,7 @@ def test_a_holder_whose_znode_was_replaced_behind_its_back(stage: RecipeStage) -
     other.release()
 
 
-def test_a_znode_that_is_no_lock_is_refused(stage: RecipeStage) -> None:
+def test_a_foreign_znode_is_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.ask(Create("/locks", b"", 0))
     alice.ask(Create(PATH, b"", 0))

@@ -34,7 +34,7 @@ def pair(stage: RecipeStage) -> tuple[Member, Member]:
     return stage.member(), stage.member()
 
 
-def test_it_shows_what_there_is_and_what_comes(
+def test_the_cache_shows_the_tree_and_its_changes(
     stage: RecipeStage, pair: tuple[Member, Member]
 ) -> None:
     alice, bob = pair
@@ -65,7 +65,9 @@ def test_it_shows_what_there_is_and_what_comes(
         assert watcher.shown == truth(stage)
 
 
-def test_what_it_costs(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
+def test_it_sends_the_documented_number_of_requests(
+    stage: RecipeStage, pair: tuple[Member, Member]
+) -> None:
     alice, bob = pair
     make(bob, "/app", *(f"/app/{number}" for number in range(50)), "/app/7/x")
     alice.asked.clear()
@@ -80,7 +82,7 @@ def test_what_it_costs(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     assert dict(alice.asked) == {"WatchRemoval": 1}
 
 
-def test_its_root_may_be_missing_and_go_and_come(
+def test_the_root_may_be_missing_and_deleted_and_created(
     stage: RecipeStage, pair: tuple[Member, Member]
 ) -> None:
     alice, bob = pair
@@ -132,7 +134,7 @@ def test_a_transaction_is_one_step(stage: RecipeStage, pair: tuple[Member, Membe
     assert watcher.shown == truth(stage)
 
 
-def test_values_that_no_event_can_hold_are_read(
+def test_a_value_too_large_for_an_event_is_read(
     stage: RecipeStage, pair: tuple[Member, Member]
 ) -> None:
     alice, bob = pair
@@ -154,7 +156,7 @@ def test_values_that_no_event_can_hold_are_read(
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_without_a_connection_it_stays_and_catches_up(
+def test_a_cache_without_a_connection_stays_and_catches_up(
     stage: RecipeStage, pair: tuple[Member, Member], remembers: bool
 ) -> None:
     alice, bob = pair
@@ -179,7 +181,7 @@ def test_without_a_connection_it_stays_and_catches_up(
     assert watcher.shown == truth(stage)
 
 
-def test_what_happens_while_it_loads_is_not_missed(
+def test_changes_during_the_load_are_not_missed(
     stage: RecipeStage, pair: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = pair
@@ -211,7 +213,7 @@ def test_what_happens_while_it_loads_is_not_missed(
     assert watcher.shown == truth(stage)
 
 
-def test_it_goes_on_when_somebody_removes_all_watches(
+def test_a_cache_goes_on_after_all_watches_were_removed(
     stage: RecipeStage, pair: tuple[Member, Member]
 ) -> None:
     alice, bob = pair
@@ -224,7 +226,7 @@ def test_it_goes_on_when_somebody_removes_all_watches(
     assert watches(stage) == 1
 
 
-def test_after_close_nothing_is_told_and_nothing_watched(
+def test_a_closed_cache_reports_nothing_and_watches_nothing(
     stage: RecipeStage, pair: tuple[Member, Member]
 ) -> None:
     alice, bob = pair
@@ -244,9 +246,7 @@ def test_after_close_nothing_is_told_and_nothing_watched(
         cache.__reduce__()
 
 
-def test_a_start_that_nobody_waited_for_leaves_no_watch(
-    stage: RecipeStage, pair: tuple[Member, Member]
-) -> None:
+def test_a_cancelled_start_leaves_no_watch(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     alice, bob = pair
     make(bob, "/app")
     watcher = Watcher(alice)
@@ -290,7 +290,7 @@ def test_too_many_znodes_are_an_error(stage: RecipeStage, pair: tuple[Member, Me
     assert watches(stage) == 0
 
 
-def test_the_end_of_the_session_leaves_the_copy(stage: RecipeStage) -> None:
+def test_the_end_of_the_session_keeps_the_copy(stage: RecipeStage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     make(bob, "/app", "/app/a")
     watcher = Watcher(alice)
@@ -317,7 +317,7 @@ def test_ephemerals_go_with_their_session(stage: RecipeStage) -> None:
     assert watcher.take() == [("removed", "/app/bob")]
 
 
-def test_what_may_not_be_read_is_not_shown(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
+def test_an_unreadable_znode_is_not_shown(stage: RecipeStage, pair: tuple[Member, Member]) -> None:
     alice, bob = pair
     make(bob, "/app", "/app/a", "/app/a/b", "/app/c")
     bob.ask(SetAcls("/app/a", [Acl(Permission.ALL & ~Permission.READ, "world", "anyone")], -1))

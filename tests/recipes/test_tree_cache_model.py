@@ -58,7 +58,7 @@ def crossed_member(stage: RecipeStage) -> Crossed:
 
 @settings(max_examples=150)
 @given(st.sampled_from([1, 1, 3]), st.lists(STEPS, min_size=5, max_size=30))
-def test_whatever_happens_it_is_what_the_tree_is(servers: int, steps: list[Any]) -> None:
+def test_a_cache_equals_the_tree_under_random_faults(servers: int, steps: list[Any]) -> None:
     stage = RecipeStage(servers)
     alice, bob = crossed_member(stage), stage.member(session_timeout_ms=20_000)
     watchers = [Watcher(alice)]

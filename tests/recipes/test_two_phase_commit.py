@@ -53,7 +53,7 @@ class Play:
         return decision
 
 
-def test_all_commit(stage: RecipeStage) -> None:
+def test_all_sites_commit(stage: RecipeStage) -> None:
     play = Play(stage)
     decision = play.decide()
     waits = [play.outcome(name) for name in SITES]
@@ -73,14 +73,14 @@ def test_one_vote_to_abort_is_enough(stage: RecipeStage, against: str) -> None:
     assert (decision.value, wait.value) == (ABORT, ABORT)
 
 
-def test_votes_that_came_before_anybody_looked(stage: RecipeStage) -> None:
+def test_votes_before_the_decide_count(stage: RecipeStage) -> None:
     play = Play(stage, has_joined=False)
     for name in SITES:
         play.vote(name)
     assert play.decide(timeout_s=0).value is COMMIT
 
 
-def test_progress_tells_all(stage: RecipeStage) -> None:
+def test_progress_lists_all_votes(stage: RecipeStage) -> None:
     play = Play(stage)
     play.vote("b")
     play.vote("c", commit=False)
@@ -129,7 +129,7 @@ def test_the_coordinator_dies_after_the_decision(stage: RecipeStage) -> None:
     assert [play.outcome(name).value for name in SITES] == [COMMIT] * 3
 
 
-def test_the_coordinator_is_followed_by_another_one(stage: RecipeStage) -> None:
+def test_another_coordinator_continues(stage: RecipeStage) -> None:
     play = Play(stage)
     play.vote("a")
     play.boss.die()
@@ -169,7 +169,7 @@ def test_a_site_dies_before_it_votes(stage: RecipeStage) -> None:
     assert decision.value is ABORT
 
 
-def test_a_site_that_never_joined_is_given_its_time(stage: RecipeStage) -> None:
+def test_a_site_that_never_joined_has_until_the_timeout(stage: RecipeStage) -> None:
     play = Play(stage, has_joined=False)
     decision = play.decide(timeout_s=5)
     play.vote("a")
@@ -196,7 +196,7 @@ def test_a_site_dies_after_it_voted_and_learns_the_decision(stage: RecipeStage) 
     assert play.of(again).outcome() is COMMIT
 
 
-def test_a_site_that_is_back_before_its_old_session_ends_is_not_taken_for_dead(
+def test_a_site_that_restarts_before_its_old_session_ends_is_not_dead(
     stage: RecipeStage,
 ) -> None:
     play = Play(stage)
@@ -212,7 +212,7 @@ def test_a_site_that_is_back_before_its_old_session_ends_is_not_taken_for_dead(
     assert decision.value is COMMIT
 
 
-def test_everybody_dies_and_the_decision_stays(stage: RecipeStage) -> None:
+def test_the_decision_outlives_all_processes(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -223,7 +223,7 @@ def test_everybody_dies_and_the_decision_stays(stage: RecipeStage) -> None:
     assert play.decided() is COMMIT
 
 
-def test_everybody_dies_and_votes_stay(stage: RecipeStage) -> None:
+def test_the_votes_outlive_all_processes(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -246,7 +246,7 @@ def test_a_decision_is_never_changed(stage: RecipeStage) -> None:
     assert play.decided() is COMMIT
 
 
-def test_anybody_may_abort_and_all_are_told(stage: RecipeStage) -> None:
+def test_any_process_may_abort_and_all_learn_it(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -255,7 +255,7 @@ def test_anybody_may_abort_and_all_are_told(stage: RecipeStage) -> None:
     assert (wait.value, play.decide().value) == (ABORT, ABORT)
 
 
-def test_votes_twice_otherwise_and_late(stage: RecipeStage) -> None:
+def test_repeated_changed_and_late_votes_are_handled(stage: RecipeStage) -> None:
     play = Play(stage)
     assert (play.vote("a"), play.vote("a")) == (None, None)
     with pytest.raises(RecipeError, match="a has voted otherwise"):
@@ -265,7 +265,7 @@ def test_votes_twice_otherwise_and_late(stage: RecipeStage) -> None:
     assert play.of(play.boss).progress().votes == {"a": COMMIT, "b": None, "c": None}
 
 
-def test_who_is_no_site_is_refused(stage: RecipeStage) -> None:
+def test_a_process_that_is_not_a_site_is_refused(stage: RecipeStage) -> None:
     play = Play(stage)
     stranger = play.of(stage.member())
     with pytest.raises(RecipeError, match="has no site d"):
@@ -277,7 +277,7 @@ def test_who_is_no_site_is_refused(stage: RecipeStage) -> None:
         stranger.vote("d", commit=True)
 
 
-def test_it_is_begun_once(stage: RecipeStage) -> None:
+def test_a_transaction_is_begun_once(stage: RecipeStage) -> None:
     play = Play(stage)
     with pytest.raises(NodeExistsError):
         play.of(stage.member()).begin(["z"])
@@ -287,7 +287,7 @@ def test_it_is_begun_once(stage: RecipeStage) -> None:
 # Costs, and what is left behind.
 
 
-def test_who_is_woken_by_what(stage: RecipeStage) -> None:
+def test_each_event_wakes_only_the_process_that_needs_it(stage: RecipeStage) -> None:
     play = Play(stage)
     play.decide()
     waits = [play.outcome(name) for name in SITES]
@@ -301,7 +301,7 @@ def test_who_is_woken_by_what(stage: RecipeStage) -> None:
     assert [play.sites[n].events - e for n, e in zip(SITES, before[1], strict=True)] == [2] * 3
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     play = Play(stage, has_joined=False)
     site = play.sites["a"]
     play.of(site).join("a")
@@ -327,7 +327,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: RecipeStage) -> None
     assert site.events == before
 
 
-def test_who_gives_up_deciding_leaves_it_undecided(stage: RecipeStage) -> None:
+def test_a_cancelled_decide_leaves_it_undecided(stage: RecipeStage) -> None:
     play = Play(stage)
     play.decide().run.cancel()
     stage.rest()
@@ -342,7 +342,7 @@ def test_who_gives_up_deciding_leaves_it_undecided(stage: RecipeStage) -> None:
     assert "coordinator" not in heir.do(get_children(PATH))
 
 
-def test_finished_it_leaves_nothing_behind(stage: RecipeStage) -> None:
+def test_a_finished_transaction_leaves_nothing_behind(stage: RecipeStage) -> None:
     play = Play(stage)
     with pytest.raises(RecipeError, match="nothing was decided"):
         play.of(play.boss).finish()
@@ -384,7 +384,7 @@ def test_the_end_of_the_session_ends_every_wait(stage: RecipeStage) -> None:
         _ = wait.value
 
 
-def test_a_vote_that_somebody_deletes_does_not_count(stage: RecipeStage) -> None:
+def test_a_deleted_vote_does_not_count(stage: RecipeStage) -> None:
     play = Play(stage)
     for name in SITES:
         play.vote(name)
@@ -395,7 +395,7 @@ def test_a_vote_that_somebody_deletes_does_not_count(stage: RecipeStage) -> None
     assert decision.value is COMMIT
 
 
-def test_what_is_no_decision_is_told(stage: RecipeStage) -> None:
+def test_a_foreign_decision_is_an_error(stage: RecipeStage) -> None:
     play = Play(stage)
     play.boss.ask(SetData(PATH, b"maybe", -1))
     for call in ("decide", "outcome", "progress"):
@@ -404,7 +404,7 @@ def test_what_is_no_decision_is_told(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("sites", [[], ["a/b"], [""], [7], [f"s{n}" for n in range(301)]])
-def test_bad_arguments(stage: RecipeStage, sites: list[str]) -> None:
+def test_bad_arguments_are_refused(stage: RecipeStage, sites: list[str]) -> None:
     alice = stage.member()
     with pytest.raises(BadArgumentsError):
         alice.two_phase_commit(PATH).begin(sites)
@@ -414,7 +414,7 @@ def test_bad_arguments(stage: RecipeStage, sites: list[str]) -> None:
         alice.two_phase_commit(PATH).decide(timeout_s=-1)
 
 
-def test_it_may_have_as_many_as_promised(stage: RecipeStage) -> None:
+def test_a_transaction_takes_the_documented_number_of_sites(stage: RecipeStage) -> None:
     alice = stage.member()
     trip = alice.two_phase_commit(PATH)
     names = [f"s{n}" for n in range(300)]

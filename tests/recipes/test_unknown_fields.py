@@ -39,7 +39,7 @@ def written(member: Member, path: str = PATH) -> bytes:
 
 
 @pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_an_update_keeps_what_it_does_not_know(stage: RecipeStage, form: Format) -> None:
+def test_an_update_keeps_unknown_fields(stage: RecipeStage, form: Format) -> None:
     older = stage.member().configuration(PATH, Old, form=form)
     newer = stage.member().configuration(PATH, New, form=form)
     newer.set(New(7, 3))
@@ -49,7 +49,7 @@ def test_an_update_keeps_what_it_does_not_know(stage: RecipeStage, form: Format)
     assert newer.get() == (New(8, 3), 2)
 
 
-def test_it_keeps_what_is_there_when_it_is_written(stage: RecipeStage) -> None:
+def test_an_update_keeps_unknown_fields_written_meanwhile(stage: RecipeStage) -> None:
     alice = stage.member()
     older, newer = alice.configuration(PATH, Old), stage.member().configuration(PATH, New)
     newer.set(New(7, 3))
@@ -73,7 +73,7 @@ def test_without_a_znode_the_default_alone_is_written(stage: RecipeStage) -> Non
     assert older.get() == (Old(1), NO_VERSION)
 
 
-def test_set_replaces_all_of_it(stage: RecipeStage) -> None:
+def test_set_replaces_the_whole_value(stage: RecipeStage) -> None:
     alice = stage.member()
     older, newer = alice.configuration(PATH, Old), alice.configuration(PATH, New)
     for version in (None, 2):
@@ -86,7 +86,9 @@ def test_set_replaces_all_of_it(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_of_several_each_keeps_its_own(stage: RecipeStage, form: Format) -> None:
+def test_each_of_several_values_keeps_its_own_unknown_fields(
+    stage: RecipeStage, form: Format
+) -> None:
     alice = stage.member()
     older = alice.configurations({PATH: Old, OTHER: Old}, form=form)
     newer = stage.member().configurations({PATH: New, OTHER: New}, form=form)
@@ -107,7 +109,7 @@ def test_of_several_each_keeps_its_own(stage: RecipeStage, form: Format) -> None
     assert newer.get()[PATH].value == New(3, 2)
 
 
-def test_an_older_program_that_takes_nothing_unknown_changes_nothing(stage: RecipeStage) -> None:
+def test_an_older_program_that_refuses_unknown_fields_changes_nothing(stage: RecipeStage) -> None:
     class Strict(msgspec.Struct, forbid_unknown_fields=True):
         rate: int = 100
 

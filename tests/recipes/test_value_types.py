@@ -52,15 +52,15 @@ def arrived() -> Any:
     return pickle.loads(base64.b64decode(sent))
 
 
-def test_a_type_that_has_lost_fields_is_refused_and_no_other(
-    stage: RecipeStage, arrived: Any
-) -> None:
+def test_only_a_type_that_has_lost_fields_is_refused(stage: RecipeStage, arrived: Any) -> None:
     tried, _, kinds = arrived
     texts = {name: text for name, (_, text) in kinds.items()}
     check_outcomes(texts, tried(stage.member(), kinds))
 
 
-def test_a_dataclass_knows_again_what_has_no_default(stage: RecipeStage, arrived: Any) -> None:
+def test_a_dataclass_recovers_which_fields_have_no_default(
+    stage: RecipeStage, arrived: Any
+) -> None:
     _, defaults, kinds = arrived
     assert defaults(kinds, stage.member()) == LEFT_OUT
 
@@ -78,7 +78,7 @@ def test_every_recipe_that_takes_a_type_refuses_it(stage: RecipeStage, arrived: 
             take()
 
 
-def test_services_take_what_arrives_whole(stage: RecipeStage, arrived: Any) -> None:
+def test_services_take_a_type_that_arrives_whole(stage: RecipeStage, arrived: Any) -> None:
     kind = arrived[2]["dataclass"][0]
     services = stage.member().services("/services", kind)
     services.register("web", "here", 80, kind(7))
