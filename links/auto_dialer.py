@@ -42,9 +42,10 @@ class AutoDialer:
         grace_ms: int = GRACE_MS,
         pause_ms: int = STREAM_PAUSE_MS,
     ) -> None:
-        """As `RayCallDialer`; the actors have the method `link_address` as well.
+        """As `LinkDialer`, but `find` returns a handle and may block: it runs in a thread.
 
-        No stream is tried for `pause_ms` after one did not open.
+        The actors have the method `link_address` too. No stream is tried for `pause_ms` after one
+        did not open.
         """
         self._hello = hello
         self._pause_s = pause_ms / 1000
@@ -55,17 +56,12 @@ class AutoDialer:
             "queue_bytes_max": queue_bytes_max,
             "grace_ms": grace_ms,
         }
-        self._calls = RayCallDialer(find, hello, keepalive_ms, **options)
+        self._calls = RayCallDialer(self._find, hello, keepalive_ms, **options)
         self._streams = StreamDialer(self._find_address, hello, keepalive_ms, **options)
         self._stream_retry_at: dict[ServerId, float] = {}
 
     async def dial(self, server: ServerId, events: LinkEvents) -> Link:
-        """Open a link to `server`.
-
-        Raises:
-            LinkRefused: the server said no, or is an incarnation that was fenced.
-            LinkUnreachable: it was not found, its actor failed, or it did not answer in time.
-        """
+        """See `Dialer`."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._stream_retry_at.get(server, 0.0):
             return await self._dial_calls(server, events)

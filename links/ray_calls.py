@@ -32,7 +32,6 @@ from raykeeper.links.contract import (
     LinkRefused,
     summarize_error,
 )
-from raykeeper.links.daemon_threads import SharedCall
 from raykeeper.links.handshake import (
     NOT_A_HELLO,
     LinkDialer,
@@ -40,7 +39,7 @@ from raykeeper.links.handshake import (
     allowed_keepalive_s,
     welcome_from,
 )
-from raykeeper.links.hello import Fence, Hello, Refusal, decode_hello, encode_hello
+from raykeeper.links.hello import Hello, Refusal, decode_hello, encode_hello
 from raykeeper.links.idle_timer import IdleTimer
 from raykeeper.links.limits import CLOSE_MS, GRACE_MS, PORTIONS_MAX, QUEUE_BYTES_MAX
 from raykeeper.links.link_end import LinkEnd, LinkState
@@ -227,29 +226,8 @@ class RayCallDialer(LinkDialer):
     """Dials servers by calls on their actors' handles.
 
     Works on any asyncio loop: an async actor's own, or one in a thread of a driver or of a task.
+    `find` looks up a server's handle. A long poll lasts as long as the keepalive interval.
     """
-
-    def __init__(
-        self,
-        find: Callable[[ServerId], Any],
-        hello: Hello,
-        keepalive_ms: int,
-        *,
-        fence: Fence | None = None,
-        queue_bytes_max: int = QUEUE_BYTES_MAX,
-        grace_ms: int = GRACE_MS,
-    ) -> None:
-        """As `LinkDialer`, but `find` may block: it runs in a thread. A long poll lasts as long
-        as the keepalive interval.
-        """
-        super().__init__(
-            SharedCall(find),
-            hello,
-            keepalive_ms,
-            fence=fence,
-            queue_bytes_max=queue_bytes_max,
-            grace_ms=grace_ms,
-        )
 
     async def dial(
         self, server: ServerId, events: LinkEvents, hello: Hello | None = None

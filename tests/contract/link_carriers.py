@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from raykeeper.links.contract import Dialer, Link, LinkEvents, LinkRefused
+from raykeeper.links.daemon_threads import SharedCall
 from raykeeper.links.hello import Fence, Hello, refusal_reason
-from raykeeper.links.memory import MemoryNetwork
 from raykeeper.links.ray_calls import RayCallAcceptor, RayCallDialer
 from raykeeper.zab.ids import ServerId
+from tests.harness.memory_links import MemoryNetwork
 
 ENSEMBLE = "8a1b"
 SERVER = ServerId(1)
@@ -129,7 +130,7 @@ class Carrier(Protocol):
 
 
 class MemoryCarrier:
-    """`links/memory.py`."""
+    """`tests/harness/memory_links.py`."""
 
     def __init__(self) -> None:
         self.station = Station()
@@ -196,7 +197,7 @@ class CallsCarrier:
 
     def dialer(self, hello: Hello, fence: Fence | None = None) -> Dialer:
         return RayCallDialer(
-            self._find,
+            SharedCall(self._find),
             hello,
             self._park_ms,
             fence=fence,

@@ -24,6 +24,7 @@ from raykeeper.client.ensembles import find_servers
 from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
 from raykeeper.clusters import Ensemble
+from raykeeper.links.daemon_threads import SharedCall
 from raykeeper.links.hello import client_hello
 from raykeeper.links.ray_calls import RayCallDialer
 from raykeeper.zab.ids import ServerId
@@ -39,7 +40,9 @@ SYNCED = Read(PATH, ReadKind.GET, is_synced=True)
 
 def connect_to(ensemble: str, servers: list[ServerId]) -> Client:
     """A client of these servers alone."""
-    dialer = RayCallDialer(lambda s: find_replica(ensemble, s), client_hello(), KEEPALIVE_MS)
+    dialer = RayCallDialer(
+        SharedCall(lambda s: find_replica(ensemble, s)), client_hello(), KEEPALIVE_MS
+    )
     options = SessionOptions(session_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S)
     session = BlockingSession.open(servers, dialer, options)
     return Client(session)

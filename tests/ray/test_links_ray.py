@@ -14,6 +14,7 @@ from ray import cloudpickle
 from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.batches import Portion
 from raykeeper.links.contract import STREAM, Dialer, LinkUnreachable
+from raykeeper.links.daemon_threads import SharedCall
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.ray_calls import Answer, RayCallAcceptor, RayCallDialer
 from raykeeper.links.stream_endpoints import StreamAddress, StreamListener
@@ -67,7 +68,9 @@ class DialingActor:
     async def dial_and_send(self, frames: list[bytes]) -> list[bytes]:
         near = Recorder()
         await self._handle.pid.remote()  # the first call of a process takes its time
-        dialer = RayCallDialer(lambda _: self._handle, CLIENT, KEEPALIVE_MS, grace_ms=GRACE_MS)
+        dialer = RayCallDialer(
+            SharedCall(lambda _: self._handle), CLIENT, KEEPALIVE_MS, grace_ms=GRACE_MS
+        )
         link = await dialer.dial(SERVER, near)
         received = await near.wait_received(1)
         for frame in frames:
@@ -101,7 +104,7 @@ class RayCarrier:
 
     def dialer(self, hello: Hello, fence: Fence | None = None) -> Dialer:
         return RayCallDialer(
-            self._find,
+            SharedCall(self._find),
             hello,
             KEEPALIVE_MS,
             fence=fence,
@@ -165,7 +168,9 @@ def test_the_death_of_the_process_breaks_the_link(run: Run) -> None:
     async def scenario(carrier: Any) -> None:
         near = Recorder()
         patient = 60_000  # what is noticed by silence would take a minute
-        dialer = RayCallDialer(lambda _: carrier.handle, CLIENT, KEEPALIVE_MS, grace_ms=patient)
+        dialer = RayCallDialer(
+            SharedCall(lambda _: carrier.handle), CLIENT, KEEPALIVE_MS, grace_ms=patient
+        )
         await dialer.dial(SERVER, near)
         os.kill(await carrier.handle.pid.remote(), signal.SIGKILL)
         assert "Actor" in await near.wait_closed()

@@ -8,6 +8,7 @@ import pytest
 
 from raykeeper.links.batches import Portion
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused, LinkUnreachable
+from raykeeper.links.daemon_threads import SharedCall
 from raykeeper.links.hello import (
     LINK_VERSION,
     Hello,
@@ -228,7 +229,7 @@ def test_a_call_that_cannot_even_be_made_breaks_the_link() -> None:
 def test_a_server_that_answers_for_another_is_refused() -> None:
     async def scenario() -> None:
         carrier = CallsCarrier()
-        dialer = RayCallDialer(lambda _: carrier.calls, HELLO, KEEPALIVE_MS)
+        dialer = RayCallDialer(SharedCall(lambda _: carrier.calls), HELLO, KEEPALIVE_MS)
         with pytest.raises(LinkRefused, match="server 1 answered in the place of 2"):
             await dialer.dial(ServerId(2), Recorder())
         assert "in the place" in await carrier.station.wait_closed(0)
@@ -242,7 +243,7 @@ def test_a_server_whose_answer_cannot_be_decoded_is_refused(garbage: bytes) -> N
         async def answer(*_args: Any) -> tuple[int, bytes]:
             return 1, garbage
 
-        dialer = RayCallDialer(lambda _: Calls(answer), HELLO, KEEPALIVE_MS)
+        dialer = RayCallDialer(SharedCall(lambda _: Calls(answer)), HELLO, KEEPALIVE_MS)
         with pytest.raises(LinkRefused, match="cannot be understood"):
             await dialer.dial(SERVER, Recorder())
 
@@ -254,7 +255,7 @@ def test_a_server_that_does_not_answer_is_unreachable() -> None:
         async def never(*_args: Any) -> None:
             await asyncio.Event().wait()
 
-        dialer = RayCallDialer(lambda _: Calls(never), HELLO, KEEPALIVE_MS, grace_ms=20)
+        dialer = RayCallDialer(SharedCall(lambda _: Calls(never)), HELLO, KEEPALIVE_MS, grace_ms=20)
         with pytest.raises(LinkUnreachable, match=r"did not answer within 0\.02 s"):
             await dialer.dial(SERVER, Recorder())
 
