@@ -20,8 +20,8 @@ other accepts; after that both ends are alike.
     They may still be lost with the link, but no longer wait here.
 
 Everything happens on one asyncio loop per end. The carriers are `links/ray_calls.py`,
-`links/stream_endpoints.py` and, for tests, `links/memory.py`; `links/auto_dialer.py` chooses
-between the first two. One suite, `tests/contract/test_links.py`, runs over all of them.
+`links/stream_endpoints.py` and, for tests, `tests/harness/memory_links.py`; `links/auto_dialer.py`
+chooses between the first two. One suite, `tests/contract/test_links.py`, runs over all of them.
 """
 
 from collections.abc import Callable

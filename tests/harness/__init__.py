@@ -6,6 +6,7 @@ pure_servers.py       pure servers without a shell, on links that a test can hol
 caller.py             one client connection of a pure server
 sim_disk.py           a disk in memory that fails as disks do; log_space.py is its space
 recipe_stage.py       pure servers and pure clients together, for recipes
+memory_links.py       links inside one process, which keep the promises of links and can be cut
 client_stage.py       the blocking client on a loop whose time stands still
 scripted_ensemble.py  an ensemble that speaks the real frames and fails on demand
 zab_world.py          Zab peers, their links and disks (zab_disk.py) in virtual time

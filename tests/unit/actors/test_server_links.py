@@ -17,7 +17,6 @@ from raykeeper.actors.server_links import (
 from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello, client_hello, peer_hello
-from raykeeper.links.memory import MemoryNetwork
 from raykeeper.links.processes import Process
 from raykeeper.server.events import (
     SENT_REPORT_BYTES,
@@ -33,6 +32,7 @@ from raykeeper.server.peer_messages import encode_peer_frame
 from raykeeper.zab.ids import ServerId, Zxid
 from raykeeper.zab.messages import Commit, Ping, Proposals
 from tests.contract.link_carriers import Calls, Recorder
+from tests.harness.memory_links import MemoryNetwork
 from tests.unit.actors.companions import Events
 from tests.unit.actors.test_replica_config import config
 

@@ -6,8 +6,8 @@ import pytest
 
 from raykeeper.links.contract import LinkUnreachable
 from raykeeper.links.hello import client_hello
-from raykeeper.links.memory import MemoryNetwork
 from tests.contract.link_carriers import ENSEMBLE, SERVER, Recorder, Station
+from tests.harness.memory_links import MemoryNetwork
 
 
 def test_a_server_that_was_removed_is_unreachable_until_it_listens_again() -> None:
