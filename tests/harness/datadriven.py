@@ -17,7 +17,8 @@ In the way of etcd-io/raft's data-driven tests: a file is a row of blocks, each 
 The commands are the public methods of an object that the test makes. The words of a line are the
 arguments of the method, `name=value` those that it takes by name; quotes are the shell's. The
 annotations of the method say how a word is read (`int`, `str`, and what the test adds). A method
-with a parameter `lines` takes the indented lines below its command. A method returns the lines that
+with a parameter `lines` takes the indented lines below its command as text; one with a parameter
+`then` takes them as commands, which it may carry out at any time. A method returns the lines that
 it prints, as one text, or None.
 
 `for` lines stand before the first block. The file is run once for each combination of their values,
@@ -29,7 +30,7 @@ with a new object each time, and the output must be the same for all.
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import ndiff
 from itertools import product
@@ -43,9 +44,15 @@ LOOP: Final = re.compile(r"for (\w+) in (\S.*)")
 RANGE: Final = re.compile(r"(\d+)\.\.(\d+)")
 NAMED: Final = re.compile(r"([a-z]\w*)=(.*)", re.DOTALL)
 LINES: Final = "lines"
+THEN: Final = "then"
 
 Readers = Mapping[Any, Callable[[str], Any]]
 """How a word is read, by the annotation of the parameter; `ValueError` refuses the word."""
+
+
+Then = Callable[[], list[str]]
+"""The commands below a command: carries them out, and returns the lines that they print."""
+NumberedLine = tuple[int, str]
 
 
 class DataFileError(Exception):
@@ -60,7 +67,7 @@ class Command:
     number: int
     """Its line in the file, from 1."""
     text: str
-    lines: list[str]
+    lines: list[NumberedLine]
 
 
 @dataclass
@@ -108,21 +115,28 @@ class DataFile:
             n = self._end_of_output(block.number)
         return "\n".join(found + self._lines[n:])
 
-    def _read_block(self, n: int) -> int:
-        """Read the block that begins at index `n`, and return the index behind its output."""
+    def read_commands(self, lines: Sequence[NumberedLine]) -> list[Command]:
+        """Return the commands of some lines, each with the indented lines below it."""
         commands: list[Command] = []
-        while (line := self._lines[n] if n < len(self._lines) else "") != SEPARATOR:
-            if not line:
-                raise self.error(n + 1, f"a block ends before its `{SEPARATOR}`")
+        for number, line in lines:
             if line.startswith(INDENT):
                 if not commands:
-                    raise self.error(n + 1, "an indented line without a command above it")
-                commands[-1].lines.append(line.removeprefix(INDENT))
+                    raise self.error(number, "an indented line without a command above it")
+                commands[-1].lines.append((number, line.removeprefix(INDENT)))
             elif line[0].isspace():
-                raise self.error(n + 1, "lines of a command are indented by four spaces")
+                raise self.error(number, "lines of a command are indented by four spaces")
             elif not line.startswith("#"):
-                commands.append(Command(n + 1, line, []))
+                commands.append(Command(number, line, []))
+        return commands
+
+    def _read_block(self, start: int) -> int:
+        """Read the block that begins at index `start`, and return the index behind its output."""
+        n = start
+        while n < len(self._lines) and self._lines[n] != SEPARATOR:
             n += 1
+            if n == len(self._lines) or not self._lines[n]:
+                raise self.error(n + 1, f"a block ends before its `{SEPARATOR}`")
+        commands = self.read_commands(list(enumerate(self._lines, 1))[start:n])
         if not commands:
             raise self.error(n + 1, f"no command above `{SEPARATOR}`")
         end = self._end_of_output(n + 1)
@@ -174,9 +188,14 @@ def call(
     file: DataFile, target: object, command: Command, named: Mapping[str, str], readers: Readers
 ) -> list[str]:
     """Carry out one command, and return the lines that it prints."""
+
+    def then() -> list[str]:
+        below = file.read_commands(command.lines)
+        return [line for each in below for line in call(file, target, each, named, readers)]
+
     try:
         name, *words = shlex.split(Template(command.text).substitute(named))
-        lines = [Template(line).substitute(named) for line in command.lines]
+        lines = [Template(line).substitute(named) for _, line in command.lines]
     except KeyError as error:
         raise file.error(command.number, f"no `for` gives ${error.args[0]} a value") from None
     except ValueError as error:
@@ -185,7 +204,9 @@ def call(
     if not inspect.ismethod(method):
         raise file.error(command.number, f"unknown command {name!r}")
     try:
-        arguments = read_arguments(method, words, lines, readers)
+        arguments = read_arguments(method, words, {LINES: lines, THEN: then}, readers)
+        if lines and not arguments.arguments.keys() & {LINES, THEN}:
+            raise TypeError("takes no indented lines")
     except (TypeError, ValueError) as error:
         raise file.error(command.number, f"{name}: {error}") from None
     try:
@@ -200,7 +221,7 @@ def call(
 
 
 def read_arguments(
-    method: Callable[..., Any], words: list[str], lines: list[str], readers: Readers
+    method: Callable[..., Any], words: list[str], below: Mapping[str, Any], readers: Readers
 ) -> inspect.BoundArguments:
     """Read words as the arguments of a method.
 
@@ -208,23 +229,19 @@ def read_arguments(
         TypeError, ValueError: the method does not take them.
     """
     signature = inspect.signature(method, eval_str=True)
-    named: dict[str, Any] = {}
+    named = {name: value for name, value in below.items() if name in signature.parameters}
     positional: list[str] = []
     for word in words:
-        if (match := NAMED.fullmatch(word)) and match[1] in signature.parameters.keys() - {LINES}:
+        if match := NAMED.fullmatch(word):
+            if match[1] in below or match[1] not in signature.parameters:
+                raise TypeError(f"takes no argument {match[1]!r}")
             named[match[1]] = match[2]
-        elif match:
-            raise TypeError(f"takes no argument {match[1]!r}")
         else:
             positional.append(word)
-    if LINES in signature.parameters:
-        named[LINES] = lines
-    elif lines:
-        raise TypeError("takes no indented lines")
     bound = signature.bind(*positional, **named)
     known = {str: str, int: int, **readers}
     for name, value in bound.arguments.items():
-        if name != LINES:
+        if name not in below:
             reader = known[signature.parameters[name].annotation]
             is_tuple = isinstance(value, tuple)
             bound.arguments[name] = tuple(map(reader, value)) if is_tuple else reader(value)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from tests.harness.datadriven import DataFileError, check
+from tests.harness.datadriven import DataFileError, Then, check
 
 ROOT = Path(__file__).parents[2]
 FILE = """\
@@ -56,6 +56,9 @@ class Words:
 
     def say(self, lines: list[str]) -> str:
         return "\n".join(lines)
+
+    def twice(self, then: Then) -> str:
+        return "\n".join(then() + then())
 
     def show(self) -> str:
         return self.text
@@ -151,6 +154,7 @@ def test_rewriting_fills_in_a_new_file(path: Path) -> None:
         ("say lines=a\n----\n", 1, "say: takes no argument 'lines'"),
         ("open a size=b\n----\n", 1, "open: invalid literal for int"),
         ("show\n    a\n----\n", 1, "show: takes no indented lines"),
+        ("twice\n    show\n    show a\n----\n", 3, "show: too many positional"),
         ("open 'a\n----\n", 1, "cannot read the line: No closing quotation"),
         ("open $n\n----\n", 1, r"no `for` gives \$n a value"),
         ("say\n    a\n    \n----\n", 1, "say printed an empty line"),
@@ -166,11 +170,21 @@ def test_what_is_wrong_is_told_with_file_and_line(
     assert path.read_text() == text
 
 
+def test_a_command_carries_out_those_below_it(path: Path) -> None:
+    text = "for n in 7\n\ntwice\n    # Two lines.\n    say\n        $n\n    shout b\n----\n"
+    path.write_text(f"{text}7\nB\n7\nB\n")
+    run(path)
+
+
 def test_an_error_of_a_command_names_its_place(path: Path) -> None:
     path.write_text("for n in 1\n\nshow\nfail\n----\n")
     with pytest.raises(RuntimeError, match="a property is violated") as caught:
         run(path)
     assert caught.value.__notes__ == [f"{path}:4: fail, n=1"]
+    path.write_text("twice\n# A comment.\n    twice\n        fail\n----\n")
+    with pytest.raises(RuntimeError) as caught:
+        run(path)
+    assert caught.value.__notes__ == [f"{path}:{n}" for n in ("4: fail", "3: twice", "1: twice")]
 
 
 SUITE = """
