@@ -36,40 +36,44 @@ class LinkEnd(ABC):
         self.incarnation = incarnation
         self._loop = asyncio.get_running_loop()
         self._state = LinkState.OPEN
-        self._end_reason = ""  # once the end is not OPEN any more
-
-    @property
-    def is_over(self) -> bool:
+        # Plain attributes, set by `_enter`, because every frame reads them several times.
+        self.is_open = True
+        self.is_over = False
         """Whether the carrier is released."""
-        return self._state in (LinkState.FAILED, LinkState.CLOSED)
+        self._end_reason = ""  # once the end is not OPEN any more
 
     def close(self, reason: str) -> None:
         """End the link after what was sent before. Closing again does nothing."""
-        if self._state is LinkState.OPEN:
-            self._state = LinkState.CLOSING
+        if self.is_open:
+            self._enter(LinkState.CLOSING)
             self._end_reason = reason
             self._on_closing()
         elif self._state is LinkState.FAILED:
-            self._state = LinkState.CLOSED
+            self._enter(LinkState.CLOSED)
 
     def fail(self, reason: str) -> None:
         """End the link now, because it is broken or because nothing is left to send."""
-        if self._state is LinkState.OPEN:
-            self._state = LinkState.FAILED
+        if self.is_open:
+            self._enter(LinkState.FAILED)
             self._end_reason = reason
             self._loop.call_soon(self._deliver_closed, reason)
         elif self._state is LinkState.CLOSING:
-            self._state = LinkState.CLOSED
+            self._enter(LinkState.CLOSED)
         else:
             return
         self._on_over()
+
+    def _enter(self, state: LinkState) -> None:
+        self._state = state
+        self.is_open = False
+        self.is_over = state is not LinkState.CLOSING
 
     def _deliver_closed(self, reason: str) -> None:
         if self._state is LinkState.FAILED:
             self.events.closed(reason)
 
     def _deliver_frames(self, frames: list[bytes]) -> None:
-        if frames and self._state is LinkState.OPEN:
+        if frames and self.is_open:
             self.events.frames(frames)
 
     @abstractmethod

@@ -135,7 +135,7 @@ class _AcceptedLink(LinkEnd):
         self._idle_timer.restart()
 
     def send(self, frame: bytes) -> None:
-        if self._state is not LinkState.OPEN:
+        if not self.is_open:
             return
         if not self._outgoing.add(frame):
             self.fail("more waits for the dialer than the link may hold")
@@ -155,7 +155,7 @@ class _AcceptedLink(LinkEnd):
 
     async def take_batch(self, number: int, portions: list[Portion]) -> Answer:
         self._idle_timer.restart()
-        if self._state is not LinkState.OPEN:
+        if not self.is_open:
             return self._answer()
         is_expected = number == self._incoming.expected
         frames = self._incoming.put(number, portions) if is_expected else None
@@ -178,7 +178,7 @@ class _AcceptedLink(LinkEnd):
 
     async def wait_batch(self) -> Answer:
         self._idle_timer.restart()
-        if not self._outgoing and self._state is LinkState.OPEN:
+        if not self._outgoing and self.is_open:
             self._wake_long_poll()  # of two long polls the older one has become useless
             self._long_poll = long_poll = self._loop.create_future()
             timer = self._loop.call_later(self._keepalive_s, self._finish_long_poll, long_poll)
@@ -194,7 +194,7 @@ class _AcceptedLink(LinkEnd):
 
     def _answer(self) -> Answer:
         outgoing = self._outgoing
-        end = None if self._state is LinkState.OPEN else self._end_reason
+        end = None if self.is_open else self._end_reason
         if not outgoing:
             return outgoing.next_number, None, end
         number, portions = outgoing.take(1)
@@ -295,7 +295,7 @@ class DialedLink(LinkEnd):
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; it leaves in the next turn of the loop unless a call is under way."""
-        if self._state is not LinkState.OPEN:
+        if not self.is_open:
             return
         if not self._outgoing.add(frame):
             self.fail("more waits for the server than the link may hold")

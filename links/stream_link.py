@@ -29,7 +29,7 @@ from raykeeper.links.limits import (
     WRITE_BYTES,
     WRITES_MAX,
 )
-from raykeeper.links.link_end import LinkEnd, LinkState
+from raykeeper.links.link_end import LinkEnd
 from raykeeper.links.stream_frames import KEEPALIVE, FrameDecoder, close_frame, encode_head
 from raykeeper.links.stream_socket import StreamSocket
 
@@ -123,7 +123,7 @@ class StreamLink(LinkEnd):
 
     def acquire_io(self) -> bool:
         """Give the socket to this thread, which holds the lock; False if there is none to give."""
-        if self._state is not LinkState.OPEN or self._poll is None:
+        if not self.is_open or self._poll is None:
             return False
         self._is_io_acquired = self._was_io_acquired = True
         return True
@@ -141,7 +141,7 @@ class StreamLink(LinkEnd):
 
     def send_from_thread(self, frame: bytes) -> None:
         """Send from the thread that holds the lock; the loop sends what cannot leave at once."""
-        if self._state is not LinkState.OPEN:
+        if not self.is_open:
             return
         self._queue.append(frame)
         self._queued_bytes += len(frame)
@@ -202,7 +202,7 @@ class StreamLink(LinkEnd):
         self.released.set_result(None)
 
     def _enqueue(self, frame: bytes) -> bool:
-        if self._state is not LinkState.OPEN:
+        if not self.is_open:
             return False
         size = len(frame)
         if size > FRAME_BYTES_MAX or self._queued_bytes + size > self._queue_bytes_max:
@@ -257,13 +257,14 @@ class StreamLink(LinkEnd):
                 self._on_bytes_sent(sent)
 
     def _has_unsent(self) -> bool:
-        owes_close_frame = self._state is LinkState.CLOSING and not self._is_close_frame_sent
-        return bool(self._partial_write or self._queue) or owes_close_frame
+        if self._partial_write or self._queue:
+            return True
+        return not self.is_open and not self.is_over and not self._is_close_frame_sent
 
     def _next_group(self) -> memoryview:
         queue, size = self._queue, 0
         group: list[bytes] = []
-        if not queue and self._state is LinkState.CLOSING and not self._is_close_frame_sent:
+        if not queue and not self.is_open and not self._is_close_frame_sent:
             # The socket stays open until the other end closes its own: closing it while something
             # is unread here would take from the other end what it has not read yet.
             self._is_close_frame_sent = True

@@ -100,7 +100,7 @@ class _MemoryLink(LinkEnd):
         self._on_bytes_sent = callback
 
     def send(self, frame: bytes) -> None:
-        if self._state is not LinkState.OPEN:
+        if not self.is_open:
             return
         self._queued_bytes += len(frame)
         if self._queued_bytes > self._network.queue_bytes_max:
