@@ -92,7 +92,7 @@ def test_first_frame_must_be_a_connect(data: bytes) -> None:
     assert host.server.stats().connections == 0
 
 
-def test_what_follows_a_malformed_frame_opens_nothing() -> None:
+def test_a_connect_behind_a_malformed_frame_opens_no_session() -> None:
     """Both frames may be in one step, whose end closes the link: no event would end the session."""
     host = PureServer()
     connect = encode_client_frame(Caller(host, 9).request())
@@ -252,7 +252,7 @@ def test_event_comes_before_the_read_that_shows_its_cause() -> None:
     assert values(watcher.ask(watcher.get("/a"))) == [b"1"]
 
 
-def test_set_watches_tells_what_was_missed_before_it_is_done() -> None:
+def test_set_watches_reports_missed_events_before_its_reply() -> None:
     host = PureServer()
     caller, other = host.caller(1), host.caller(2)
     seen = host.server.state.zxid
@@ -328,7 +328,7 @@ def test_long_lists_leave_in_frames_of_their_own() -> None:
     assert [len(frame.items) for frame in caller.answers[before:]] == [5, 5, 2]
 
 
-def test_what_follows_a_frame_that_left_early_leaves_too() -> None:
+def test_items_behind_a_frame_that_left_early_leave_too() -> None:
     host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/a", bytes(1_000_000)))
@@ -340,7 +340,7 @@ def test_what_follows_a_frame_that_left_early_leaves_too() -> None:
 
 
 @pytest.mark.parametrize("election", [False, True])
-def test_slow_request_says_at_which_stage(election: bool) -> None:
+def test_a_slow_request_names_its_slowest_stage(election: bool) -> None:
     servers = PureServers(2)
     host = servers[1]
     caller = host.caller()
@@ -368,7 +368,7 @@ def test_nothing_is_sent_to_a_connection_that_has_ended() -> None:
     assert host.effects[-1] == CloseClient(1)
 
 
-def test_the_slowest_request_of_a_step_is_told() -> None:
+def test_the_slowest_request_of_a_step_is_reported() -> None:
     host = PureServer(options=ServerOptions(slow_request_ms=Millis(10)))
     caller = host.caller()
     host.is_disk_held = True

@@ -44,7 +44,7 @@ def kinds(items: list[object]) -> list[type]:
     return [type(item) for item in items]
 
 
-def test_it_sees_what_was_written_elsewhere_before_it_was_asked() -> None:
+def test_a_linearizable_read_sees_earlier_writes_of_other_servers() -> None:
     """The commit is still on its way to the follower that gets the read."""
     servers = PureServers(3)
     reader, writer = servers[1].caller(1), servers[2].caller(2)
@@ -59,7 +59,7 @@ def test_it_sees_what_was_written_elsewhere_before_it_was_asked() -> None:
     assert (first.value, second.value) == (b"old", b"new")
 
 
-def test_a_deposed_leader_does_not_answer_it() -> None:
+def test_a_deposed_leader_answers_no_linearizable_read() -> None:
     servers = PureServers(3)
     caller = servers[3].caller()
     caller.ask(caller.create("/a"))
@@ -68,7 +68,7 @@ def test_a_deposed_leader_does_not_answer_it() -> None:
     assert kinds(caller.ask(caller.get("/a"), linearizable(caller, "/a"))) == [GetDataReply]
 
 
-def test_those_of_one_step_share_one_question() -> None:
+def test_linearizable_reads_of_one_step_share_one_read_index_request() -> None:
     servers = PureServers(3)
     host = servers[1]
     one, other = host.caller(1), host.caller(2)
@@ -83,7 +83,7 @@ def test_those_of_one_step_share_one_question() -> None:
     assert len(one.new()) == 3 and len(other.new()) == 1
 
 
-def test_a_later_write_of_the_same_client_does_not_overtake_it() -> None:
+def test_a_later_write_of_the_client_does_not_overtake_its_read() -> None:
     servers = PureServers(3)
     host = servers[1]
     caller = host.caller()
@@ -97,7 +97,7 @@ def test_a_later_write_of_the_same_client_does_not_overtake_it() -> None:
     assert isinstance(written, WriteReply)
 
 
-def test_it_waits_until_its_server_may_answer_reads_again() -> None:
+def test_a_linearizable_read_waits_until_its_server_may_answer_reads() -> None:
     """The answer of the leader was delayed, and arrived alone."""
     servers = PureServers(3)
     host = servers[1]
@@ -116,7 +116,7 @@ def test_it_waits_until_its_server_may_answer_reads_again() -> None:
     assert kinds(caller.items)[-1] is GetDataReply
 
 
-def test_it_may_set_a_watch() -> None:
+def test_a_linearizable_read_may_set_a_watch() -> None:
     servers = PureServers(2)
     caller = servers[1].caller()
     caller.ask(caller.create("/a"))
@@ -124,7 +124,7 @@ def test_it_may_set_a_watch() -> None:
     assert [type(item).__name__ for item in items] == ["GetDataReply", "WatcherEvent", "WriteReply"]
 
 
-def test_inquiries_are_answered_in_order_with_the_writes_before_them() -> None:
+def test_aux_reads_are_answered_behind_earlier_writes() -> None:
     host = PureServer()
     caller = host.caller()
     items = caller.ask(
@@ -155,7 +155,7 @@ def test_inquiries_are_answered_in_order_with_the_writes_before_them() -> None:
 
 
 @pytest.mark.parametrize(("mode", "ttl_ms"), [(CreateMode.TTL, 3_000), (CreateMode.CONTAINER, 0)])
-def test_what_ends_by_itself_is_told_to_who_watches(mode: int, ttl_ms: int) -> None:
+def test_watchers_receive_the_deletion_of_an_expired_znode(mode: int, ttl_ms: int) -> None:
     servers = PureServers(3)
     caller = servers[1].caller()
     caller.ask(caller.write(Create("/t", b"", mode, None, ttl_ms)), caller.create("/t/a"))
@@ -183,7 +183,7 @@ class JumpingWall(Schedule):
 
 
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
-def test_a_jump_of_the_wall_clock_neither_ends_nor_keeps_it(jump_ms: int) -> None:
+def test_a_jump_of_the_wall_clock_moves_no_expiry(jump_ms: int) -> None:
     clock = JumpingWall(0)
     host = PureServer(clock=clock)
     caller = host.caller()
@@ -202,7 +202,7 @@ def test_a_jump_of_the_wall_clock_neither_ends_nor_keeps_it(jump_ms: int) -> Non
     assert not host.server.state.tree.expiring_paths
 
 
-def test_many_that_are_due_together_go_together_but_not_without_bound() -> None:
+def test_znodes_due_together_are_deleted_together_up_to_a_bound() -> None:
     host = PureServer()
     caller = host.caller()
     for each in range(3):
@@ -225,7 +225,7 @@ def test_many_that_are_due_together_go_together_but_not_without_bound() -> None:
     assert host.server.deadline() > host.clock.now
 
 
-def test_without_room_it_stays_until_there_is_room() -> None:
+def test_an_expired_znode_stays_while_the_disk_is_full() -> None:
     host = PureServer()
     caller = host.caller()
     caller.ask(caller.write(Create("/t", b"", CreateMode.TTL, None, 1_000)))
@@ -237,7 +237,7 @@ def test_without_room_it_stays_until_there_is_room() -> None:
     assert "/t" not in host.server.state.tree.znodes
 
 
-def test_a_refresh_that_is_under_way_keeps_it() -> None:
+def test_an_outstanding_refresh_keeps_an_expired_znode() -> None:
     servers = PureServers(3)
     caller = servers[3].caller()
     caller.ask(caller.write(Create("/t", b"", CreateMode.TTL, None, 1_000)))

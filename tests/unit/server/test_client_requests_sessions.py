@@ -102,7 +102,7 @@ def test_lost_answer_to_connect_is_asked_for_again() -> None:
         (0, None, Code.AUTH_FAILED),  # 0 stands for the session of the first caller
     ],
 )
-def test_refused_connect_says_why(session_id: int, password: bytes | None, code: Code) -> None:
+def test_a_refused_connect_says_why(session_id: int, password: bytes | None, code: Code) -> None:
     servers = PureServers(2)
     first = servers[1].caller(1)
     caller = Caller(servers[1], 2, password or b"another password")

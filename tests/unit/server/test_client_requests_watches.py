@@ -61,7 +61,7 @@ def code(items: list[Item]) -> int:
     return item.code if isinstance(item, ErrorReply) else 0
 
 
-def test_it_stays_until_it_is_removed() -> None:
+def test_a_persistent_watch_stays_until_it_is_removed() -> None:
     host = PureServer()
     caller = host.caller()
     assert code(caller.ask(add(caller, "/a"))) == 0
@@ -73,7 +73,7 @@ def test_it_stays_until_it_is_removed() -> None:
     assert events(caller.ask(caller.create("/a"))) == []
 
 
-def test_several_kinds_are_removed_together_and_of_none_there_is_nothing_to_miss() -> None:
+def test_several_kinds_are_removed_together_and_a_missing_watch_is_no_error() -> None:
     host = PureServer()
     caller = host.caller()
     assert code(caller.ask(remove(caller, "/a"))) == 0
@@ -96,7 +96,7 @@ def test_bad_arguments_set_and_remove_nothing() -> None:
     assert caller.ended is None
 
 
-def test_they_are_bounded_and_one_that_is_there_may_be_set_once_more() -> None:
+def test_watches_are_bounded_and_an_existing_one_may_be_set_again() -> None:
     host = PureServer(limits=Limits(watches_max=2))
     caller = host.caller()
     assert code(caller.ask(add(caller, "/a"))) == 0
@@ -107,7 +107,7 @@ def test_they_are_bounded_and_one_that_is_there_may_be_set_once_more() -> None:
     assert host.notes(server_trace_events.WATCHES_FULL) == [caller.session_id]
 
 
-def test_events_of_one_transaction_come_together_and_before_what_shows_it() -> None:
+def test_events_of_one_transaction_come_together_before_the_read_that_shows_it() -> None:
     host = PureServer()
     caller = host.caller()
     caller.ask(caller.create("/a"), add(caller, "/", RECURSIVE))
@@ -122,7 +122,7 @@ def test_events_of_one_transaction_come_together_and_before_what_shows_it() -> N
     assert len({item.zxid for item in items[:3] if isinstance(item, WatcherEvent)}) == 1
 
 
-def test_values_are_told_and_a_large_frame_leaves_between_two_transactions() -> None:
+def test_events_carry_values_and_a_large_frame_leaves_between_transactions() -> None:
     host = PureServer()
     watcher, writer = host.caller(1), host.caller(2)
     watcher.ask(add(watcher, "/", RECURSIVE, values=True))
@@ -142,7 +142,7 @@ def test_values_are_told_and_a_large_frame_leaves_between_two_transactions() -> 
     assert (changed.old.value, changed.old.stat.version, changed.new.stat.version) == (half, 0, 1)
 
 
-def test_on_another_server_everything_missed_is_told_once_and_in_order() -> None:
+def test_another_server_reports_each_missed_event_once_in_order() -> None:
     servers = PureServers(3)
     mine, other = servers[1].caller(1), servers[3].caller(2)
     mine.ask(add(mine, "/", RECURSIVE), add(mine, "/"), mine.exists("/b", watch=True))
@@ -170,7 +170,7 @@ def test_on_another_server_everything_missed_is_told_once_and_in_order() -> None
     assert events(moved.new()) == [(CREATED, "/b"), (CHILD, "/")]
 
 
-def test_nothing_is_set_before_the_last_of_several_requests() -> None:
+def test_no_watch_is_set_before_the_last_of_several_requests() -> None:
     host = PureServer()
     caller, other = host.caller(1), host.caller(2)
     since = zxid_of(host)
@@ -185,7 +185,7 @@ def test_nothing_is_set_before_the_last_of_several_requests() -> None:
     assert host.server.stats().watches == 1
 
 
-def test_requests_of_which_more_follow_are_bounded() -> None:
+def test_partial_set_watches_are_bounded() -> None:
     host = PureServer(limits=Limits(watches_max=2))
     caller = host.caller()
     since = zxid_of(host)
@@ -202,7 +202,7 @@ def test_requests_of_which_more_follow_are_bounded() -> None:
 @pytest.mark.parametrize(
     "bounds", [{"change_log_count_max": 2}, {"change_log_bytes_max": 600}], ids=["count", "bytes"]
 )
-def test_what_no_server_remembers_is_a_resync(bounds: dict[str, int]) -> None:
+def test_a_gap_in_the_history_is_a_resync(bounds: dict[str, int]) -> None:
     host = PureServer(options=ServerOptions(**bounds))
     caller, other = host.caller(1), host.caller(2)
     since = zxid_of(host)
@@ -230,7 +230,7 @@ def test_a_restarted_server_knows_what_it_replays_after_its_snapshot() -> None:
     assert events(told) == [(CHILD, "/"), (CHILD, "/")]
 
 
-def test_who_may_not_read_is_told_nothing_now_and_after_an_absence() -> None:
+def test_a_client_without_read_permission_receives_no_event_now_or_later() -> None:
     host = PureServer()
     hers, his = host.caller(1), host.caller(2)
     hers.ask(hers.write(AddAuth("digest", b"alice:secret")))

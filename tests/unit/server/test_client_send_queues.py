@@ -70,7 +70,7 @@ def values(items: Sequence[Item]) -> list[bytes]:
 
 
 class TestPages:
-    def test_all_are_as_of_one_zxid_and_each_takes_a_step(self) -> None:
+    def test_all_pages_are_of_one_zxid_and_each_takes_a_step(self) -> None:
         host = PureServer(options=PAGED)
         caller, other = host.caller(1), host.caller(2)
         crowded(caller, 10)
@@ -93,7 +93,7 @@ class TestPages:
         assert {page.zxid for page in found} == {begun}
         assert {page.stat.num_children for page in found} == {10}
 
-    def test_what_comes_after_it_is_told_after_it(self) -> None:
+    def test_a_later_event_comes_after_the_list(self) -> None:
         """The watch is set as of the list, and other requests wait until the list is complete."""
         host = PureServer(options=PAGED)
         caller, other = host.caller(1), host.caller(2)
@@ -115,7 +115,7 @@ class TestPages:
                     shown.append(type(item).__name__)
         assert shown == [True, True, False, EventType.CHILD, "ExistsReply", "EmptyReply"]
 
-    def test_frames_tell_no_zxid_whose_event_is_still_to_come(self) -> None:
+    def test_no_frame_names_a_zxid_whose_event_is_still_to_come(self) -> None:
         host = PureServer(options=PAGED)
         caller, other = host.caller(1), host.caller(2)
         crowded(caller, 10)
@@ -130,7 +130,7 @@ class TestPages:
         else:
             pytest.fail("no event")
 
-    def test_what_was_asked_before_it_is_told_before_it(self) -> None:
+    def test_an_earlier_request_is_answered_before_the_list(self) -> None:
         host = PureServer(options=PAGED)
         caller = host.caller()
         crowded(caller, 5)
@@ -141,7 +141,7 @@ class TestPages:
             *("ExistsReply", "GetChildrenReply", "GetChildrenReply", "ExistsReply")
         ]
 
-    def test_two_between_two_writes_follow_each_other(self) -> None:
+    def test_two_lists_between_two_writes_follow_each_other(self) -> None:
         """The second read cannot wait: the write behind it is under way."""
         host = PureServer(options=PAGED)
         caller = host.caller()
@@ -158,7 +158,7 @@ class TestPages:
             "WriteReply",
         ]
 
-    def test_those_of_two_clients_go_on_in_turn(self) -> None:
+    def test_lists_of_two_clients_take_turns(self) -> None:
         host = PureServer(options=PAGED)
         one, two = host.caller(1), host.caller(2)
         crowded(one, 10)
@@ -168,7 +168,7 @@ class TestPages:
         assert [effect.connection for effect in host.of(SendClient)][:4] == [1, 2, 1, 2]
         assert len(pages(one.new())) == len(pages(two.new())) == 3
 
-    def test_a_client_that_is_gone_gets_no_more(self) -> None:
+    def test_a_disconnected_client_gets_no_more_pages(self) -> None:
         host = PureServer(options=PAGED)
         caller = host.caller()
         crowded(caller, 10)
@@ -179,7 +179,7 @@ class TestPages:
         assert host.of(SendClient) == []
         assert not host.server._clients.has_work
 
-    def test_a_session_that_is_closed_gets_no_more(self) -> None:
+    def test_a_closed_session_gets_no_more_pages(self) -> None:
         host = PureServer(options=PAGED)
         caller, other = host.caller(1), host.caller(2)
         crowded(caller, 10)
@@ -198,7 +198,7 @@ class TestPages:
         assert [item.more for item in found] == [True, True, False]
         assert sorted(p for item in found for p in item.paths) == sorted(f"/{n}" for n in range(10))
 
-    def test_a_count_takes_several_steps_and_tells_once(self) -> None:
+    def test_a_count_takes_several_steps_and_one_reply(self) -> None:
         host = PureServer(options=PAGED)
         caller = host.caller()
         crowded(caller, 10)
@@ -208,7 +208,7 @@ class TestPages:
         (count,) = (item for item in caller.new() if isinstance(item, CountDescendantsReply))
         assert count.count == 10
 
-    def test_long_answers_to_inquiries_leave_in_frames_of_their_own(self) -> None:
+    def test_long_replies_to_aux_reads_leave_in_frames_of_their_own(self) -> None:
         host = PureServer()
         caller = host.caller()
         caller.ask(caller.create("/big", bytes(700_000)))
@@ -221,8 +221,8 @@ class TestPages:
         assert [len(frame.items) for frame in caller.answers[before:]] == [2, 2, 5]
 
 
-class TestStuck:
-    def test_a_client_that_takes_nothing_is_sent_no_more_than_the_bound(self) -> None:
+class TestClientThatStopsReading:
+    def test_a_client_that_stops_reading_is_sent_no_more_than_the_bound(self) -> None:
         host = PureServer(options=NARROW)
         caller = host.caller()
         caller.ask(caller.create("/a", BIG))
@@ -254,7 +254,7 @@ class TestStuck:
             host.step(ClientBytesSent(caller.connection, SENT_REPORT_BYTES))
         assert most < 8 << 20
 
-    def test_its_requests_are_answered_in_order_once_it_takes_them(self) -> None:
+    def test_a_client_that_reads_again_gets_its_replies_in_order(self) -> None:
         host = PureServer(options=NARROW)
         caller = host.caller()
         caller.ask(caller.create("/a", b"0" + BIG))
@@ -271,7 +271,7 @@ class TestStuck:
         assert last == [b"0", WriteReply, b"1", EmptyReply, WriteReply, b"2", WriteReply]
         assert host.server.state.tree.znodes["/a"].value == b"3"
 
-    def test_a_read_before_a_write_that_is_on_its_way_does_not_see_it(self) -> None:
+    def test_a_read_before_an_outstanding_write_does_not_see_it(self) -> None:
         """The read cannot wait: the server reads at once, and the answer waits."""
         servers = PureServers(3, options=NARROW)
         host = servers[1]
@@ -288,7 +288,7 @@ class TestStuck:
         got += unstuck(host, caller)
         assert values(got) == [b"1", *[BIG] * 100]
 
-    def test_answers_that_must_be_kept_are_bounded(self) -> None:
+    def test_queued_replies_are_bounded(self) -> None:
         servers = PureServers(
             3,
             options=ServerOptions(
@@ -311,7 +311,7 @@ class TestStuck:
         assert host.server.state.tree.znodes["/a"].value == b"99"
         assert len(other.ask(other.exists("/a"))) == 1
 
-    def test_events_wait_for_it_in_order(self) -> None:
+    def test_events_wait_in_order_until_the_client_reads(self) -> None:
         host = PureServer(options=NARROW)
         caller, other = host.caller(1), host.caller(2)
         names = [f"/{number}" for number in range(20)]
@@ -325,7 +325,7 @@ class TestStuck:
         zxids = [frame.zxid for frame in caller.answers]
         assert zxids == sorted(zxids)
 
-    def test_a_frame_that_was_held_tells_the_zxid_of_its_last_event(self) -> None:
+    def test_a_queued_frame_names_the_zxid_of_its_last_event(self) -> None:
         """It is sent in a step that applies more; the event of that comes in the next frame."""
         host = PureServer(options=NARROW)
         caller, other = host.caller(1), host.caller(2)
@@ -350,7 +350,7 @@ class TestStuck:
         ]
         assert told == [("/a", held_at), ("/b", held_at), ("/late", zxid_of(host))]
 
-    def test_one_for_whom_too_many_events_wait_is_let_go_and_others_are_not(self) -> None:
+    def test_a_client_with_too_many_queued_events_is_disconnected_alone(self) -> None:
         host = PureServer(
             options=ServerOptions(unsent_bytes_max=SENT_REPORT_BYTES, queued_items_max=9)
         )
@@ -368,7 +368,7 @@ class TestStuck:
         assert host.notes(server_trace_events.CLIENT_OVERRUN) == [1]
         assert sum(isinstance(item, WatcherEvent) for item in other.items) == 10
 
-    def test_one_whose_session_ends_in_the_same_step_is_told_that(self) -> None:
+    def test_a_client_whose_session_ends_in_that_step_learns_the_end(self) -> None:
         host = PureServer(
             options=ServerOptions(unsent_bytes_max=SENT_REPORT_BYTES, queued_items_max=1)
         )
@@ -382,7 +382,7 @@ class TestStuck:
         assert caller.ended == Code.SESSION_EXPIRED
         assert host.notes(server_trace_events.CLIENT_OVERRUN) == []
 
-    def test_a_heartbeat_is_not_held(self) -> None:
+    def test_a_heartbeat_is_not_queued(self) -> None:
         """A heartbeat needs no frame of its own; the next frame carries the newest one."""
         host = PureServer(options=NARROW)
         caller = host.caller()
@@ -395,7 +395,7 @@ class TestStuck:
         unstuck(host, caller)
         assert caller.answers[-1].heartbeat_seq == caller.beat
 
-    def test_a_long_list_waits_until_the_client_takes_it(self) -> None:
+    def test_a_long_list_waits_until_the_client_reads(self) -> None:
         host = PureServer(options=ServerOptions(page_names=4, unsent_bytes_max=SENT_REPORT_BYTES))
         caller = host.caller()
         crowded(caller, 10)
@@ -406,14 +406,14 @@ class TestStuck:
         assert pages(got + caller.new()) == []
         assert len(pages(unstuck(host, caller))) == 3
 
-    def test_what_an_unknown_client_took_is_of_no_interest(self) -> None:
+    def test_a_sent_report_of_an_unknown_client_is_ignored(self) -> None:
         host = PureServer()
         host.step(ClientBytesSent(77, 5))
         assert host.of(SendClient) == []
 
 
 class TestWindow:
-    def test_it_is_an_equal_share_and_told_with_every_frame(self) -> None:
+    def test_the_window_is_an_equal_share_and_named_in_every_frame(self) -> None:
         host = PureServer(options=ServerOptions(outstanding_requests_max=9))
         one = host.caller(1)
         assert isinstance(one.greeting, ConnectReply) and one.greeting.window == 9
@@ -425,7 +425,7 @@ class TestWindow:
         one.ask(one.sync())
         assert one.answers[-1].window == 4
 
-    def test_it_is_never_less_than_one_nor_more_than_outcomes_are_kept(self) -> None:
+    def test_the_window_is_at_least_one_and_at_most_the_reply_cache(self) -> None:
         host = PureServer(options=ServerOptions(outstanding_requests_max=2))
         callers = [host.caller(number) for number in range(1, 6)]
         greeting = callers[-1].greeting

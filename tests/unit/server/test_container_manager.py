@@ -57,7 +57,7 @@ class Reign:
         return True
 
 
-def test_a_container_goes_when_its_last_child_has_gone() -> None:
+def test_a_container_is_deleted_after_its_last_child() -> None:
     reign = Reign()
     reign.create("/c", CONTAINER)
     assert reign.due(10_000) == []  # it never had a child
@@ -72,7 +72,7 @@ def test_a_container_goes_when_its_last_child_has_gone() -> None:
     assert "/c" not in reign.leader.state.tree.expiring_paths
 
 
-def test_a_container_is_not_due_for_one_that_was_there_before() -> None:
+def test_a_container_is_not_due_for_an_earlier_container_at_its_path() -> None:
     reign = Reign()
     reign.create("/c", CONTAINER)
     reign.create("/c/a")
@@ -86,7 +86,7 @@ def test_a_container_is_not_due_for_one_that_was_there_before() -> None:
     assert reign.due(10_000) == ["/c"]
 
 
-def test_children_that_end_with_their_session_or_in_a_transaction_count() -> None:
+def test_children_deleted_by_a_session_or_a_transaction_count() -> None:
     reign = Reign()
     reign.create("/c", CONTAINER)
     reign.do(Multi([], [Create("/c/a", b"", 0), Create("/c/b", b"", 0)], []))
@@ -97,7 +97,7 @@ def test_children_that_end_with_their_session_or_in_a_transaction_count() -> Non
     assert reign.due(0) == ["/c"]
 
 
-def test_one_with_a_ttl_goes_to_the_millisecond() -> None:
+def test_a_ttl_znode_is_due_to_the_millisecond() -> None:
     reign = Reign()
     reign.now = Millis(100)
     reign.create("/t", TTL, 5_000)
@@ -106,7 +106,7 @@ def test_one_with_a_ttl_goes_to_the_millisecond() -> None:
     assert reign.end("/t")
 
 
-def test_a_set_begins_its_time_anew() -> None:
+def test_a_set_restarts_the_ttl() -> None:
     reign = Reign()
     reign.create("/t", TTL, 5_000)
     reign.now = Millis(4_000)
@@ -115,7 +115,7 @@ def test_a_set_begins_its_time_anew() -> None:
     assert reign.due(9_000) == ["/t"]
 
 
-def test_with_children_it_stays_until_they_go() -> None:
+def test_a_ttl_znode_with_children_stays_until_they_are_deleted() -> None:
     reign = Reign()
     reign.create("/t", TTL, 5_000)
     reign.create("/t/a")
@@ -124,7 +124,7 @@ def test_with_children_it_stays_until_they_go() -> None:
     assert reign.due(6_000) == ["/t"]
 
 
-def test_what_is_under_way_keeps_it() -> None:
+def test_an_outstanding_change_keeps_the_znode() -> None:
     """A bug of ZooKeeper: a refresh between the check and the deletion is lost with the znode."""
     for keeps in (SetData("/t", b"", -1), Create("/t/a", b"", 0), Delete("/t", -1)):
         reign = Reign()
@@ -137,7 +137,7 @@ def test_what_is_under_way_keeps_it() -> None:
         assert reign.due(9_999) == []
 
 
-def test_what_could_not_be_tried_is_due_again() -> None:
+def test_a_deletion_that_was_not_proposed_is_due_again() -> None:
     reign = Reign()
     reign.create("/t", TTL, 5_000)
     assert reign.due(5_000) == ["/t"]
@@ -145,7 +145,7 @@ def test_what_could_not_be_tried_is_due_again() -> None:
     assert reign.due(5_000) == ["/t"]
 
 
-def test_so_many_at_once() -> None:
+def test_at_most_the_given_number_is_due_at_once() -> None:
     reign = Reign()
     for name in "abc":
         reign.create(f"/{name}", TTL, 10)
@@ -153,7 +153,7 @@ def test_so_many_at_once() -> None:
     assert reign.due(50, 2) == ["/c"]
 
 
-def test_so_many_are_looked_at_in_one_step() -> None:
+def test_at_most_a_bounded_number_is_checked_per_step() -> None:
     reign = Reign()
     for number in range(module.CHECKED_PER_STEP + 1):
         reign.create(f"/{number}", TTL, 10)
@@ -167,7 +167,7 @@ def test_so_many_are_looked_at_in_one_step() -> None:
     assert len(reign.due(15, 10_000)) == module.CHECKED_PER_STEP
 
 
-def test_a_later_life_of_a_path_is_another_znode() -> None:
+def test_a_recreated_znode_is_another_znode() -> None:
     reign = Reign()
     reign.create("/t", TTL, 5_000)
     reign.do(Delete("/t", -1))
@@ -179,7 +179,7 @@ def test_a_later_life_of_a_path_is_another_znode() -> None:
     assert reign.due(14_000) == ["/t"]
 
 
-def test_a_later_life_may_be_shorter() -> None:
+def test_a_recreated_znode_may_have_a_shorter_ttl() -> None:
     reign = Reign()
     reign.create("/t", TTL, 3_600_000)
     reign.do(Delete("/t", -1))
@@ -190,7 +190,7 @@ def test_a_later_life_may_be_shorter() -> None:
     assert reign.due(3_600_000) == []
 
 
-def test_those_that_are_gone_are_forgotten_long_before_they_were_due() -> None:
+def test_deleted_znodes_are_forgotten_before_they_were_due() -> None:
     reign = Reign()
     reign.create("/kept", TTL, 5_000)
     for number in range(3 * module.STALE_ENTRIES_MAX):
@@ -202,7 +202,7 @@ def test_those_that_are_gone_are_forgotten_long_before_they_were_due() -> None:
     assert reign.due(5_000) == ["/kept"]
 
 
-def test_a_new_reign_counts_what_has_passed() -> None:
+def test_a_new_leader_counts_the_time_that_has_passed() -> None:
     reign = Reign()
     reign.create("/t", TTL, 5_000)
     reign.create("/full", TTL, 100)
@@ -220,7 +220,7 @@ def test_a_new_reign_counts_what_has_passed() -> None:
     assert reign.due(72_000) == ["/t"]
 
 
-def test_it_takes_note_of_many_bit_by_bit() -> None:
+def test_a_new_leader_scans_many_znodes_in_portions() -> None:
     reign = Reign()
     count = module.SCANNED_PER_STEP + 5
     for number in range(count):
@@ -235,7 +235,7 @@ def test_it_takes_note_of_many_bit_by_bit() -> None:
     assert reign.due(10) == [f"/{count - 1:05}"]
 
 
-def test_a_child_that_goes_before_its_parent_is_read_ends_nothing_early() -> None:
+def test_a_child_deleted_before_the_scan_of_its_parent_expires_nothing_early() -> None:
     reign = Reign()
     for number in range(module.SCANNED_PER_STEP):
         reign.create(f"/{number:05}", TTL, 10)
@@ -250,7 +250,7 @@ def test_a_child_that_goes_before_its_parent_is_read_ends_nothing_early() -> Non
     assert reign.due(5_000) == ["/last"]
 
 
-def test_to_set_a_container_ends_nothing() -> None:
+def test_a_set_of_a_container_expires_nothing() -> None:
     reign = Reign()
     reign.create("/c", CONTAINER)
     reign.do(SetData("/c", b"", -1))
@@ -262,7 +262,7 @@ def test_to_set_a_container_ends_nothing() -> None:
     assert reign.due(9) == ["/c"]
 
 
-def test_of_other_changes_it_takes_no_note() -> None:
+def test_other_changes_do_not_restart_the_ttl() -> None:
     reign = Reign()
     reign.create("/t", TTL, 10)
     reign.do(SetAcls("/t", list(OPEN_ACL), -1))
@@ -270,7 +270,7 @@ def test_of_other_changes_it_takes_no_note() -> None:
     assert reign.due(10) == ["/t"]
 
 
-def test_the_log_says_that_it_ended_by_itself() -> None:
+def test_the_log_tells_that_the_servers_deleted_it() -> None:
     reign = Reign()
     reign.create("/t", TTL, 10)
     reign.due(10)

@@ -47,7 +47,7 @@ def test_the_session_of_a_dead_process_ends_at_once_everywhere(at: int) -> None:
     assert kept(host) == 0
 
 
-def test_its_link_is_over_also_if_that_was_not_told() -> None:
+def test_a_dead_client_is_disconnected_even_without_a_report_of_its_link() -> None:
     host = PureServer()
     holder(host)
     host.step(ClientProcessDied(1))
@@ -59,7 +59,7 @@ def test_its_link_is_over_also_if_that_was_not_told() -> None:
     )
 
 
-def test_what_it_had_asked_before_is_done() -> None:
+def test_earlier_requests_of_a_dead_client_are_done() -> None:
     servers = PureServers(3)
     host = servers[1]
     caller = host.caller(1)
@@ -69,7 +69,7 @@ def test_what_it_had_asked_before_is_done() -> None:
     assert caller.session_id not in host.server.state.sessions.by_id
 
 
-def test_a_session_that_is_taken_up_again_lives_on() -> None:
+def test_a_session_that_is_reopened_lives_on() -> None:
     """By the same client over another link, or by a client that has taken it over."""
     servers = PureServers(3)
     old, new = holder(servers[1]), Caller(servers[2], 2)
@@ -81,7 +81,7 @@ def test_a_session_that_is_taken_up_again_lives_on() -> None:
     assert is_held(servers[1]) and new.ended is None
 
 
-def test_the_leader_knows_of_a_move_that_is_under_way() -> None:
+def test_the_leader_considers_an_outstanding_move() -> None:
     """The follower does not know of the move: it names the owner number that it knows."""
     servers = PureServers(3)
     old = holder(servers[1])
@@ -97,7 +97,7 @@ def test_the_leader_knows_of_a_move_that_is_under_way() -> None:
     assert is_held(servers[1]) and new.ended is None and kept(servers[1]) == 0
 
 
-def test_another_owner_number_is_dropped_by_the_leader() -> None:
+def test_the_leader_drops_another_owner_number() -> None:
     servers = PureServers(3)
     caller = holder(servers[1])
     wrong = OwnedSession(caller.session_id, servers[1].server.state.zxid)
@@ -106,7 +106,7 @@ def test_another_owner_number_is_dropped_by_the_leader() -> None:
     assert is_held(servers[1])
 
 
-def test_it_is_kept_until_there_is_a_leader() -> None:
+def test_a_death_is_kept_until_there_is_a_leader() -> None:
     servers = PureServers(3)
     caller = holder(servers[1])
     servers.crash(3)
@@ -120,7 +120,7 @@ def test_it_is_kept_until_there_is_a_leader() -> None:
     assert servers.leader.notes(server_trace_events.SESSION_PROCESS_DIED) == [caller.session_id]
 
 
-def test_it_is_told_again_to_the_next_leader() -> None:
+def test_a_death_is_reported_again_to_the_next_leader() -> None:
     """The server that learned of the death died, too."""
     servers = PureServers(3)
     holder(servers[1])
@@ -133,7 +133,7 @@ def test_it_is_told_again_to_the_next_leader() -> None:
     assert not is_held(servers[1])
 
 
-def test_on_a_full_disk_it_waits_for_the_reign_that_can_write_it() -> None:
+def test_with_a_full_disk_a_death_waits_for_a_leader_that_can_write() -> None:
     host = PureServer(segment_bytes=1)
     caller = holder(host)
     host.disk.log_space.is_full = True
@@ -149,7 +149,7 @@ def test_on_a_full_disk_it_waits_for_the_reign_that_can_write_it() -> None:
     assert host.notes(server_trace_events.SESSION_PROCESS_DIED) == [caller.session_id]
 
 
-def test_a_session_that_is_opened_after_its_process_died_ends() -> None:
+def test_a_session_opened_after_the_death_of_its_process_ends() -> None:
     servers = PureServers(3)
     servers.hold(3, 1)
     caller = Caller(servers[1], 1)
@@ -162,7 +162,7 @@ def test_a_session_that_is_opened_after_its_process_died_ends() -> None:
     assert kept(servers[1]) == 0
 
 
-def test_a_session_that_was_opened_before_that_is_known_ends() -> None:
+def test_a_session_opened_before_the_death_is_known_ends() -> None:
     servers = PureServers(3)
     servers.hold(3, 1)
     caller = Caller(servers[1], 1)
@@ -176,7 +176,7 @@ def test_a_session_that_was_opened_before_that_is_known_ends() -> None:
     assert servers.leader.server.state.sessions.by_id == {}
 
 
-def test_the_owner_number_that_a_second_opening_raised_is_the_one_named() -> None:
+def test_a_second_opening_raises_the_owner_number_of_the_report() -> None:
     """A request that was forwarded twice, around a change of leader, opens the session again."""
     servers = PureServers(3)
     caller = holder(servers[1])
@@ -190,7 +190,7 @@ def test_the_owner_number_that_a_second_opening_raised_is_the_one_named() -> Non
     assert batch.dead_sessions == [OwnedSession(caller.session_id, again)]
 
 
-def test_nothing_is_kept_of_a_session_that_has_ended() -> None:
+def test_an_ended_session_is_forgotten() -> None:
     host = PureServer()
     caller = host.caller(1)
     host.step(caller.frame(caller.close()))
@@ -203,7 +203,7 @@ def test_nothing_is_kept_of_a_session_that_has_ended() -> None:
     assert host.notes(server_trace_events.SESSION_PROCESS_DIED) == []
 
 
-def test_those_without_a_session_are_bounded() -> None:
+def test_dead_clients_without_a_session_are_bounded() -> None:
     servers = PureServers(3)
     servers.hold(1, 3)
     for number in range(1, UNOPENED_MAX + 5):
@@ -213,7 +213,7 @@ def test_those_without_a_session_are_bounded() -> None:
     assert kept(servers[1]) == UNOPENED_MAX
 
 
-def test_a_snapshot_tells_which_sessions_live_on() -> None:
+def test_a_snapshot_shows_which_sessions_live_on() -> None:
     """While the server was away, one session moved, one has ended, and one has stayed."""
     servers = PureServers(3, segment_bytes=2_000)
     host = servers[1]

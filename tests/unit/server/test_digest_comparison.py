@@ -46,7 +46,7 @@ def noted(host: PureServer) -> list[object]:
     ]
 
 
-def test_equal_replicas_are_asked_once_for_each_state() -> None:
+def test_equal_replicas_are_asked_once_per_state() -> None:
     servers = PureServers(3)
     zxid = asked(servers)
     leader, follower = servers[3], servers[1]
@@ -88,7 +88,7 @@ def test_leader_that_differs_from_a_quorum_begins_anew_itself() -> None:
     assert servers[3].sent(DigestMismatch) == []
 
 
-def test_leader_that_is_wrong_accuses_nobody_else() -> None:
+def test_a_wrong_leader_accuses_no_other_server() -> None:
     """The next leader finds the other replicas that differ."""
     servers = PureServers(5)
     spoil(servers, 1, 5)
@@ -97,7 +97,7 @@ def test_leader_that_is_wrong_accuses_nobody_else() -> None:
     assert servers[5].sent(DigestMismatch) == []
 
 
-def test_several_followers_may_be_wrong_each_in_its_way() -> None:
+def test_several_followers_may_differ_each_in_its_own_way() -> None:
     servers = PureServers(5)
     spoil(servers, 1, 3)
     zxid = asked(servers)
@@ -105,7 +105,7 @@ def test_several_followers_may_be_wrong_each_in_its_way() -> None:
     assert sorted(map(str, noted(servers[5]))) == [str((zxid, [1])), str((zxid, [3]))]
 
 
-def test_nobody_is_judged_again_when_the_rest_has_told() -> None:
+def test_late_digests_judge_no_server_twice() -> None:
     servers = PureServers(5)
     spoil(servers, 1)
     zxid = asked(servers)
@@ -124,7 +124,7 @@ def test_when_no_quorum_agrees_all_go_on() -> None:
     assert len(noted(servers[3])) == 1
 
 
-def test_two_of_three_that_differ_say_nothing_of_each_other() -> None:
+def test_two_different_digests_of_three_prove_nothing() -> None:
     servers = PureServers(3)
     servers.crash(2)
     spoil(servers, 1)
@@ -132,7 +132,7 @@ def test_two_of_three_that_differ_say_nothing_of_each_other() -> None:
     assert (ended(servers), noted(servers[3])) == ([], [(zxid, [1, 3])])
 
 
-def test_too_few_that_agree_are_no_difference() -> None:
+def test_too_few_equal_digests_prove_nothing() -> None:
     """The others are gone; the leader notices at its next tick."""
     servers = PureServers(5)
     leader = servers[5]
@@ -149,7 +149,7 @@ def test_too_few_that_agree_are_no_difference() -> None:
     assert noted(leader) == []
 
 
-def test_answer_that_comes_late_is_judged_by_what_was_agreed() -> None:
+def test_a_late_digest_is_compared_with_the_agreed_one() -> None:
     servers = PureServers(3)
     spoil(servers, 1)
     zxid = asked(servers, 1)
@@ -159,7 +159,7 @@ def test_answer_that_comes_late_is_judged_by_what_was_agreed() -> None:
 
 
 @pytest.mark.parametrize("wrong", [1, 2])
-def test_late_answer_to_an_earlier_question_says_nothing(wrong: int) -> None:
+def test_a_digest_of_an_earlier_comparison_is_ignored(wrong: int) -> None:
     servers = PureServers(3)
     leader = servers[3]
     spoil(servers, wrong)
@@ -174,7 +174,7 @@ def test_late_answer_to_an_earlier_question_says_nothing(wrong: int) -> None:
     assert noted(leader) == []
 
 
-def test_answer_after_the_end_of_a_comparison_says_nothing() -> None:
+def test_a_digest_after_the_end_of_a_comparison_is_ignored() -> None:
     servers = PureServers(3)
     spoil(servers, 1, 2)
     asked(servers)
@@ -184,7 +184,7 @@ def test_answer_after_the_end_of_a_comparison_says_nothing() -> None:
     assert leader.take() == []
 
 
-def test_learner_without_a_vote_is_judged_and_does_not_judge() -> None:
+def test_a_learner_without_a_vote_is_compared_and_does_not_count() -> None:
     servers = PureServers(3, observers=1)
     spoil(servers, 4)
     zxid = asked(servers)
@@ -198,7 +198,7 @@ def test_learner_without_a_vote_is_judged_and_does_not_judge() -> None:
     assert (ended(servers), noted(servers[3])) == ([], [(zxid, [1, 2, 3, 4])])
 
 
-def test_leader_without_its_own_disk_in_the_list_judges_by_the_others() -> None:
+def test_a_leader_without_a_vote_counts_the_other_voters() -> None:
     """Its log moves its vote away; the leader steps down once that is delivered."""
     servers = PureServers(3)
     servers[3].settings.members.change_logged(ServerId(3), DiskId("new"))
@@ -207,7 +207,7 @@ def test_leader_without_its_own_disk_in_the_list_judges_by_the_others() -> None:
     assert (ended(servers), noted(servers[3])) == ([], [(zxid, [1, 2, 3])])
 
 
-def test_learner_that_does_not_follow_yet_is_not_asked() -> None:
+def test_a_learner_that_does_not_follow_yet_is_not_asked() -> None:
     servers = PureServers(3)
     leader = servers[3]
     stint = servers[1].sent(FollowerInfo)[-1].follow_attempt + 1
@@ -218,7 +218,7 @@ def test_learner_that_does_not_follow_yet_is_not_asked() -> None:
     assert noted(leader) == []
 
 
-def test_follower_answers_only_where_the_leader_was() -> None:
+def test_a_follower_answers_only_at_the_zxid_of_the_leader() -> None:
     servers = PureServers(3)
     host = servers[1]
     zxid = host.server.state.zxid
@@ -229,13 +229,13 @@ def test_follower_answers_only_where_the_leader_was() -> None:
     assert host.sent(DigestReply) == [DigestReply(zxid, host.server.state.digest())]
 
 
-def test_accusation_by_another_than_the_leader_is_ignored() -> None:
+def test_an_accusation_by_another_server_than_the_leader_is_ignored() -> None:
     servers = PureServers(3)
     servers[1].step(PeerFrame(ServerId(2), [DigestMismatch(servers[1].server.state.zxid)]))
     assert ended(servers) == []
 
 
-def test_question_of_a_reign_that_is_over_is_not_answered_by_the_next() -> None:
+def test_a_request_of_an_earlier_epoch_is_not_answered() -> None:
     servers = PureServers(3)
     leader = servers[3]
     asked(servers, 1)

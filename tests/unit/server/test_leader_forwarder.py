@@ -91,7 +91,7 @@ def test_one_batch_is_under_way_at_a_time() -> None:
     assert confirmed(caller) == 4
 
 
-def test_leader_rejects_what_has_moved_or_is_not() -> None:
+def test_the_leader_rejects_moved_and_unknown_sessions() -> None:
     servers = PureServers(2)
     caller = servers[1].caller()
     unknown, live = SessionId(99), caller.session_id
@@ -121,7 +121,7 @@ def test_rejected_heartbeat_is_not_confirmed() -> None:
     assert confirmed(caller) == 0
 
 
-def test_heartbeat_of_a_connection_that_has_gone_is_told_to_nobody() -> None:
+def test_a_heartbeat_of_an_ended_connection_is_not_confirmed() -> None:
     """The harness asserts that the server sends nothing after the end of a connection."""
     servers = PureServers(2)
     caller = servers[1].caller()
@@ -135,7 +135,7 @@ def test_heartbeat_of_a_connection_that_has_gone_is_told_to_nobody() -> None:
     assert len(servers[1].frames[1]) == frames
 
 
-def test_heartbeat_is_told_again_to_the_next_leader() -> None:
+def test_a_heartbeat_is_sent_again_to_the_next_leader() -> None:
     servers = PureServers(3)
     caller = servers[1].caller()
     servers.hold(3, 1)
@@ -196,7 +196,7 @@ def test_sync_of_one_server_alone_is_answered_at_once() -> None:
     ]
 
 
-def test_answers_that_nobody_waits_for_are_dropped() -> None:
+def test_replies_without_a_waiter_are_dropped() -> None:
     servers = PureServers(2)
     caller = servers[1].caller()
     servers[1].step(
@@ -217,7 +217,7 @@ def test_requests_to_a_server_that_does_not_lead_are_dropped() -> None:
     assert caller.ended is None
 
 
-def test_what_is_forwarded_together_is_bounded() -> None:
+def test_a_forwarded_batch_is_bounded() -> None:
     servers = PureServers(2)
     caller = servers[1].caller()
     servers[1].take()
@@ -238,7 +238,7 @@ def test_connects_are_not_collected_while_there_is_no_leader() -> None:
     assert host.server._context.leader_outbox.take().connects == []
 
 
-def test_requests_of_a_server_that_is_not_linked_are_dropped() -> None:
+def test_requests_of_an_unlinked_server_are_dropped() -> None:
     host = PureServer(2, (1, 2))
     host.step(LinkUp(ServerId(1)), LinkDown(ServerId(1)))
     host.take()

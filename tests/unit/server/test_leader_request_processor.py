@@ -144,7 +144,7 @@ def test_slow_proposal_waited_for_the_followers() -> None:
     assert leader.notes(server_trace_events.PROPOSAL_SLOW) == [("1:2", "followers", 1_500)]
 
 
-def test_slow_proposal_waited_for_nobody_but_our_own_disk() -> None:
+def test_slow_proposal_waited_only_for_our_own_disk() -> None:
     servers = PureServers(3)
     leader = servers[3]
     caller = leader.caller()
@@ -163,7 +163,7 @@ def test_slow_proposal_waited_for_nobody_but_our_own_disk() -> None:
 # Sessions.
 
 
-def test_first_report_is_full_and_later_ones_name_what_was_heard() -> None:
+def test_the_first_report_is_full_and_later_ones_name_touched_sessions() -> None:
     host = PureServer()
     one, two = host.caller(1), host.caller(2, timeout_ms=5_000)
     host.pass_time(100)
@@ -198,7 +198,7 @@ def test_session_that_ends_before_its_report_is_not_named() -> None:
         ({"session_id": 99}, False),
     ],
 )
-def test_verdict_counts_only_if_it_knew_of_the_last_touch(
+def test_an_expiry_proposal_counts_only_if_it_knew_the_last_touch(
     changed: dict[str, int], expires: bool
 ) -> None:
     host = PureServer()
@@ -215,7 +215,7 @@ def test_verdict_counts_only_if_it_knew_of_the_last_touch(
     assert host.notes(server_trace_events.SESSION_EXPIRED) == [caller.session_id] * expires
 
 
-def test_touch_after_the_report_outruns_the_verdict() -> None:
+def test_a_touch_after_the_report_outruns_the_expiry_proposal() -> None:
     host = PureServer()
     caller = host.caller()
     host.pass_time(100)
@@ -227,7 +227,7 @@ def test_touch_after_the_report_outruns_the_verdict() -> None:
     assert host.notes(server_trace_events.EXPIRY_DROPPED) == [caller.session_id]
 
 
-def test_verdict_on_a_session_that_is_about_to_end_is_dropped() -> None:
+def test_an_expiry_proposal_for_a_closing_session_is_dropped() -> None:
     host = PureServer()
     caller = host.caller()
     host.pass_time(100)
@@ -239,7 +239,7 @@ def test_verdict_on_a_session_that_is_about_to_end_is_dropped() -> None:
     assert caller.ended == Code.SESSION_EXPIRED
 
 
-def test_verdict_and_loss_of_a_tracker_mean_nothing_to_a_follower() -> None:
+def test_a_follower_ignores_expiry_proposals_and_the_loss_of_a_tracker() -> None:
     servers = PureServers(2)
     caller = servers[1].caller()
     servers.pass_time(100)
@@ -283,7 +283,7 @@ def test_leader_expires_sessions_itself_after_two_losses() -> None:
     assert host.notes(server_trace_events.TRACKER_LOST) == []
 
 
-def test_losses_far_apart_are_each_the_first() -> None:
+def test_losses_far_apart_each_count_as_the_first() -> None:
     host = PureServer()
     host.step(TrackerLost())
     host.pass_time(20_000)
@@ -331,7 +331,7 @@ def test_exhausted_counter_delays_the_opening_of_sessions() -> None:
 
 
 @pytest.mark.usefixtures("short_epochs")
-def test_exhausted_counter_delays_an_expiry_to_the_next_reign() -> None:
+def test_an_exhausted_counter_delays_an_expiry_to_the_next_epoch() -> None:
     host = PureServer()
     callers = [host.caller(n) for n in range(1, 6)]
     host.pass_time(100)
@@ -358,7 +358,7 @@ def test_counter_may_be_exhausted_in_the_step_of_a_report() -> None:
     assert leader.server.peer.role is Role.LOOKING
 
 
-def test_requests_of_one_step_behind_the_exhaustion_wait_too(
+def test_requests_behind_the_exhausted_counter_wait_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = PureServer()

@@ -47,7 +47,7 @@ MESSAGES: list[PeerMessage] = [
 ]
 
 
-def test_every_message_is_here() -> None:
+def test_every_message_has_a_sample() -> None:
     assert [type(message) for message in MESSAGES] == list(get_args(ServerMessage))
 
 
@@ -58,7 +58,7 @@ def test_frame_comes_out_as_it_went_in() -> None:
     assert [type(message) for message in decoded] == [type(message) for message in frame]
 
 
-def test_operation_stays_the_clients_bytes() -> None:
+def test_an_operation_keeps_the_bytes_of_the_client() -> None:
     (message,) = decode_peer_frame(encode_peer_frame(MESSAGES[:1]))
     assert isinstance(message, ForwardWrites)
     assert bytes(message.writes[0].write.op) == OP
@@ -71,6 +71,6 @@ def test_tags_are_unique() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x91\x91\xcc\xc8", b"\x90\x00", b"\x91\x92\x23\xa1x"])
-def test_malformed_frame_is_told_by_one_kind_of_error(data: bytes) -> None:
+def test_every_malformed_frame_raises_the_same_error(data: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_peer_frame(data)

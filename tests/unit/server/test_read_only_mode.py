@@ -69,7 +69,7 @@ def code_of(item: object) -> int:
     return item.code
 
 
-def test_it_reads_what_the_server_had_last() -> None:
+def test_a_read_only_client_reads_the_last_state_of_the_server() -> None:
     host = alone()[1]
     before = host.server.state.digest()
     caller = reader(host)
@@ -85,12 +85,12 @@ def test_it_reads_what_the_server_had_last() -> None:
     assert host.server.stats().connections == 2
 
 
-def test_whoever_did_not_ask_for_it_waits() -> None:
+def test_a_client_that_did_not_ask_for_read_only_waits() -> None:
     host = alone()[1]
     assert host.caller(2).greeting is None
 
 
-def test_who_came_before_it_was_time_is_served_when_it_is() -> None:
+def test_a_client_that_connected_early_is_served_when_the_time_comes() -> None:
     servers = PureServers(3)
     writer = servers[1].caller(9)
     writer.ask(writer.create("/a", b"1"))
@@ -107,7 +107,7 @@ def test_who_came_before_it_was_time_is_served_when_it_is() -> None:
     assert due is None or due > host.clock.now
 
 
-def test_who_has_a_session_and_wants_it_is_sent_away_to_come_again() -> None:
+def test_a_client_with_a_session_is_sent_away_to_reconnect() -> None:
     servers = PureServers(3)
     host = servers[1]
     willing, other = reader(host), host.caller(2)
@@ -122,7 +122,7 @@ def test_who_has_a_session_and_wants_it_is_sent_away_to_come_again() -> None:
     assert isinstance(again.greeting, ConnectReply) and again.greeting.read_only
 
 
-def test_not_before_it_was_without_a_leader_for_so_long() -> None:
+def test_the_mode_begins_only_after_the_time_without_a_leader() -> None:
     host = PureServer(1, (1, 2))
     caller = reader(host)
     host.pass_time(AFTER_MS - 1)
@@ -133,7 +133,7 @@ def test_not_before_it_was_without_a_leader_for_so_long() -> None:
     assert caller.greeting is None
 
 
-def test_a_vain_attempt_to_follow_does_not_start_the_time_anew() -> None:
+def test_a_failed_attempt_to_follow_does_not_restart_the_time() -> None:
     host = PureServer(1, (1, 2))
     read_only = host.server._clients.read_only
     host.clock.now = Millis(AFTER_MS - 1)
@@ -148,13 +148,13 @@ def test_a_vain_attempt_to_follow_does_not_start_the_time_anew() -> None:
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
-def test_only_a_server_with_all_that_the_client_has_seen(ahead: int) -> None:
+def test_only_a_server_with_everything_the_client_has_seen_serves(ahead: int) -> None:
     host = alone()[1]
     caller = reader(host, last_zxid=zxid_of(host) + ahead)
     assert (caller.greeting is None) == bool(ahead)
 
 
-def test_what_needs_a_leader_is_refused_in_its_place() -> None:
+def test_a_request_that_needs_a_leader_is_refused_in_its_turn() -> None:
     host = alone()[1]
     caller = reader(host)
     linearizable = GetData(caller.next_xid(), "/a", False, True)
@@ -173,7 +173,7 @@ def test_what_needs_a_leader_is_refused_in_its_place() -> None:
     assert caller.ended is None
 
 
-def test_heartbeats_are_heard_and_never_confirmed() -> None:
+def test_heartbeats_are_accepted_and_never_confirmed() -> None:
     host = alone()[1]
     caller = reader(host)
     assert caller.ask() == []
@@ -193,7 +193,7 @@ def test_watches_are_set_and_set_again() -> None:
     assert host.server.stats().watches == 3
 
 
-def test_it_ends_when_there_is_a_leader_and_a_session_is_opened_then() -> None:
+def test_the_mode_ends_when_a_leader_is_there_and_the_session_opens() -> None:
     servers = alone()
     host = servers[1]
     caller = reader(host)
@@ -210,7 +210,7 @@ def test_it_ends_when_there_is_a_leader_and_a_session_is_opened_then() -> None:
     assert isinstance(again.ask(again.set("/a", b"2"))[0], WriteReply)
 
 
-def test_a_client_of_before_is_known_by_its_password() -> None:
+def test_a_client_proves_its_earlier_session_by_its_password() -> None:
     servers = PureServers(3)
     writer = servers[1].caller(9)
     writer.ask(writer.write(AddAuth("digest", b"ann:secret")))
@@ -237,7 +237,7 @@ def test_a_second_connect_ends_the_link() -> None:
 
 
 @pytest.mark.parametrize("is_consistent", [False, True])
-def test_a_tree_that_is_no_real_state_is_not_served(is_consistent: bool) -> None:
+def test_an_inconsistent_tree_is_not_served(is_consistent: bool) -> None:
     """The server is not woken again for it either: only a leader can repair that."""
     host = PureServer(1, (1, 2))
     read_only = host.server._clients.read_only

@@ -6,6 +6,6 @@ from raykeeper.server.connection import LocalRequest
 from tests.harness.pure_servers import PureServer
 
 
-def test_every_request_has_its_answer() -> None:
+def test_every_request_has_a_handler() -> None:
     one = PureServer()
     assert set(one.server._clients._read_processor._by_type) == set(get_args(LocalRequest))

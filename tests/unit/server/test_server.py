@@ -121,7 +121,7 @@ def test_a_message_that_the_role_does_not_expect_is_stale(
     assert caller.ended is None
 
 
-def test_link_that_comes_twice_is_a_new_one() -> None:
+def test_a_second_link_up_is_a_new_link() -> None:
     servers = PureServers(2)
     host = servers[1]
     host.step(LinkUp(ServerId(2)))
@@ -129,7 +129,7 @@ def test_link_that_comes_twice_is_a_new_one() -> None:
     host.step(LinkDown(ServerId(7)))  # a link that was never up
 
 
-def test_completion_for_a_learner_that_has_gone_is_ignored() -> None:
+def test_a_completion_for_a_disconnected_learner_is_ignored() -> None:
     host = PureServer()
     host.take()
     host.step(LogRead(ServerId(2), Zxid(0), []))
@@ -161,7 +161,7 @@ def test_server_without_a_role_waits_for_events_alone() -> None:
     assert draining.server.deadline() is None
 
 
-def test_what_came_in_time_is_no_silence() -> None:
+def test_a_message_that_waited_in_a_frozen_process_ends_the_silence() -> None:
     """The leader's ping waited while the process was frozen."""
     servers = PureServers(2)
     host = servers[1]
@@ -187,7 +187,7 @@ def test_report_is_skipped_when_the_role_ends_in_the_same_step() -> None:
 # Which requests get an answer.
 
 
-def test_reads_are_held_while_the_leader_is_silent_and_answered_when_it_is_heard() -> None:
+def test_reads_wait_while_the_leader_is_silent() -> None:
     servers = PureServers(2)  # the shortest session timeout is 1000 ms, the patience 4000 ms
     caller = servers[1].caller()
     caller.ask(caller.create("/a", b"x"))
@@ -245,7 +245,7 @@ def test_clients_stay_connected_while_their_server_looks_for_a_leader() -> None:
     assert caller.ended is None
 
 
-def test_client_that_left_meanwhile_is_not_served() -> None:
+def test_a_client_that_disconnected_is_not_served() -> None:
     servers = PureServers(2)
     gone = Caller(servers[1], 1)
     servers.hold(2, 1)
@@ -319,7 +319,7 @@ def test_recovers_no_further_than_is_known_to_be_committed() -> None:
     assert servers.down[1].server.state.tree.get("/a") is None
 
 
-def test_damaged_snapshot_is_told() -> None:
+def test_a_damaged_snapshot_is_reported() -> None:
     host = PureServer()
     recovered = RecoveredState(Epoch(1), Epoch(1), Zxid(1), Zxid(1), [b"\x90"], [], ZERO)
     with pytest.raises(SnapshotFormatError):
@@ -337,7 +337,7 @@ def test_observer_serves_and_does_not_vote() -> None:
     assert len(set(servers.digests())) == 1
 
 
-def test_reads_at_observers_cost_nobody_else_anything() -> None:
+def test_reads_at_observers_send_no_message() -> None:
     servers = PureServers(3, observers=2)
     callers = [servers[4].caller(), servers[5].caller(2)]
     callers[0].ask(callers[0].create("/a"))
@@ -363,14 +363,14 @@ def test_writes_wait_for_no_observer_and_for_a_majority_of_the_voters() -> None:
 
 
 @pytest.mark.parametrize("event", [SessionsOverdue([]), TrackerLost()])
-def test_words_of_a_tracker_to_a_server_without_a_reign_are_ignored(event: Event) -> None:
+def test_a_server_that_does_not_lead_ignores_the_tracker(event: Event) -> None:
     host = PureServer(1, (1, 2))
     host.take()
     host.step(event)
     assert host.take() == []
 
 
-def test_log_that_went_too_far_is_cut() -> None:
+def test_an_uncommitted_tail_of_the_log_is_cut() -> None:
     servers = PureServers(3)
     servers.hold(3, 1)
     servers.hold(3, 2)

@@ -296,11 +296,13 @@ def test_a_wrong_write_is_refused_without_effect(caller: Caller, op: WriteOp, co
 
 
 @pytest.mark.parametrize(("op", "code"), RAW, ids=[shown(op) for op, _ in RAW])
-def test_what_is_no_write_is_refused_without_effect(caller: Caller, op: bytes, code: Code) -> None:
+def test_an_operation_that_is_not_a_write_is_refused_without_effect(
+    caller: Caller, op: bytes, code: Code
+) -> None:
     check_write(caller, op, code)
 
 
-def test_nothing_but_their_own_session_can_be_opened_or_closed_by_a_write(caller: Caller) -> None:
+def test_a_write_opens_no_session_and_closes_only_its_own(caller: Caller) -> None:
     """The tag of CreateSessionTxn is that of CloseSession, which closes the client's own."""
     assert caller.host.ensemble is not None
     other = caller.host.ensemble[2].caller(9)
@@ -356,7 +358,7 @@ def test_a_wrong_read_is_refused(caller: Caller, request_: Request, code: Code) 
 
 
 @pytest.mark.parametrize("path", BAD_PATHS, ids=shown)
-def test_of_several_reads_each_has_its_error(caller: Caller, path: str) -> None:
+def test_each_of_several_reads_has_its_error(caller: Caller, path: str) -> None:
     before = digests(caller)
     ops = [ReadData(path), ReadStat(path), ReadChildren(path), ReadData("/none")]
     (item,) = caller.ask(MultiRead(1, [*ops, ReadData("/sealed")]))
@@ -381,7 +383,7 @@ FRAMES = [
 
 
 @pytest.mark.parametrize("data", FRAMES, ids=shown)
-def test_what_is_no_request_ends_the_link_alone(data: bytes) -> None:
+def test_an_invalid_request_ends_only_its_link(data: bytes) -> None:
     servers = PureServers(2)
     caller = servers[1].caller()
     caller.ask(caller.create("/e", b"", CreateMode.EPHEMERAL))
@@ -396,7 +398,7 @@ def test_what_is_no_request_ends_the_link_alone(data: bytes) -> None:
     assert isinstance(item, WriteReply) and item.code == Code.OK
 
 
-def test_watches_set_again_that_make_no_sense() -> None:
+def test_an_invalid_set_watches_is_refused() -> None:
     servers = PureServers(2)
     caller = servers[1].caller()
     caller.ask(caller.create("/a"), caller.create("/alive"))

@@ -28,10 +28,10 @@ def empty(host: PureServer) -> None:
     host.disk.log_space.is_full = False
 
 
-class TestLooksAgain:
+class TestChecksDiskSpace:
     """A server asks its full disk periodically whether it has space again."""
 
-    def test_until_it_has(self) -> None:
+    def test_it_checks_until_the_disk_has_space(self) -> None:
         host = PureServer(segment_bytes=1)
         caller = host.caller()
         fill(host)
@@ -50,7 +50,7 @@ class TestLooksAgain:
         host.pass_time(3 * EVERY_MS)
         assert len(host.of(CheckDiskSpace)) == 4
 
-    def test_at_its_time_and_once_until_the_disk_has_answered(self) -> None:
+    def test_it_checks_on_time_and_once_until_the_disk_answers(self) -> None:
         host = PureServer(1, (1, 2))
         host.is_disk_held = True
         host.step(FULL)
@@ -64,7 +64,7 @@ class TestLooksAgain:
         host.pass_time(5 * EVERY_MS)
         assert len(host.of(CheckDiskSpace)) == 1
 
-    def test_from_its_start(self) -> None:
+    def test_it_checks_from_its_start(self) -> None:
         recovered = RecoveredState(
             Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, has_disk_space=False
         )
@@ -78,7 +78,7 @@ class TestLooksAgain:
         assert CheckDiskSpace() not in early
         assert CheckDiskSpace() in server.step([], Now(Millis(70_000 + EVERY_MS), Millis(0)))
 
-    def test_not_while_it_has_room(self) -> None:
+    def test_it_does_not_check_while_the_disk_has_space(self) -> None:
         host = PureServer()
         host.step(ROOM)
         assert host.notes(server_trace_events.DISK_SPACE_FREED) == []
@@ -99,7 +99,7 @@ class TestFollower:
         servers[1].take()
         return servers
 
-    def test_serves_on_without_logging(self) -> None:
+    def test_a_follower_serves_on_without_logging(self) -> None:
         servers = self.paused()
         host = servers[1]
         caller = host.caller()
@@ -110,7 +110,7 @@ class TestFollower:
         assert len(set(servers.digests())) == 1
         assert host.of(Restart) == []
 
-    def test_is_kept_by_its_leader(self) -> None:
+    def test_its_leader_keeps_it(self) -> None:
         servers = self.paused()
         caller = servers[2].caller()
         for second in range(15):  # longer than a follower may owe an ack
@@ -119,7 +119,7 @@ class TestFollower:
         assert servers[1].server.peer.is_active
         assert servers[3].broken == []
 
-    def test_begins_anew_when_there_is_room_again(self) -> None:
+    def test_it_restarts_when_the_disk_has_space_again(self) -> None:
         servers = self.paused()
         host = servers[1]
         empty(host)
@@ -133,7 +133,7 @@ class TestFollower:
         assert servers[1].of(Append) != []
         assert len(set(servers.digests())) == 1
 
-    def test_begins_anew_when_its_role_ends(self) -> None:
+    def test_it_restarts_when_its_role_ends(self) -> None:
         """The tree is ahead of the disk, and a vote must name the disk's state (rule Z2)."""
         servers = self.paused()
         caller = servers[2].caller()
@@ -143,7 +143,7 @@ class TestFollower:
         assert servers[1].of(Restart) == [Restart(reason, wipe_disk=False)]
         assert servers[1].server.peer.role is Role.LOOKING
 
-    def test_begins_anew_once_whatever_comes_before_its_end(self) -> None:
+    def test_it_restarts_only_once(self) -> None:
         servers = PureServers(3, segment_bytes=1)
         fill(servers[1])
         servers[3].caller(7)  # all its transactions are on disk, so it starts an election at once
@@ -154,7 +154,7 @@ class TestFollower:
         assert servers[1].server.peer.leader == 3
         assert len(servers[1].of(Restart)) == 1
 
-    def test_that_finds_room_before_it_followed_goes_on(self) -> None:
+    def test_it_goes_on_if_space_returns_before_it_follows(self) -> None:
         servers = PureServers(3)
         servers.cut(1, 3)
         servers.cut(1, 2)
@@ -170,7 +170,7 @@ class TestFollower:
 class TestLeader:
     """A leader hands over to a server with disk space; if there is none, writes wait."""
 
-    def test_hands_over_to_a_follower_with_room(self) -> None:
+    def test_it_steps_down_for_a_follower_with_space(self) -> None:
         servers = PureServers(3, segment_bytes=1)
         caller = servers[1].caller()
         fill(servers[3])
@@ -183,7 +183,7 @@ class TestLeader:
         assert len(set(servers.digests())) == 1
 
     @pytest.mark.parametrize("count", [1, 3])
-    def test_leaves_writes_lying_until_there_is_room_somewhere(self, count: int) -> None:
+    def test_writes_wait_until_a_quorum_has_space(self, count: int) -> None:
         servers = PureServers(count, segment_bytes=1)
         leader = servers.leader
         caller, reader = leader.caller(1), leader.caller(2)
@@ -210,7 +210,7 @@ class TestLeader:
         assert leader.server.peer.epoch > 1
         assert leader.of(Restart) == []
 
-    def test_opens_and_expires_no_sessions_meanwhile(self) -> None:
+    def test_it_opens_and_expires_no_sessions_meanwhile(self) -> None:
         host = PureServer(segment_bytes=1)
         quiet = host.caller(1, timeout_ms=1_000)
         host.track()

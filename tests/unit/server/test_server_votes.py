@@ -57,10 +57,10 @@ def votes(servers: PureServers) -> dict[int, bool]:
     return {number: host.server.stats().has_vote for number, host in servers.hosts.items()}
 
 
-class TestRestored:
+class TestRegainedVotes:
     """The leader restores the vote of a server that follows it."""
 
-    def test_a_server_on_a_new_disk_has_its_vote_back_at_the_next_report(self) -> None:
+    def test_a_server_on_a_new_disk_regains_its_vote_at_the_next_report(self) -> None:
         servers = PureServers(3)
         servers[3].caller()
         (disk,) = renew(servers, 1)
@@ -77,7 +77,7 @@ class TestRestored:
             assert other.notes(trace_events.VOTE_REPLACED) == [(S1, disk)]
         assert len(set(servers.digests())) == 1
 
-    def test_without_its_vote_it_observes_and_is_named(self) -> None:
+    def test_a_server_without_its_vote_observes_and_is_named(self) -> None:
         servers = PureServers(3)
         servers.hold(2, 3)  # nothing is committed without the vote of server 2
         renew(servers, 1)
@@ -94,7 +94,7 @@ class TestRestored:
         servers.release(2, 3)
         assert host.server.stats().has_vote
 
-    def test_it_is_said_twice_and_once_at_a_time(self) -> None:
+    def test_each_vote_is_logged_twice_and_one_transaction_at_a_time(self) -> None:
         servers = PureServers(3)
         servers.hold(2, 3)
         (disk,) = renew(servers, 1)
@@ -107,7 +107,7 @@ class TestRestored:
         # Only the first report is news.
         assert servers[3].notes(trace_events.VOTE_REPLACED) == [(S1, disk)]
 
-    def test_what_an_earlier_leader_left_is_said_once_more(self) -> None:
+    def test_an_uncommitted_vote_of_an_earlier_leader_is_proposed_again(self) -> None:
         """The move was logged and not delivered, and the leader that proposed it is gone."""
         servers = PureServers(3)
         servers.hold(2, 3)
@@ -122,7 +122,7 @@ class TestRestored:
         for host in servers.hosts.values():
             assert replaced_in(host) == [ReplaceVoterTxn(S1, disk)] * 2
 
-    def test_all_that_begin_anew_right_after_it_count_the_vote(self) -> None:
+    def test_all_servers_that_restart_right_after_it_count_the_vote(self) -> None:
         """The log proves that the first transaction is committed: a second one follows it."""
         servers = PureServers(3)
         renew(servers, 1)
@@ -136,7 +136,7 @@ class TestRestored:
         caller = servers.leader.caller()
         assert [type(item) for item in caller.ask(caller.create("/a"))] == [WriteReply]
 
-    def test_a_disk_that_is_lost_again_gives_way_to_the_next(self) -> None:
+    def test_a_disk_that_is_lost_again_is_replaced_by_the_next(self) -> None:
         servers = PureServers(3)
         (one,) = renew(servers, 1)
         servers.pass_time(LONG_MS)
@@ -145,7 +145,7 @@ class TestRestored:
         assert [x.disk for x in replaced_in(servers[2])] == [one, one, other, other]
         assert votes(servers) == {1: True, 2: True, 3: True}
 
-    def test_observers_have_none_to_get_back(self) -> None:
+    def test_an_observer_regains_no_vote(self) -> None:
         servers = PureServers(3, observers=1)
         renew(servers, 4)
         servers.pass_time(LONG_MS)
@@ -153,7 +153,7 @@ class TestRestored:
         assert replaced_in(servers[3]) == []
         assert not servers[4].server.stats().has_vote
 
-    def test_not_to_a_server_that_cannot_log(self) -> None:
+    def test_a_server_that_cannot_log_regains_no_vote(self) -> None:
         servers = PureServers(3)
         renew(servers, 1)
         servers[1].step(DiskSpaceChanged(False))
@@ -162,7 +162,7 @@ class TestRestored:
         assert servers[1].server.peer.history.is_paused
         assert replaced_in(servers[3]) == []
 
-    def test_not_to_a_server_that_does_not_follow_yet(self) -> None:
+    def test_a_server_that_does_not_follow_yet_regains_no_vote(self) -> None:
         servers = PureServers(3)
         servers.crash(1)
         servers.down[1].disk.repair()
@@ -174,7 +174,7 @@ class TestRestored:
         servers.pass_time(LONG_MS)
         assert votes(servers)[1]
 
-    def test_not_by_a_leader_without_room(self) -> None:
+    def test_a_leader_with_a_full_disk_restores_no_vote(self) -> None:
         servers = PureServers(3)
         servers[2].step(DiskSpaceChanged(False))
         servers.run()
@@ -184,7 +184,7 @@ class TestRestored:
         servers.pass_time(OPTIONS.disk_space_check_ms - 200)
         assert replaced_in(servers[3]) == []
 
-    def test_in_the_next_reign_when_the_counter_is_exhausted(
+    def test_an_exhausted_counter_delays_the_vote_to_the_next_epoch(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         servers = PureServers(5)
@@ -199,7 +199,7 @@ class TestRestored:
         assert servers.leader.server.peer.epoch == 2
         assert set(votes(servers).values()) == {True}
 
-    def test_too_many_lost_at_once_are_not_voted_back(self) -> None:
+    def test_a_lost_majority_regains_no_votes(self) -> None:
         """No server knows what the two had acknowledged; an operator must decide."""
         servers = PureServers(3)
         renew(servers, 1, 2)
@@ -252,7 +252,7 @@ class Alone:
         return [message for message in messages if isinstance(message, Notification)]
 
 
-class TestRecovered:
+class TestRecoveredVotes:
     """The list of members is that of the recovered state, complete before the first election."""
 
     @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ class TestRecovered:
             ([ReplaceVoterTxn(S1, NEW), ReplaceVoterTxn(S1, DiskId("newer"))], NEW, False),
         ],
     )
-    def test_as_far_as_is_known_to_be_committed(
+    def test_a_server_counts_committed_votes(
         self, changes: list[TxnBody], disk: DiskId, has_vote: bool
     ) -> None:
         alone = Alone(recovered(len(changes), *changes, disk=disk))
@@ -278,14 +278,14 @@ class TestRecovered:
         assert said.has_vote is has_vote
         assert said.own_vote.leader == said.vote.leader == (S1 if has_vote else 0)
 
-    def test_not_further(self) -> None:
+    def test_a_server_counts_no_uncommitted_vote(self) -> None:
         alone = Alone(recovered(0, ReplaceVoterTxn(S1, NEW), disk=NEW))
         assert not alone.server.stats().has_vote
         alone = Alone(recovered(0, ReplaceVoterTxn(S1, NEW)))
         assert alone.server.stats().has_vote
 
     @pytest.mark.parametrize("disk", [FOUNDING_DISK, NEW])
-    def test_from_a_snapshot_as_well(self, disk: DiskId) -> None:
+    def test_a_server_counts_the_votes_of_its_snapshot(self, disk: DiskId) -> None:
         state = State()
         state.apply(zxid(1, 1), txn(ReplaceVoterTxn(S1, NEW)))
         state.apply(zxid(1, 2), txn(ReplaceVoterTxn(S3, NEW)))
@@ -301,7 +301,7 @@ class TestRecovered:
         assert (VoteGranted() in alone.effects) is (disk == NEW)
 
 
-class TestInTheAir:
+class TestUndeliveredVotes:
     """A leader counts neither disk of a voter while its log has an undelivered move of the vote."""
 
     def elected(self, start: RecoveredState) -> Alone:
@@ -314,7 +314,7 @@ class TestInTheAir:
         assert peer.role is Role.LEADER
         return alone
 
-    def test_from_its_election_to_the_end_of_its_role(self) -> None:
+    def test_a_leader_counts_neither_disk_until_the_vote_is_delivered(self) -> None:
         changes: list[TxnBody] = [ErrorTxn(-1), ReplaceVoterTxn(S3, NEW), ReplaceVoterTxn(S2, NEW)]
         alone = self.elected(recovered(1, *changes))
         members = alone.settings.members
@@ -327,15 +327,15 @@ class TestInTheAir:
         for server in (S2, S3):
             assert members.has_vote(server, FOUNDING_DISK)
 
-    def test_not_when_it_was_delivered(self) -> None:
+    def test_a_leader_counts_the_new_disk_once_the_vote_is_delivered(self) -> None:
         alone = self.elected(recovered(2, ReplaceVoterTxn(S3, NEW), ReplaceVoterTxn(S2, NEW)))
         assert alone.settings.members.has_vote(S2, NEW)
 
-    def test_its_own_vote_too(self) -> None:
+    def test_a_leader_counts_its_own_vote_alike(self) -> None:
         alone = self.elected(recovered(0, ReplaceVoterTxn(S1, NEW)))
         assert not alone.server.stats().has_vote
 
-    def test_a_leader_that_has_proposed_it_does_not_count_the_old_disk(self) -> None:
+    def test_a_leader_that_has_proposed_the_vote_does_not_count_the_old_disk(self) -> None:
         servers = PureServers(3)
         servers.hold(2, 3)
         (disk,) = renew(servers, 1)
@@ -347,10 +347,10 @@ class TestInTheAir:
         assert leader.has_vote(S1, disk)
 
 
-class TestAdopted:
+class TestInstalledVotes:
     """The list of members comes with a received tree."""
 
-    def test_replaces_the_list(self) -> None:
+    def test_a_snapshot_replaces_the_member_list(self) -> None:
         servers = PureServers(5, window=NO_DIFF)
         (disk,) = renew(servers, 2)
         part(servers)
@@ -360,7 +360,7 @@ class TestAdopted:
         rejoin(servers)
         assert servers[1].settings.members.has_vote(S2, disk)
 
-    def test_may_bring_a_servers_own_vote_back(self) -> None:
+    def test_a_snapshot_may_restore_the_servers_own_vote(self) -> None:
         """The server never saw the transaction, only a tree that contains its effect."""
         servers = PureServers(3, window=NO_DIFF)
         renew(servers, 1)
@@ -376,7 +376,7 @@ class TestAdopted:
         assert host.server.stats().has_vote
         assert host.of(VoteGranted) == [VoteGranted()]
 
-    def test_may_bring_the_second_word_on_a_vote(self) -> None:
+    def test_a_snapshot_may_replace_the_second_transaction_of_a_vote(self) -> None:
         """The server has its vote by the first transaction, and never sees the second one."""
         servers = PureServers(3, window=NO_DIFF)
         renew(servers, 1)

@@ -7,7 +7,7 @@ from raykeeper.znodes.requests import SessionId
 from tests.harness.pure_servers import PureServer
 
 
-def test_one_note_names_the_slowest_and_its_stage() -> None:
+def test_one_trace_event_names_the_slowest_request_and_its_stage() -> None:
     host = PureServer()
     context = host.server._context
     slow = SlowRequests(context)

@@ -76,7 +76,7 @@ def test_watches_fire_before_any_reply_from_the_new_tree() -> None:
     assert len(set(servers.digests())) == 1
 
 
-def test_persistent_watches_are_told_to_read_anew_and_the_history_begins_there() -> None:
+def test_persistent_watches_get_a_resync_and_the_change_log_begins_there() -> None:
     servers = PureServers(3, window=NO_DIFF)
     mine, other = servers[1].caller(1), servers[2].caller(2)
     since = zxid_of(servers[1])
@@ -101,7 +101,7 @@ def test_persistent_watches_are_told_to_read_anew_and_the_history_begins_there()
     assert mine.ask(request)[0] == WatcherEvent(EventType.RESYNC, "/", zxid_of(servers[1]))
 
 
-def test_sessions_that_are_gone_or_elsewhere_end_and_others_go_on() -> None:
+def test_ended_and_moved_sessions_are_disconnected_and_others_go_on() -> None:
     servers = PureServers(3, window=NO_DIFF)
     stays, goes, moves = (servers[1].caller(n) for n in (1, 2, 3))
     part(servers)
@@ -131,7 +131,7 @@ def test_writes_in_the_new_tree_are_answered_from_its_table() -> None:
     assert isinstance(item, WriteReply) and item.path == "/a"
 
 
-def test_connect_in_the_new_tree_is_asked_for_again() -> None:
+def test_a_connect_in_the_new_tree_is_forwarded_again() -> None:
     servers = PureServers(3, window=NO_DIFF)
     other = servers[2].caller(2)
     servers.hold(3, 1)
@@ -184,7 +184,7 @@ def first_tree() -> list[SnapshotChunk]:
     return [SnapshotChunk(chunk) for chunk in iter(walk.next_chunk, None)]
 
 
-def test_older_tree_counts_once_it_has_caught_up_with_what_was_seen() -> None:
+def test_an_older_tree_counts_once_it_has_what_clients_have_seen() -> None:
     """The leader sends what it has delivered, which may be less than this server has."""
     it = Rejoining()
     host, caller = it.host, it.caller
@@ -225,7 +225,7 @@ def test_malformed_tree_breaks_the_link_and_changes_nothing(chunk: bytes) -> Non
     assert it.caller.ended is None
 
 
-def test_tree_that_is_not_whole_breaks_the_link_and_changes_nothing() -> None:
+def test_an_incomplete_tree_breaks_the_link_and_changes_nothing() -> None:
     it = Rejoining()
     digest = it.host.server.state.digest()
     it.join()
@@ -239,7 +239,7 @@ def test_tree_that_is_not_whole_breaks_the_link_and_changes_nothing() -> None:
     assert it.caller.ended is None
 
 
-def test_tree_that_breaks_off_is_dropped() -> None:
+def test_a_tree_that_breaks_off_is_dropped() -> None:
     it = Rejoining()
     digest = it.host.server.state.digest()
     it.join()
@@ -251,7 +251,7 @@ def test_tree_that_breaks_off_is_dropped() -> None:
     assert it.host.server.state.digest() == digest
 
 
-def test_second_tree_is_measured_by_what_clients_saw_before_the_first() -> None:
+def test_a_second_tree_must_have_what_clients_saw_before_the_first() -> None:
     it = Rejoining()
     it.caller.ask(it.caller.create("/a"))
     it.caller.ask(it.caller.exists("/a", watch=True))

@@ -72,7 +72,7 @@ def test_servers_take_turns(server: int, transactions: int) -> None:
     assert len(servers[server].notes(server_trace_events.SNAPSHOT_STARTED)) == 1
 
 
-def test_walk_ends_up_as_a_snapshot_that_can_be_loaded() -> None:
+def test_a_walk_makes_a_snapshot_that_can_be_loaded() -> None:
     host, caller = alone()
     caller.ask(caller.create("/a", b"value"))
     rest(host)
@@ -86,7 +86,7 @@ def test_walk_ends_up_as_a_snapshot_that_can_be_loaded() -> None:
     assert loader.finish(zxid, finish.consistent_at).digest() == host.server.state.digest()
 
 
-def test_walk_goes_on_between_requests_and_says_where_it_ended() -> None:
+def test_a_walk_goes_on_between_requests_and_names_its_end() -> None:
     host, caller = alone()
     caller.ask(caller.create("/early", b""))
     before = host.server.state.zxid
@@ -108,7 +108,7 @@ def test_walk_waits_for_credit() -> None:
     assert len(host.of(SnapshotWrite)) == CREDIT_MAX + 1
 
 
-def test_published_once_written_and_the_next_one_counts_from_the_beginning_of_the_last() -> None:
+def test_a_written_snapshot_is_published_and_the_next_counts_from_its_beginning() -> None:
     host, caller = alone()
     caller.ask(caller.set("/", b""))
     rest(host)
@@ -136,7 +136,7 @@ def stored(host: PureServer, zxid: Zxid) -> None:
     host.disk.written[zxid] = StoredSnapshot(zxid, finish.consistent_at, chunks)
 
 
-def test_published_only_when_the_log_is_synced_past_the_end_of_the_walk() -> None:
+def test_a_snapshot_is_published_only_when_the_log_is_synced_past_its_end() -> None:
     servers = PureServers(3, options=OPTIONS)
     host, caller = servers[1], servers[3].caller()
     host.is_disk_held = True  # the others commit without it
@@ -302,7 +302,7 @@ def test_replaced_tree_ends_the_walk_of_the_old_one(when: str) -> None:
     assert len(set(servers.digests())) == 1
 
 
-def test_published_only_when_synced_past_the_end_and_not_just_the_beginning() -> None:
+def test_a_log_synced_past_the_beginning_alone_publishes_nothing() -> None:
     servers = PureServers(3, options=OPTIONS)
     host, caller = servers[1], servers[3].caller()
     for n in range(5):
@@ -320,7 +320,7 @@ def test_published_only_when_synced_past_the_end_and_not_just_the_beginning() ->
     assert host.of(PublishSnapshot) == [PublishSnapshot(zxid)]
 
 
-def test_received_tree_begins_the_count_anew() -> None:
+def test_a_received_tree_restarts_the_count() -> None:
     servers = PureServers(3, window=NO_DIFF, options=OPTIONS)
     host, caller = servers[1], servers[2].caller()
     for _ in range(4):

@@ -85,7 +85,9 @@ def test_the_kept_scrypt_hash_does_not_prove_the_password() -> None:
         ("super", b":", None),
     ],
 )
-def test_credentials(scheme: str, credential: bytes, identity: Identity | None) -> None:
+def test_credentials_become_identities(
+    scheme: str, credential: bytes, identity: Identity | None
+) -> None:
     assert authenticate(scheme, credential) == identity
 
 
@@ -111,7 +113,9 @@ def test_credentials(scheme: str, credential: bytes, identity: Identity | None) 
         ((Acl(0, "world", "anyone"),), (ANN,), 0),
     ],
 )
-def test_granted_permissions(acls: Acls | None, identities: Identities, granted: int) -> None:
+def test_each_entry_grants_its_permissions(
+    acls: Acls | None, identities: Identities, granted: int
+) -> None:
     for permission in (READ, WRITE, CREATE, DELETE, ADMIN):
         assert allows(acls, identities, permission) is bool(granted & permission)
 
@@ -158,7 +162,9 @@ INVALID = Code.INVALID_ACL
         ([Acl(1, "digest", f"u{i}:x") for i in range(ENTRIES_MAX + 1)], (), INVALID),
     ],
 )
-def test_what_is_kept(acls: list[Acl] | None, identities: Identities, kept: object) -> None:
+def test_acls_are_stored_in_zookeepers_form(
+    acls: list[Acl] | None, identities: Identities, kept: object
+) -> None:
     assert normalize_acls(acls, identities) == kept
 
 
@@ -220,7 +226,7 @@ def test_a_write_needs_its_permission(op: WriteOp, needed: int) -> None:
     assert two.code(two.ann, op) != Code.NO_AUTH
 
 
-def test_to_delete_a_znode_its_own_list_does_not_matter() -> None:
+def test_a_deletion_ignores_the_acl_of_the_znode_itself() -> None:
     two = Two()
     two.create(0)
     two.leader.do(two.ann, Delete("/a/b", -1))
@@ -241,7 +247,7 @@ def test_a_read_needs_its_permission(request_: GetData | Exists | GetChildren) -
     assert not isinstance(reply_to_read(state, identities[two.ann], request_), ErrorReply)
 
 
-def test_a_list_is_read_with_read_or_admin() -> None:
+def test_an_acl_is_readable_with_read_or_admin() -> None:
     for permissions, is_shown in ((READ, True), (ADMIN, True), (WRITE | CREATE | DELETE, False)):
         two = Two()
         two.create(permissions)
@@ -255,7 +261,7 @@ def test_a_list_is_read_with_read_or_admin() -> None:
     assert item == ErrorReply(1, state.zxid, Code.NO_NODE)
 
 
-def test_who_am_i() -> None:
+def test_who_am_i_lists_the_identities() -> None:
     two = Two()
     sessions = two.leader.state.sessions.by_id
     for session, identities in ((two.ann, (ANN,)), (two.eve, (HERE,))):
@@ -276,7 +282,7 @@ def test_auth_becomes_what_the_session_has_proved_so_far() -> None:
     assert change.acls[0].id == digest_id("eve", "pw")
 
 
-def test_an_identity_is_added_once_and_so_many_at_most() -> None:
+def test_an_identity_is_added_once_up_to_a_bound() -> None:
     two = Two()
     assert two.leader.do(two.ann, AddAuth("digest", b"ann:pw")) == SetIdentitiesTxn((ANN,))
     for number in range(IDENTITIES_MAX - 1):
@@ -295,7 +301,7 @@ def test_a_super_user_may_do_everything() -> None:
     assert two.code(two.eve, SetData("/zookeeper/config", b"", -1)) == 0
 
 
-def test_the_configuration_is_for_reading() -> None:
+def test_the_config_znode_is_read_only() -> None:
     two = Two()
     assert two.code(two.ann, SetData("/zookeeper/config", b"", -1)) == Code.NO_AUTH
     state = two.leader.state
@@ -314,7 +320,7 @@ def test_identities_stay_when_the_session_moves_and_the_address_goes_with_the_co
     assert session.identities == (ANN, Identity("ip", "10.9.9.9"))
 
 
-def test_a_new_list_changes_the_aversion_alone() -> None:
+def test_a_new_acl_changes_the_aversion_alone() -> None:
     two = Two()
     two.leader.create(two.ann, "/a", b"v")
     before = two.leader.state.tree.znodes["/a"]
@@ -328,7 +334,7 @@ def test_a_new_list_changes_the_aversion_alone() -> None:
     assert (after.mzxid, after.mtime, after.version, after.pzxid) == was
 
 
-def test_lists_and_identities_survive_a_snapshot_and_are_part_of_the_digest() -> None:
+def test_acls_and_identities_survive_a_snapshot_and_are_part_of_the_digest() -> None:
     two = Two()
     two.create(READ)
     state = two.leader.state
@@ -358,7 +364,7 @@ def replayed(two: Two, since: int) -> State:
     return loaded
 
 
-def test_a_replay_over_a_later_state_changes_no_list_and_no_identity() -> None:
+def test_a_replay_over_a_later_state_changes_no_acl_and_no_identity() -> None:
     two = Two()
     two.create(READ)
     for acls in ([ANNS], list(OPEN_ACL), [ANNS]):

@@ -36,7 +36,9 @@ def zxids(txns: list[list[ZnodeChange]] | None) -> list[Zxid] | None:
 
 
 @pytest.mark.parametrize(("count_max", "bytes_max"), [(3, 1 << 30), (100, 4 * SIZE - 1)])
-def test_it_keeps_the_newest_and_knows_up_to_where(count_max: int, bytes_max: int) -> None:
+def test_the_log_keeps_the_newest_changes_and_knows_its_start(
+    count_max: int, bytes_max: int
+) -> None:
     _, happened = changes(5)
     first = happened[0][0].zxid
     history = ChangeLog(Zxid(first - 1), count_max, bytes_max)
@@ -53,7 +55,7 @@ def test_it_keeps_the_newest_and_knows_up_to_where(count_max: int, bytes_max: in
     assert history.changes_after(Zxid(first + 4), {"/a"}, ()) == []
 
 
-def test_of_a_transaction_beyond_the_bounds_nothing_is_kept() -> None:
+def test_a_transaction_beyond_the_bounds_is_not_kept() -> None:
     leader = OneLeader()
     session = leader.open()
     before = leader.zxid
@@ -95,7 +97,7 @@ def test_changes_are_forgotten_in_segments_of_whole_transactions(
     assert history.floor == 0 or history.changes_after(Zxid(history.floor - 1), {"/a"}, ()) is None
 
 
-def test_the_log_of_a_restart_is_no_single_run() -> None:
+def test_a_long_replay_is_kept_up_to_the_bound() -> None:
     history = ChangeLog(Zxid(0), 50_000, 1 << 30)
     history.pending += [ZnodeChange(CHANGED, Zxid(zxid), "/a", None) for zxid in range(1, 60_001)]
     history.keep_pending()
@@ -103,7 +105,7 @@ def test_the_log_of_a_restart_is_no_single_run() -> None:
     assert history.floor == 60_000 - len(history)
 
 
-def test_contents_are_told_while_fresh_and_not_kept() -> None:
+def test_values_are_given_once_and_not_kept() -> None:
     leader = OneLeader()
     session = leader.open()
     for op in (Create("/a", b"1", 0), SetData("/a", b"2", -1), Delete("/a", -1)):
@@ -118,7 +120,7 @@ def test_contents_are_told_while_fresh_and_not_kept() -> None:
     assert [(each.old, each.new) for each in every] == [(None, None)] * 3
 
 
-def test_contents_are_made_only_for_watches_with_values() -> None:
+def test_values_are_built_only_for_watches_with_values() -> None:
     leader = OneLeader()
     leader.state.tree.value_watches = ()
     session = leader.open()
@@ -136,7 +138,7 @@ def test_pending_changes_are_found_too() -> None:
     assert history.pending == []
 
 
-def test_it_begins_anew_where_it_is_told() -> None:
+def test_the_log_restarts_at_the_given_zxid() -> None:
     leader, happened = changes(2)
     history = ChangeLog(Zxid(0), 10, 1 << 30)
     for each in happened:
@@ -149,7 +151,7 @@ def test_it_begins_anew_where_it_is_told() -> None:
     assert history.changes_after(leader.zxid, {"/a"}, ()) == []
 
 
-def test_transactions_come_in_order_and_so_does_what_each_did() -> None:
+def test_transactions_and_their_changes_come_in_order() -> None:
     leader = OneLeader()
     session = leader.open()
     for names in ("ab", "c", "de"):

@@ -27,7 +27,7 @@ CROWD = SHARDED_FROM + 5
 PAIRS = [(Zxid(number + 1), f"/a/{number}") for number in range(COUNT)]
 
 
-def test_is_a_set() -> None:
+def test_children_behave_as_a_set() -> None:
     children = ShardedChildren(reversed(PAIRS))
     for czxid, path in PAIRS[::500]:
         children.add(path, czxid)
@@ -39,12 +39,12 @@ def test_is_a_set() -> None:
     assert len(children) == COUNT // 2
 
 
-def test_parts_are_full_and_in_order_of_age() -> None:
+def test_shards_are_full_and_in_order_of_age() -> None:
     children = ShardedChildren(PAIRS)
     assert [len(part) for part in children.shards] == [SHARD_SIZE] * 3
 
 
-def test_a_late_child_goes_to_the_part_of_its_age() -> None:
+def test_a_late_child_goes_to_the_shard_of_its_age() -> None:
     """A load, or a replay, may bring an older child after a newer one."""
     children = ShardedChildren(PAIRS[: SHARD_SIZE + 1] + PAIRS[SHARD_SIZE + 2 :])
     czxid, path = PAIRS[SHARD_SIZE + 1]
@@ -57,7 +57,7 @@ def test_a_late_child_goes_to_the_part_of_its_age() -> None:
     assert len(children) == COUNT - 1
 
 
-def test_children_of_one_transaction_stay_in_one_part() -> None:
+def test_children_of_one_transaction_stay_in_one_shard() -> None:
     """Else the second could not be told by its czxid."""
     children = ShardedChildren(PAIRS[:SHARD_SIZE])
     czxid, path = PAIRS[SHARD_SIZE - 1]
@@ -69,7 +69,7 @@ def test_children_of_one_transaction_stay_in_one_part() -> None:
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2])
-def test_an_empty_part_is_dropped(gone: int) -> None:
+def test_an_empty_shard_is_dropped(gone: int) -> None:
     """A queue fills at one end and empties at the other for ever."""
     children = ShardedChildren(PAIRS)
     within = PAIRS[gone * SHARD_SIZE : (gone + 1) * SHARD_SIZE]
@@ -84,7 +84,7 @@ def test_an_empty_part_is_dropped(gone: int) -> None:
     assert len(children) == 2 * SHARD_SIZE
 
 
-def test_the_last_part_stays() -> None:
+def test_the_last_shard_stays() -> None:
     children = ShardedChildren(PAIRS[:1])
     children.remove(PAIRS[0][1], PAIRS[0][0])
     assert (len(children), children.shards) == (0, [{}])
@@ -114,7 +114,7 @@ def test_a_crowded_znode_reads_like_any_other() -> None:
     )
 
 
-def test_it_is_no_part_of_a_read_of_several() -> None:
+def test_a_crowded_list_is_refused_in_a_multi_read() -> None:
     state = crowded()
     for number in range(10):
         change = CreateTxn(f"/new{number}", b"", SessionId(0), CROWD + number)
@@ -124,7 +124,7 @@ def test_it_is_no_part_of_a_read_of_several() -> None:
     assert item == MultiReadReply(1, state.zxid, [OpFailed(Code.THROTTLED_OP), OpStat(None)])
 
 
-def test_it_is_no_part_of_a_transaction() -> None:
+def test_a_crowded_list_is_refused_in_a_transaction() -> None:
     leader = OneLeader()
     session = leader.open()
     leader.create(session, "/a")
@@ -135,7 +135,7 @@ def test_it_is_no_part_of_a_transaction() -> None:
     assert change == MultiErrorTxn(True, Code.THROTTLED_OP, 1, 2)
 
 
-def test_a_walk_lists_a_crowded_znode_part_by_part() -> None:
+def test_a_walk_lists_a_crowded_znode_shard_by_shard() -> None:
     state = crowded()
     walk, loader = SnapshotWalk(state), SnapshotLoader()
     listed = []
@@ -150,7 +150,7 @@ def test_a_walk_lists_a_crowded_znode_part_by_part() -> None:
     assert sorted(loaded.tree.znodes["/"].children) == sorted(state.tree.znodes["/"].children or ())
 
 
-def test_a_walk_ends_when_the_parts_it_has_not_listed_become_empty() -> None:
+def test_a_walk_ends_when_the_unlisted_shards_become_empty() -> None:
     state = crowded()
     walk, loader = SnapshotWalk(state, chunk_bytes=1), SnapshotLoader()
     for _ in range(10):

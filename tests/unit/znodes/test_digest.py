@@ -21,7 +21,7 @@ def test_a_value_is_bound_to_its_path() -> None:
     assert swapped != straight
 
 
-def test_children_count_once_there_was_one() -> None:
+def test_children_count_once_a_child_was_created() -> None:
     assert children_term("/a", 0, Zxid(9)) == 0
     terms = {
         children_term("/a", 1, Zxid(9)),
@@ -44,7 +44,7 @@ def test_the_same_difference_in_many_znodes_does_not_cancel() -> None:
     assert len({total(mtime) for mtime in range(500)}) == 500
 
 
-def test_the_numbers_are_those_of_every_process_and_version() -> None:
+def test_the_digests_are_equal_in_every_process_and_version() -> None:
     """A change here is a change of the protocol: servers of two versions would seem to differ."""
     assert data_hash(*FIELDS) == 3_552_627_399
     assert children_term("/a", 1, Zxid(9)) == 5_304_346_856_255_232_900

@@ -21,7 +21,7 @@ def test_an_unknown_code_is_named() -> None:
     assert "may or may not" in str(error)
 
 
-def test_the_text_can_be_printed_whatever_the_path_holds() -> None:
+def test_a_text_with_any_path_can_be_printed() -> None:
     error = BadVersionError("/a\n\ud800")
     assert str(error) == r"/a\n\ud800: the znode has another version"
     assert error.path == "/a\n\ud800"
@@ -30,14 +30,14 @@ def test_the_text_can_be_printed_whatever_the_path_holds() -> None:
 @pytest.mark.parametrize(
     "error", [BadVersionError("/a", "is 3"), KeeperError(), NoNodeError("/a", definite=False)]
 )
-def test_survives_a_pickle(error: KeeperError) -> None:
+def test_an_error_survives_a_pickle(error: KeeperError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert (again.path, again.detail, again.definite) == (error.path, error.detail, error.definite)
 
 
-def test_the_error_of_a_transaction_keeps_what_became_of_each_operation() -> None:
+def test_the_error_of_a_transaction_keeps_the_outcome_of_each_operation() -> None:
     error = NoNodeError("/a")
     assert (error.results, error.failed) == (None, -1)
     error.results, error.failed = [None, error_for(Code.NO_NODE, "/a")], 1

@@ -85,7 +85,7 @@ def play(*steps: Step) -> SessionExpiry:
          (100, [proposal(1, 1)])],
     ],
 )  # fmt: skip
-def test_deadlines(steps: list[Step]) -> None:
+def test_sessions_expire_at_their_exact_deadlines(steps: list[Step]) -> None:
     assert not play(*steps).needs_full_report
 
 
@@ -101,7 +101,7 @@ def test_deadlines(steps: list[Step]) -> None:
         [(0, FULL), (0, report(3, touched(1))), (0, report(2, touched(2)))],
     ],
 )  # fmt: skip
-def test_a_lost_report_stops_the_verdicts_until_a_full_one(steps: list[Step]) -> None:
+def test_a_lost_report_stops_the_proposals_until_a_full_one(steps: list[Step]) -> None:
     expiry = play(*steps)
     assert expiry.needs_full_report
     assert expiry.deadline() is None
@@ -141,7 +141,7 @@ def test_a_gap_before_a_report_counts_too() -> None:
     assert expiry.proposals(Millis(3_100)) == [proposal(2, 2), proposal(1, 1)]
 
 
-def test_many_touches_keep_the_heap_small() -> None:
+def test_many_touches_leave_the_heap_small() -> None:
     expiry = play((0, FULL))
     for batch in range(2, 1_000):
         expiry.report(report(batch, touched(1), touched(2)), Millis(batch))

@@ -30,7 +30,7 @@ def test_defaults_are_accepted_and_as_documented() -> None:
         ({"watches_max": 0}, "watches_max"),
     ],
 )
-def test_refuses(setting: dict[str, int], reason: str) -> None:
+def test_contradicting_limits_are_refused(setting: dict[str, int], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Limits(**setting)  # type: ignore[arg-type]
 

@@ -81,7 +81,7 @@ def told(leader: OneLeader, session: SessionId) -> object:
     return list(held.values())[-1].results
 
 
-def test_each_operation_sees_what_the_ones_before_it_leave() -> None:
+def test_each_operation_sees_the_effects_of_earlier_ones() -> None:
     leader, session = begun()
     change = leader.do(
         session,
@@ -116,7 +116,7 @@ def test_each_operation_sees_what_the_ones_before_it_leave() -> None:
     assert leader.state.tree.ephemerals == {session: {"/x/y-0000000001": None}}
 
 
-def test_the_reply_to_the_client() -> None:
+def test_the_reply_has_the_result_of_each_operation() -> None:
     leader, session = begun()
     leader.do(
         session, multi(Create("/x-", b"", SEQUENTIAL), SetData("/a", b"", -1), Check("/a", 2))
@@ -175,7 +175,7 @@ def test_the_first_failure_undoes_everything(
     assert len(leader.preparation._tree) == 0
 
 
-def test_a_failure_is_told_as_zookeeper_does() -> None:
+def test_a_failure_is_reported_as_zookeeper_does() -> None:
     leader, session = begun()
     ops = [Create("/x", b"", 0), Create("/a", b"", 0), Create("/y", b"", 0), Check("/a", 9)]
     leader.do(session, multi(*ops))
@@ -192,7 +192,7 @@ def test_closing_a_session_deletes_an_outstanding_ephemeral() -> None:
     assert leader.prepare(session, CloseSession()) == CloseSessionTxn(session, [])
 
 
-def test_an_empty_one_is_done() -> None:
+def test_an_empty_transaction_succeeds() -> None:
     leader, session = begun()
     assert leader.do(session, multi()) == MultiTxn(True, [], [])
 
@@ -219,7 +219,7 @@ COMPARES: list[tuple[str, CompareField, int | bytes, list[bool]]] = [
 
 
 @pytest.mark.parametrize(("path", "field", "operand", "holds"), COMPARES)
-def test_conditions(
+def test_each_condition_is_checked(
     path: str, field: CompareField, operand: int | bytes, holds: list[bool]
 ) -> None:
     leader, session = begun()
@@ -230,7 +230,7 @@ def test_conditions(
 
 
 @pytest.mark.parametrize("field", [CompareField.CZXID, CompareField.MZXID])
-def test_conditions_on_zxids(field: CompareField) -> None:
+def test_conditions_on_zxids_are_checked(field: CompareField) -> None:
     leader, session = begun()
     znode = leader.state.tree.znodes["/a"]
     right = znode.czxid if field is CompareField.CZXID else znode.mzxid
@@ -239,7 +239,7 @@ def test_conditions_on_zxids(field: CompareField) -> None:
         assert several(leader.prepare(session, Multi([compare], [], []))).is_then
 
 
-def test_a_condition_on_children_counts_those_to_come() -> None:
+def test_a_condition_on_children_counts_outstanding_children() -> None:
     leader, session = begun()
     bound = Compare("/a", CompareField.NUM_CHILDREN, Relation.LESS, 3)
     place = Create("/a/s-", b"", SEQUENTIAL)
@@ -252,7 +252,7 @@ def test_a_condition_on_children_counts_those_to_come() -> None:
     assert not several(full).is_then
 
 
-def test_all_conditions_must_hold_or_the_other_branch_is_taken() -> None:
+def test_unless_all_conditions_hold_the_other_branch_is_taken() -> None:
     leader, session = begun()
     good = Compare("/a", CompareField.VERSION, Relation.EQUAL, 1)
     bad = Compare("/a", CompareField.VERSION, Relation.EQUAL, 7)
@@ -270,7 +270,7 @@ def test_all_conditions_must_hold_or_the_other_branch_is_taken() -> None:
     assert "/then" in leader.state.tree.znodes
 
 
-def test_a_branch_that_fails_says_which_it_was() -> None:
+def test_a_failing_branch_is_named() -> None:
     leader, session = begun()
     bad = Compare("/a", CompareField.VERSION, Relation.EQUAL, 7)
     change = leader.prepare(session, Multi([bad], [], [Check("/none", 0)]))
@@ -286,7 +286,7 @@ def test_a_branch_that_fails_says_which_it_was() -> None:
         (Compare("/secret", CompareField.VALUE, Relation.EQUAL, b""), Code.NO_AUTH),
     ],
 )
-def test_conditions_that_cannot_be_asked(compare: Compare, code: Code) -> None:
+def test_an_invalid_condition_is_refused(compare: Compare, code: Code) -> None:
     leader, session = begun()
     leader.do(session, AddAuth("digest", b"ann:pw"))
     leader.do(session, Create("/secret", b"", 0, [Acl(31, "auth", "")]))
@@ -304,7 +304,7 @@ def test_reads_in_a_branch_need_permission() -> None:
         assert isinstance(leader.do(session, multi(op)), MultiTxn)
 
 
-def test_children_are_those_of_the_future() -> None:
+def test_a_list_contains_outstanding_children() -> None:
     leader, session = begun()
     leader.prepare(session, Create("/a/c", b"", 0))
     leader.prepare(session, Delete("/a/b", -1))
@@ -355,7 +355,7 @@ def test_results_of_writes_count() -> None:
     assert leader.state.tree.digest == before
 
 
-def test_what_was_aborted_counts() -> None:
+def test_aborted_results_count() -> None:
     limits = Limits(value_bytes_max=8 << 20, transaction_ops_max=100_000)
     leader, session = begun(limits)
     leader.set(session, "/a", bytes(3 << 20))
@@ -370,7 +370,7 @@ def test_what_was_aborted_counts() -> None:
     assert leader.do(session, aborted) == ErrorTxn(Code.THROTTLED_OP)
 
 
-def test_a_transaction_has_so_many_bytes_at_most() -> None:
+def test_a_transaction_is_bounded_in_bytes() -> None:
     op = multi(Create("/x", bytes(100), 0), Create("/y", bytes(100), 0))
     size = len(encode_op(op))
     for most, code in ((size, Code.OK), (size - 1, Code.BAD_ARGUMENTS)):
@@ -379,7 +379,7 @@ def test_a_transaction_has_so_many_bytes_at_most() -> None:
         assert change == ErrorTxn(code) if code else isinstance(change, MultiTxn)
 
 
-def test_so_many_operations_at_most() -> None:
+def test_a_transaction_is_bounded_in_operations() -> None:
     leader, session = begun(Limits(transaction_ops_max=2))
     check = Check("/a", -1)
     compare = Compare("/a", CompareField.EXISTS, Relation.EQUAL, 1)
@@ -392,7 +392,7 @@ def test_so_many_operations_at_most() -> None:
         assert leader.do(session, wrong) == ErrorTxn(Code.BAD_ARGUMENTS)
 
 
-def test_several_reads_of_one_state() -> None:
+def test_several_reads_see_one_state() -> None:
     leader, session = begun()
     state = leader.state
     record = state.sessions.by_id[session]
@@ -429,7 +429,7 @@ STEPS = st.tuples(st.booleans(), st.lists(OPS, max_size=3))
 
 
 @given(st.lists(STEPS, max_size=16), st.integers(0, 12), st.integers(1, 3))
-def test_replayed_over_a_fuzzy_snapshot_it_is_the_same(
+def test_a_replay_over_a_fuzzy_snapshot_ends_in_the_same_state(
     history: list[tuple[bool, list[TxnOp]]], begin: int, chunks_each: int
 ) -> None:
     leader = OneLeader()

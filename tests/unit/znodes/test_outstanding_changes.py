@@ -32,7 +32,7 @@ def found(future: OutstandingChanges, path: str) -> ChangeRecord:
     return record
 
 
-def test_finds_the_tree_until_something_is_kept() -> None:
+def test_a_lookup_without_outstanding_changes_finds_the_tree() -> None:
     future = OutstandingChanges(tree_with("/a"))
     record = found(future, "/a")
     assert record == ChangeRecord(
@@ -86,7 +86,7 @@ def test_a_deletion_outlives_the_record_of_an_earlier_change() -> None:
     assert not future.exists("/a")
 
 
-def test_an_ephemeral_that_changed_hands_is_not_its_first_owners() -> None:
+def test_an_ephemeral_recreated_by_another_session_is_not_the_first_owners() -> None:
     """Else closing the first session would delete the second one's znode."""
     future = OutstandingChanges(tree_with())
     future.create(Zxid(10), T, "/e", b"", OWNER)
@@ -97,7 +97,7 @@ def test_an_ephemeral_that_changed_hands_is_not_its_first_owners() -> None:
     assert future.ephemerals_of(OWNER) == ["/unrelated"]
 
 
-def test_ephemerals_are_those_of_the_tree_and_of_what_is_outstanding() -> None:
+def test_ephemerals_include_outstanding_ones() -> None:
     future = OutstandingChanges(tree_with("/e2", "/e1", owner=OWNER))
     assert future.ephemerals_of(OWNER) == ["/e1", "/e2"]
     assert future.ephemerals_of(OTHER) == []
@@ -131,7 +131,7 @@ class Naive:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_names_of_children_whatever_is_outstanding(seed: int) -> None:
+def test_names_of_children_include_outstanding_changes(seed: int) -> None:
     """Asked for seldom or often, before, in and after drafts, while transactions are applied."""
     rng = Random(seed)
     parents = ["/p", "/q"]
@@ -204,7 +204,7 @@ def apply(tree: Tree, zxid: Zxid, paths: list[str]) -> None:
             tree.create(zxid, T, CreateTxn(path, b"", NOBODY, 1))
 
 
-def test_names_of_children_cost_the_same_whatever_is_outstanding() -> None:
+def test_the_cost_of_a_list_does_not_grow_with_outstanding_changes() -> None:
     """Else a transaction of many listings would hold the leader up for long."""
 
     def steps(outstanding: int) -> int:

@@ -63,7 +63,7 @@ def numbered(parent: str, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [12, SHARDED_FROM, CROWD])
-def test_a_list_does_not_change_while_it_is_told(count: int) -> None:
+def test_a_list_does_not_change_between_its_pages(count: int) -> None:
     grove = Grove()
     grove.create("/a", *numbered("/a", count))
     begun = grove.state.zxid
@@ -109,14 +109,14 @@ def test_a_page_is_bounded_in_characters_too() -> None:
     assert len(told) > 2
 
 
-def test_a_list_that_fits_is_one_answer() -> None:
+def test_a_list_that_fits_is_one_reply() -> None:
     grove = Grove()
     grove.create("/a", *numbered("/a", 5))
     item = reply_to_read(grove.state, (), GetChildren(1, "/a", False), 5)
     assert isinstance(item, GetChildrenReply) and not item.more
 
 
-def test_ephemerals_with_a_prefix() -> None:
+def test_ephemerals_are_paged_with_a_prefix() -> None:
     """Parts of which nothing matches tell nothing, but in the end that there is no more."""
     grove = Grove()
     grove.create("/a", "/b")
@@ -159,7 +159,7 @@ def walked(grove: Grove, count: CountDescendantsReply | DescendantCount) -> Coun
 
 
 @pytest.mark.parametrize("page", [3, 50, 10_000])
-def test_a_count(page: int) -> None:
+def test_a_count_is_exact(page: int) -> None:
     grove = Grove()
     grove.create("/a", *numbered("/a", 20))
     for path in numbered("/a", 20)[::3]:
@@ -178,7 +178,7 @@ def test_a_count_at_rest_is_exact_in_crowds_too() -> None:
     assert walked(grove, grove.count("/", 1_000)).count == len(grove.state.tree.znodes) - 1
 
 
-def test_a_count_knows_what_stays_and_nothing_that_is_gone() -> None:
+def test_a_count_counts_what_stays_and_nothing_deleted() -> None:
     grove = Grove()
     grove.create("/a", *numbered("/a", 20))
     count = grove.count("/a", 5)

@@ -29,7 +29,7 @@ from raykeeper.znodes.paths import check_path, is_valid_name, join, parent_of, p
         "/" + "x" * (PATH_CHARS_MAX - 1),
     ],
 )
-def test_accepts(path: str) -> None:
+def test_valid_paths_are_accepted(path: str) -> None:
     check_path(path)
 
 
@@ -64,7 +64,7 @@ def test_accepts(path: str) -> None:
         ("/é" + "x" * PATH_CHARS_MAX, f"{PATH_CHARS_MAX + 2} characters, at most"),
     ],
 )
-def test_refuses(path: str, reason: str) -> None:
+def test_invalid_paths_are_refused(path: str, reason: str) -> None:
     with pytest.raises(BadArgumentsError) as caught:
         check_path(path)
     assert reason in caught.value.detail
@@ -88,7 +88,7 @@ def test_refuses(path: str, reason: str) -> None:
         ("/" + "x" * (PATH_CHARS_MAX - 10), False),
     ],
 )
-def test_sequential_prefix(prefix: str, accepted: bool) -> None:
+def test_the_prefix_of_a_sequential_znode_is_checked(prefix: str, accepted: bool) -> None:
     assert (path_fault(prefix, sequential=True) is None) == accepted
 
 
@@ -100,7 +100,7 @@ def test_sequential_prefix(prefix: str, accepted: bool) -> None:
         ("é\0", False),
     ],
 )  # fmt: skip
-def test_names(name: str, accepted: bool) -> None:
+def test_names_are_split_from_paths(name: str, accepted: bool) -> None:
     assert is_valid_name(name) == accepted
 
 
@@ -108,7 +108,7 @@ def test_names(name: str, accepted: bool) -> None:
     ("path", "parent", "name"),
     [("/a", "/", "a"), ("/a/b", "/a", "b"), ("/a/b/c", "/a/b", "c")],
 )
-def test_parent_and_join_belong_together(path: str, parent: str, name: str) -> None:
+def test_parent_and_join_are_inverse(path: str, parent: str, name: str) -> None:
     assert parent_of(path) == parent
     assert join(parent, name) == path
 

@@ -129,7 +129,7 @@ REFUSALS: list[tuple[WriteOp, Code]] = [
 
 @pytest.mark.parametrize("applied", [True, False], ids=["tree", "future"])
 @pytest.mark.parametrize(("op", "code"), REFUSALS)
-def test_refuses_and_uses_up_the_number(op: WriteOp, code: Code, applied: bool) -> None:
+def test_a_refusal_uses_up_the_number(op: WriteOp, code: Code, applied: bool) -> None:
     leader, session_id = begun(applied=applied)
     last = leader.preparation.last_number(session_id)
     assert last is not None
@@ -161,14 +161,16 @@ CREATIONS = [
 
 @pytest.mark.parametrize("applied", [True, False], ids=["tree", "future"])
 @pytest.mark.parametrize(("op", "change"), CREATIONS)
-def test_creates(op: Create, change: CreateTxn, applied: bool) -> None:
+def test_a_create_has_its_transaction_and_reply(
+    op: Create, change: CreateTxn, applied: bool
+) -> None:
     leader, session_id = begun(applied=applied)
     assert leader.prepare(session_id, op) == change
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["tree", "future"])
 @pytest.mark.parametrize(("path", "version"), [("/a/b", 0), ("/a/b", -1), ("/e", -1)])
-def test_deletes(path: str, version: int, applied: bool) -> None:
+def test_a_delete_has_its_transaction_and_reply(path: str, version: int, applied: bool) -> None:
     leader, session_id = begun(applied=applied)
     assert leader.prepare(session_id, Delete(path, version)) == DeleteTxn(path)
     assert leader.prepare(session_id, Delete(path, version)) == ErrorTxn(NO_NODE)
@@ -178,7 +180,7 @@ def test_deletes(path: str, version: int, applied: bool) -> None:
 
 @pytest.mark.parametrize("applied", [True, False], ids=["tree", "future"])
 @pytest.mark.parametrize("version", [1, -1])
-def test_sets_data_and_tells_the_stat_that_the_tree_will_show(version: int, applied: bool) -> None:
+def test_a_set_returns_the_stat_that_the_tree_will_show(version: int, applied: bool) -> None:
     leader, session_id = begun(applied=applied)
     leader.wall_ms = Millis(2_000)
     change = leader.prepare(session_id, SetData("/a", b"xyz", version))
@@ -190,7 +192,7 @@ def test_sets_data_and_tells_the_stat_that_the_tree_will_show(version: int, appl
     assert stat_of(znode) == stat
 
 
-def test_outstanding_changes_are_seen_by_the_next() -> None:
+def test_an_operation_sees_outstanding_changes() -> None:
     """Conditions are checked against the future, not against what is applied."""
     leader, session_id = begun()
     zxid = zxid_at(7)
@@ -269,7 +271,7 @@ def test_time_never_goes_back() -> None:
         msgspec.msgpack.encode((3, "/a", b"", "x")),
     ],
 )
-def test_an_operation_that_cannot_be_decoded(op: bytes) -> None:
+def test_an_operation_that_cannot_be_decoded_is_refused(op: bytes) -> None:
     leader, session_id = begun()
     change = leader.prepare_write(session_id, Write(6, 0, op))
     assert change == ErrorTxn(Code.MARSHALLING_ERROR)
@@ -320,7 +322,7 @@ def test_a_new_session_has_its_zxid_for_its_id(wished: int, granted: int) -> Non
 
 @pytest.mark.parametrize("applied", [True, False], ids=["tree", "future"])
 @pytest.mark.parametrize("session_id", [OWN, 0], ids=["known", "repeated"])
-def test_a_session_is_taken_up_by_id_or_by_its_password(session_id: int, applied: bool) -> None:
+def test_a_session_is_reopened_by_id_or_by_its_password(session_id: int, applied: bool) -> None:
     leader = OneLeader(LIMITS)
     opened(leader, connect())
     if applied:
@@ -347,7 +349,7 @@ def test_a_session_is_taken_up_by_id_or_by_its_password(session_id: int, applied
         (connect(0, b"x" * 17), Code.AUTH_FAILED),
     ],
 )
-def test_refuses_to_open(request_: Connect, code: Code) -> None:
+def test_an_invalid_opening_is_refused(request_: Connect, code: Code) -> None:
     leader = OneLeader(LIMITS)
     opened(leader, connect())
     change = opened(leader, request_)
@@ -415,7 +417,7 @@ def test_taking_over_a_session_fences_its_former_client(reign: str) -> None:
     assert leader.state.sessions.with_password(password(5)) is None
 
 
-def test_sessions_are_bounded_and_a_closed_one_makes_room() -> None:
+def test_sessions_are_bounded_and_a_closed_one_frees_its_place() -> None:
     leader = OneLeader(LIMITS)
     sessions = [leader.open(n) for n in range(LIMITS.sessions_max)]
     refused = opened(leader, connect(0, password(9)))
@@ -465,7 +467,7 @@ def test_the_end_of_a_session_takes_its_ephemerals_with_it(end) -> None:  # type
     assert leader.prepare(session_id, Create("/x", b"", 0)) == expired
 
 
-def test_another_disk_of_a_voter_is_a_transaction_of_no_session() -> None:
+def test_a_new_disk_of_a_voter_is_a_transaction_without_a_session() -> None:
     leader, session_id = begun(applied=False)
     before = leader.preparation.outstanding
     assert leader.prepare_voter(2, "d1") == ReplaceVoterTxn(ServerId(2), DiskId("d1"))
@@ -482,7 +484,7 @@ def test_another_disk_of_a_voter_is_a_transaction_of_no_session() -> None:
     assert leader.state.tree.get("/after") is not None
 
 
-def test_outstanding_counts_what_is_not_applied() -> None:
+def test_outstanding_counts_the_transactions_that_are_not_applied() -> None:
     leader, session_id = begun(applied=False)
     assert leader.preparation.outstanding == 5
     leader.apply(2)

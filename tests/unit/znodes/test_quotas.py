@@ -56,12 +56,12 @@ A = limits_path("/a")
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_text_of_a_quota(text: bytes) -> None:
+def test_the_text_of_a_quota_is_parsed(text: bytes) -> None:
     assert parse_limits(text) == TEXTS[text]
     assert parse_limits(format_limits(TEXTS[text])) == TEXTS[text]
 
 
-def test_it_is_written_as_zookeeper_writes_it() -> None:
+def test_a_quota_is_written_as_zookeeper_writes_it() -> None:
     text = b"count=5,bytes=100=;byteHardLimit=200;countHardLimit=9"
     assert format_limits(QuotaLimits(5, 100, 9, 200)) == text
 
@@ -81,7 +81,7 @@ def test_it_is_written_as_zookeeper_writes_it() -> None:
         ("/a/zookeeper_limits", None),
     ],
 )
-def test_which_subtree_a_znode_limits(path: str, subtree: str | None) -> None:
+def test_a_quota_znode_names_the_subtree_it_limits(path: str, subtree: str | None) -> None:
     assert quota_subtree(path) == subtree
     assert subtree is None or limits_path(subtree) == path
 
@@ -164,7 +164,7 @@ def test_pipelined_values_do_not_overshoot(leader: Limited) -> None:
     assert leader.usage("/a") == (3, 10)
 
 
-def test_a_deletion_makes_room_at_once(leader: Limited) -> None:
+def test_a_deletion_frees_its_usage_at_once(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=2)
     assert leader.code(Create("/a/x", b"", 0)) == Code.OK
     assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
@@ -172,7 +172,7 @@ def test_a_deletion_makes_room_at_once(leader: Limited) -> None:
     assert leader.code(Create("/a/y", b"", 0)) == Code.OK
 
 
-def test_the_end_of_a_session_makes_room(leader: Limited) -> None:
+def test_the_end_of_a_session_frees_its_usage(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=2)
     other = leader.open(2)
     assert isinstance(leader.prepare(other, Create("/a/e", b"", CreateMode.EPHEMERAL)), CreateTxn)
@@ -195,7 +195,7 @@ def test_a_znode_that_begins_alike_is_not_counted(leader: Limited) -> None:
     assert leader.code(Create("/ab", b"", 0)) == Code.OK
 
 
-def test_a_quota_of_a_missing_subtree(leader: Limited) -> None:
+def test_a_quota_may_precede_its_subtree(leader: Limited) -> None:
     leader.limit("/c", hard_znodes=1)
     leader.apply()
     assert leader.usage("/c") == (0, 0)
@@ -232,7 +232,7 @@ def test_outstanding_znodes_count_when_a_quota_is_set(leader: Limited) -> None:
     assert leader.usage("/a") == (4, 9)
 
 
-def test_limits_change_and_go_with_their_znode(leader: Limited) -> None:
+def test_limits_change_and_end_with_their_znode(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=1)
     assert leader.code(Create("/a/x", b"", 0)) == Code.QUOTA_EXCEEDED
     leader.limit("/a", hard_znodes=2)
@@ -318,7 +318,7 @@ def test_an_aborted_transaction_has_not_counted_for_the_next_quota(leader: Limit
 
 
 @pytest.mark.parametrize("last", [Delete("/none", -1), Create("/a/y", b"", 0)])
-def test_a_note_is_dropped_with_its_quota(leader: Limited, last: TxnOp) -> None:
+def test_a_trace_event_is_dropped_with_its_quota(leader: Limited, last: TxnOp) -> None:
     leader.limit("/a", znodes=1)
     change = leader.try_(several(Create("/a/x", b"", 0), Delete(A, -1), last))
     is_done = isinstance(change, MultiTxn)
@@ -341,7 +341,7 @@ def test_malformed_text_is_refused(leader: Limited, text: bytes) -> None:
     assert leader.code(Create("/a/x", b"", 0)) == Code.QUOTA_EXCEEDED
 
 
-def test_no_quota_of_the_root_nor_of_what_is_below_zookeeper(leader: Limited) -> None:
+def test_the_root_and_the_zookeeper_subtree_have_no_quota(leader: Limited) -> None:
     assert leader.code(Create("/zookeeper/quota/zookeeper_limits", b"", 0)) == Code.BAD_ARGUMENTS
     assert leader.code(Create("/zookeeper/quota/zookeeper", b"", 0)) == Code.OK
     path = limits_path("/zookeeper")
@@ -349,7 +349,7 @@ def test_no_quota_of_the_root_nor_of_what_is_below_zookeeper(leader: Limited) ->
 
 
 @pytest.mark.parametrize("stats", [b"garbage", b"", b"count=-50,bytes=-50", b"count=100,bytes=0"])
-def test_other_znodes_there_hold_anything(leader: Limited, stats: bytes) -> None:
+def test_other_znodes_below_zookeeper_quota_hold_any_value(leader: Limited, stats: bytes) -> None:
     """In ZooKeeper 3.8.0 numbers there change what is refused; after `garbage` the next creation or
     deletion in the subtree ends the server, and whatever replays its log.
     """
@@ -416,7 +416,7 @@ def test_soft_limits_are_noted_once_a_minute(leader: Limited) -> None:
 # Inquiries.
 
 
-def test_replies_to_aux_reads(leader: Limited) -> None:
+def test_aux_reads_report_quotas_and_usage(leader: Limited) -> None:
     leader.limit("/a", znodes=3, hard_bytes=7)
     leader.try_(Create("/a/x", b"12", 0))
     leader.apply()
@@ -437,7 +437,7 @@ def test_replies_to_aux_reads(leader: Limited) -> None:
     assert leader.ask("/a") == ErrorReply(1, leader.state.zxid, Code.NO_NODE)
 
 
-def test_znodes_that_are_read_from_a_snapshot_bring_their_quotas(leader: Limited) -> None:
+def test_a_snapshot_brings_its_quotas(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=3)
     leader.apply()
     before, after = leader.state.tree, Tree()

@@ -84,7 +84,7 @@ def stat(path: str) -> Stat:
         (GetChildren(XID, "", True), ErrorReply(XID, ZXID, Code.BAD_ARGUMENTS)),
     ],
 )
-def test_answers(request_: Read, expected: Item) -> None:
+def test_each_read_has_its_reply(request_: Read, expected: Item) -> None:
     assert reply_to_read(STATE, (), request_) == expected
 
 
@@ -108,7 +108,7 @@ CHILD = (Create("/a/b/new", b"", 0), EventType.CHILD)
         (Exists(XID, "x", True), [], [CREATE]),
     ],
 )
-def test_watches(
+def test_each_read_sets_its_watch(
     request_: Read,
     fires: list[tuple[Create | Delete | SetData, EventType]],
     silent: list[tuple[Create | Delete | SetData, EventType]],
@@ -122,7 +122,7 @@ def test_watches(
         assert kinds == ([kind] if (op, kind) in fires else [])
 
 
-class TestInquiries:
+class TestAuxReads:
     """What is asked now and then."""
 
     def ask(self, request: AuxRead) -> Item:
@@ -136,7 +136,7 @@ class TestInquiries:
         self.state = leader.state
         return reply_to_aux_read(leader.state, leader.state.sessions.by_id[session], request)
 
-    def test_ephemerals_are_ones_own(self) -> None:
+    def test_ephemerals_lists_the_clients_own(self) -> None:
         for prefix, paths in (("/", ["/a/e", "/e"]), ("/a", ["/a/e"]), ("/x", [])):
             item = self.ask(GetEphemerals(1, prefix))
             assert item == GetEphemeralsReply(1, self.state.zxid, paths)
@@ -144,21 +144,21 @@ class TestInquiries:
     @pytest.mark.parametrize(
         ("path", "count"), [("/", 7), ("/a", 2), ("/a/e", 0), ("/zookeeper", 2)]
     )
-    def test_descendants(self, path: str, count: int) -> None:
+    def test_descendants_are_counted(self, path: str, count: int) -> None:
         assert self.ask(CountDescendants(1, path)) == CountDescendantsReply(
             1, self.state.zxid, count
         )
 
     @pytest.mark.parametrize(("path", "code"), [("/none", Code.NO_NODE), ("a", Code.BAD_ARGUMENTS)])
-    def test_of_a_missing_znode(self, path: str, code: Code) -> None:
+    def test_a_missing_znode_is_an_error(self, path: str, code: Code) -> None:
         for request in (CountDescendants(1, path), GetAcls(1, path)):
             assert self.ask(request) == ErrorReply(1, self.state.zxid, code)
 
-    def test_identities(self) -> None:
+    def test_the_identities_are_listed(self) -> None:
         identities = (Identity("ip", "10.0.0.1"),)
         assert self.ask(WhoAmI(1)) == WhoAmIReply(1, self.state.zxid, identities)
 
-    def test_several_reads_each_with_its_own_outcome(self) -> None:
+    def test_each_of_several_reads_has_its_own_outcome(self) -> None:
         ops = [ReadData("/a"), ReadStat("/a"), ReadStat("/x"), ReadData("/x"), ReadData("x")]
         item = self.ask(MultiRead(1, [*ops, ReadChildren("/a"), ReadData("/zookeeper/config")]))
         assert isinstance(item, MultiReadReply)
@@ -166,7 +166,7 @@ class TestInquiries:
             *(OpValue, OpStat, OpStat, OpFailed, OpFailed, OpChildren, OpValue)
         ]
 
-    def test_of_several_reads_those_that_do_not_fit_fail(self) -> None:
+    def test_among_several_reads_those_that_do_not_fit_fail(self) -> None:
         leader = OneLeader()
         session = leader.open()
         leader.create(session, "/big", bytes(RESULTS_BYTES_MAX // 4))
@@ -179,7 +179,7 @@ class TestInquiries:
         assert [type(result) for result in item.results[:4]] == [OpValue] * 4
         assert item.results[4:] == [OpFailed(Code.THROTTLED_OP)] * 3
 
-    def test_reads_without_permission(self) -> None:
+    def test_a_read_without_permission_fails(self) -> None:
         leader = OneLeader()
         session, other = leader.open(1), leader.open(2)
         leader.do(session, AddAuth("digest", b"ann:pw"))

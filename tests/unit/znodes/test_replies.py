@@ -48,5 +48,5 @@ STAT = Stat(Z, Z, Millis(1), Millis(2), -1, -(1 << 31), 0, Z, 3, 4, Z)
         ),
     ],
 )
-def test_a_frame_comes_back(frame: ConnectReply | ServerFrame | CloseFrame) -> None:
+def test_a_frame_survives_encoding(frame: ConnectReply | ServerFrame | CloseFrame) -> None:
     assert decode_server_frame(encode_server_frame(frame)) == frame

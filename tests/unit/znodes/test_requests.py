@@ -34,7 +34,7 @@ OPS: list[WriteOp] = [
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_an_operation_comes_back_from_its_raw_bytes(op: WriteOp) -> None:
+def test_an_operation_is_decoded_from_its_raw_bytes(op: WriteOp) -> None:
     frame = encode_client_frame(ClientFrame(1, [Write(5, 4, encode_op(op))]))
     decoded = decode_client_frame(frame)
     assert isinstance(decoded, ClientFrame)
@@ -62,7 +62,7 @@ def test_an_operation_comes_back_from_its_raw_bytes(op: WriteOp) -> None:
         ),
     ],
 )
-def test_a_frame_comes_back(frame: Connect | ClientFrame) -> None:
+def test_a_frame_survives_encoding(frame: Connect | ClientFrame) -> None:
     assert decode_client_frame(encode_client_frame(frame)) == frame
 
 

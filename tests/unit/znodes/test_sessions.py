@@ -47,7 +47,7 @@ def rebuilt(sessions: SessionTable) -> SessionTable:
     return again
 
 
-def test_opened_then_moved() -> None:
+def test_a_session_is_opened_and_moved() -> None:
     sessions = table(opening(S1, P1))
     session = session_in(sessions)
     assert (session.owner_zxid, session.timeout_ms, session.last_number) == (1, 5_000, 0)
@@ -61,7 +61,7 @@ def test_opened_then_moved() -> None:
     assert (again.owner_zxid, again.attempt) == (9, 4)
 
 
-def test_taken_over() -> None:
+def test_a_session_is_taken_over() -> None:
     sessions = table(opening(S1, P1))
     sessions.open(Zxid(9), opening(S1, P2))
     assert (sessions.with_password(P1), sessions.with_password(P2)) == (None, S1)
@@ -74,7 +74,7 @@ def test_taken_over() -> None:
     assert sessions.with_password(P2) is None
 
 
-def test_closed_is_gone_with_password_outcomes_and_digest() -> None:
+def test_a_closed_session_leaves_no_password_outcome_or_digest() -> None:
     empty = SessionTable().digest()
     sessions = table(opening(S1, P1))
     write(sessions, 1)
@@ -116,7 +116,9 @@ def test_replaying_an_older_session_does_not_steal_the_password() -> None:
          list(range(10, REPLY_CACHE_MAX + 3)), REPLY_CACHE_MAX + 2, 9),
     ],
 )  # fmt: skip
-def test_outcomes(writes: list[tuple[int, int]], held: list[int], last: int, acked: int) -> None:
+def test_outcomes_are_recorded_and_forgotten(
+    writes: list[tuple[int, int]], held: list[int], last: int, acked: int
+) -> None:
     sessions = table(opening(S1, P1))
     for number, told in writes:
         write(sessions, number, told)
@@ -136,7 +138,7 @@ def test_outcomes(writes: list[tuple[int, int]], held: list[int], last: int, ack
         table(opening(S1, P1), opening(S2, P2)),
     ],
 )
-def test_the_digest_tells_sessions_apart(different: SessionTable) -> None:
+def test_the_digest_distinguishes_sessions(different: SessionTable) -> None:
     assert different.digest() != table(opening(S1, P1)).digest()
 
 

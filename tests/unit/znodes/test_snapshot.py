@@ -74,7 +74,7 @@ def grown() -> OneLeader:
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 500, 64 << 10])
-def test_a_state_comes_back_as_it_was(chunk_bytes: int) -> None:
+def test_a_state_survives_a_snapshot(chunk_bytes: int) -> None:
     state = grown().state
     again = loaded(walked(state, chunk_bytes), state.zxid, state.zxid)
     assert again.digest() == state.digest()
@@ -89,7 +89,7 @@ def test_a_state_comes_back_as_it_was(chunk_bytes: int) -> None:
     assert again.sessions.get(SessionId(0)) is None
 
 
-def test_numbers_that_are_equal_share_one_object() -> None:
+def test_equal_numbers_share_one_object() -> None:
     state = grown().state
     again = loaded(walked(state), state.zxid, state.zxid)
     one, other = again.tree.znodes["/a1/e"], again.tree.znodes["/a2/e"]
@@ -154,7 +154,7 @@ def test_elements_deleted_during_the_walk_are_not_written() -> None:
     assert trailer == SnapshotTrailer(2, len(leader.state.tree.znodes))
 
 
-def test_a_voter_replaced_during_the_walk_is_as_the_replay_has_it() -> None:
+def test_a_voter_replaced_during_the_walk_is_that_of_the_replay() -> None:
     leader = grown()
     z0 = leader.state.zxid
     walk = SnapshotWalk(leader.state, 1)
@@ -219,7 +219,7 @@ LATER = msgspec.msgpack.encode([(1, SNAPSHOT_FORMAT + 1, 5, "a field of later")]
         ([*GOOD, chunk(znode("/b"))], "a record after the last one"),
     ],
 )
-def test_refuses(chunks: list[bytes], reason: str) -> None:
+def test_a_malformed_snapshot_is_refused(chunks: list[bytes], reason: str) -> None:
     loader = SnapshotLoader()
     for data in chunks[:-1]:
         loader.load(data)
@@ -228,6 +228,6 @@ def test_refuses(chunks: list[bytes], reason: str) -> None:
 
 
 @pytest.mark.parametrize("count", range(len(GOOD)))
-def test_an_incomplete_snapshot_is_no_state(count: int) -> None:
+def test_an_incomplete_snapshot_gives_no_state(count: int) -> None:
     with pytest.raises(SnapshotFormatError, match="not complete"):
         loaded(GOOD[:count], Zxid(1), Zxid(1))

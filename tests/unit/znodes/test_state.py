@@ -128,14 +128,14 @@ def test_the_digest_covers_the_list_of_members(
 
 
 @pytest.mark.parametrize("count", range(1, len(HISTORY) + 1))
-def test_twice_is_once(count: int) -> None:
+def test_applying_a_transaction_twice_changes_nothing(count: int) -> None:
     state = after(count)
     before = (state.digest(), len(state.tree.znodes))
     state.apply(Zxid(count), encoded(count - 1))
     assert (state.digest(), len(state.tree.znodes)) == before
 
 
-def test_every_step_shows_in_the_digest() -> None:
+def test_every_transaction_changes_the_digest() -> None:
     digests = {after(count).digest() for count in range(len(HISTORY) + 1)}
     # All but the refusal to open, which leaves nothing behind.
     assert len(digests) == len(HISTORY)
@@ -161,7 +161,7 @@ def test_transactions_of_one_millisecond_share_its_number() -> None:
     assert one.ctime is other.mtime
 
 
-def test_no_transaction_changes_nothing() -> None:
+def test_a_malformed_transaction_changes_nothing() -> None:
     state = after(2)
     before = state.digest()
     with pytest.raises(msgspec.DecodeError):
@@ -171,6 +171,6 @@ def test_no_transaction_changes_nothing() -> None:
     assert (state.digest(), state.zxid) == (before, 2)
 
 
-def test_the_end_of_a_session_is_told_without_a_table() -> None:
+def test_the_end_of_a_session_has_its_outcome_without_a_table() -> None:
     txn = Txn(SESSION, 6, 0, Millis(80), HISTORY[7][1])
     assert outcome_of(Zxid(8), txn) == WriteOutcome(Zxid(8), 0, "", None)

@@ -104,7 +104,9 @@ def shown(tree: Tree, path: str) -> tuple[int, ...] | None:
         ([(3, DeleteTxn("/a/b"))], "/a/b", None),
     ],
 )  # fmt: skip
-def test_changes(steps: list[Step], path: str, expected: tuple[int, ...] | None) -> None:
+def test_each_change_has_its_effect(
+    steps: list[Step], path: str, expected: tuple[int, ...] | None
+) -> None:
     assert shown(apply(planted(), *steps), path) == expected
 
 
@@ -118,7 +120,7 @@ BEGIN: list[Step] = [
 
 
 @pytest.mark.parametrize("upto", range(1, len(BEGIN) + 1))
-def test_twice_is_once(upto: int) -> None:
+def test_applying_a_change_twice_changes_nothing(upto: int) -> None:
     once, twice = apply(planted(), *BEGIN[:upto]), planted()
     for step in BEGIN[:upto]:
         apply(twice, step, step)

@@ -53,12 +53,12 @@ CHANGES: list[tuple[TxnBody, str]] = [
 ]
 
 
-def test_every_change_is_here() -> None:
+def test_every_transaction_body_has_a_sample() -> None:
     assert [type(change) for change, _ in CHANGES] == list(get_args(TxnBody))
 
 
 @pytest.mark.parametrize(("change", "golden"), CHANGES)
-def test_the_bytes_of_a_transaction(change: TxnBody, golden: str) -> None:
+def test_the_bytes_of_a_transaction_are_fixed(change: TxnBody, golden: str) -> None:
     txn = Txn(S, 8, 1, Millis(20), change)
     data = encode_txn(txn)
     assert data.hex() == "95" + "07080114" + golden.replace(" ", "")

@@ -100,7 +100,7 @@ def expected_events(
 
 
 @pytest.mark.parametrize(("ops", "lists", "path", "events", "armed"), ABSENCES)
-def test_set_again_after_a_reconnect(
+def test_watches_are_set_again_after_a_reconnect(
     ops: list[WriteOp], lists: str, path: str, events: list[tuple[EventType, int]], armed: bool
 ) -> None:
     leader, since = went_by(ops)
@@ -112,7 +112,7 @@ def test_set_again_after_a_reconnect(
 
 
 @pytest.mark.parametrize(("ops", "lists", "path", "events", "armed"), ABSENCES)
-def test_evaluated_after_a_snapshot(
+def test_watches_are_evaluated_after_a_snapshot(
     ops: list[WriteOp], lists: str, path: str, events: list[tuple[EventType, int]], armed: bool
 ) -> None:
     leader, since = went_by(ops)
@@ -204,7 +204,7 @@ EXACT: list[tuple[list[WriteOp], str, str, list[tuple[EventType, int]], bool]] =
 
 
 @pytest.mark.parametrize(("ops", "lists", "path", "events", "armed"), EXACT)
-def test_a_history_tells_exactly(
+def test_a_change_log_reports_exactly_the_missed_events(
     ops: list[WriteOp], lists: str, path: str, events: list[tuple[EventType, int]], armed: bool
 ) -> None:
     leader, since = absent()
@@ -220,7 +220,7 @@ def test_a_history_tells_exactly(
     assert watches.count == armed
 
 
-def test_several_requests_are_told_in_one_order() -> None:
+def test_events_of_several_requests_come_in_one_order() -> None:
     leader, since = absent()
     session = leader.open(2)
     for path in ("/a/b", "/a", "/a/b"):
@@ -243,7 +243,7 @@ LASTING = [
 ]
 
 
-def test_without_a_history_persistent_watches_are_told_to_read_anew() -> None:
+def test_without_a_change_log_persistent_watches_get_a_resync() -> None:
     leader, since = went_by([SetData("/a", b"", -1)])
     watches = WatchTable()
     request = SetWatches(5, since, ["/a"], [], [], LASTING)
@@ -259,7 +259,7 @@ def test_without_a_history_persistent_watches_are_told_to_read_anew() -> None:
     ]
 
 
-def test_so_are_they_when_a_snapshot_took_the_place_of_the_state() -> None:
+def test_after_a_snapshot_persistent_watches_get_a_resync() -> None:
     leader, since = absent()
     watches = WatchTable()
     for each in LASTING[:3]:
@@ -269,7 +269,7 @@ def test_so_are_they_when_a_snapshot_took_the_place_of_the_state() -> None:
     assert watches.count == 3
 
 
-def test_too_much_to_tell_is_a_resync_and_one_shot_watches_lose_nothing() -> None:
+def test_too_many_missed_events_are_a_resync_and_one_shot_watches_lose_none() -> None:
     leader, since = absent()
     session = leader.open(2)
     leader.set(session, "/a/b", b"1")
@@ -359,7 +359,7 @@ def test_a_recursive_watch_fires_for_its_subtree_only() -> None:
     assert [(each.kind, each.path) for each in events] == [(CREATED, "/a/b/c"), (CHANGED, "/a/b/c")]
 
 
-def test_watches_that_are_there_count() -> None:
+def test_existing_watches_count_towards_the_bound() -> None:
     leader, since = absent()
     watches = WatchTable(per_connection_max=2)
     watches.add_data("/x", 1, exists=False)
@@ -369,7 +369,7 @@ def test_watches_that_are_there_count() -> None:
 
 
 @pytest.mark.parametrize("what", ["data", "exist", "child"])
-def test_the_state_tells_nothing_of_what_may_not_be_read(what: str) -> None:
+def test_the_state_reveals_nothing_unreadable(what: str) -> None:
     leader, since = absent()
     session = leader.open(2)
     leader.create(session, "/a/b/c")

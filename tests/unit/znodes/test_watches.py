@@ -79,7 +79,9 @@ def kinds(fired: list[Fired]) -> list[tuple[int, EventType, str]]:
         (CloseSession(), []),
     ],
 )  # fmt: skip
-def test_triggers_in_order_and_once(op: WriteOp, events: list[tuple[int, EventType, str]]) -> None:
+def test_watches_trigger_once_and_in_order(
+    op: WriteOp, events: list[tuple[int, EventType, str]]
+) -> None:
     watches, happened = watched(), happened_by(op)
     before = watches.count
     fired = watches.trigger(happened, nobody, {})
@@ -132,7 +134,7 @@ def test_a_watch_set_twice_is_one() -> None:
     assert (watches.count, watches.count_of(1), watches.count_of(2)) == (2, 2, 0)
 
 
-def test_lasting_watches_go_with_their_connection_and_are_found_by_mode() -> None:
+def test_persistent_watches_end_with_their_connection_and_are_found_by_mode() -> None:
     watches = WatchTable()
     watches.add_persistent("/a", 1, WatchMode.RECURSIVE, with_values=False)
     assert watches.has_persistent("/a", 1, WatchMode.RECURSIVE)
@@ -142,7 +144,7 @@ def test_lasting_watches_go_with_their_connection_and_are_found_by_mode() -> Non
     assert watches.trigger(happened_by(Create("/a/x", b"", 0)), nobody, {}) == []
 
 
-def test_a_dropped_connection_is_told_nothing() -> None:
+def test_a_dropped_connection_receives_no_event() -> None:
     watches = watched()
     watches.drop(BOTH_B)
     watches.drop(CHILDREN_A)
@@ -206,7 +208,7 @@ ABOVE = (CHILDREN_ABOVE, PERSISTENT_ABOVE)
         (SetAcls("/a/b", [Acl(31, "world", "anyone")], -1), NONE),
     ],
 )
-def test_what_each_kind_of_watcher_sees(
+def test_each_kind_of_watcher_sees_its_events(
     op: WriteOp, seen: dict[int, tuple[EventType, str]]
 ) -> None:
     leader = OneLeader()
@@ -268,7 +270,7 @@ def test_removal_takes_one_kind_of_one_connection(kind: WatchKind, left: int) ->
     assert not watches.remove("/b", 1, [kind])
 
 
-def test_values_go_to_watches_that_asked_for_them() -> None:
+def test_values_go_to_the_watches_that_want_them() -> None:
     leader = OneLeader()
     session = leader.open()
     watches = WatchTable()

@@ -22,7 +22,7 @@ TTL, TTL_SEQUENTIAL = CreateMode.TTL, CreateMode.TTL_SEQUENTIAL
         (TTL, (1 << 40) - 1, "/t", (1 << 40) - 1),
     ],
 )
-def test_creation(mode: int, ttl_ms: int, path: str, kept: int) -> None:
+def test_a_created_znode_has_its_attributes(mode: int, ttl_ms: int, path: str, kept: int) -> None:
     leader = OneLeader()
     session = leader.open()
     change = leader.do(session, Create("/t", b"v", mode, None, ttl_ms))
@@ -45,7 +45,7 @@ def test_a_new_acl_leaves_the_ttl() -> None:
     assert leader.state.tree.znodes["/t"].attributes is attributes_of(None, 1, 7)
 
 
-def test_found_again_in_a_snapshot() -> None:
+def test_expiring_znodes_are_found_in_a_snapshot() -> None:
     leader = OneLeader()
     session = leader.open()
     leader.do(session, Create("/t", b"", TTL, None, 7))
@@ -62,7 +62,7 @@ def end(leader: OneLeader, path: str, mzxid: Zxid) -> bytes | None:
     return leader.preparation.prepare_delete_expired(zxid, leader.wall_ms, path, mzxid)
 
 
-def test_it_ends_only_as_it_was_seen() -> None:
+def test_a_znode_expires_only_if_unchanged_since_it_was_checked() -> None:
     leader = OneLeader()
     session = leader.open()
     leader.do(session, Create("/t", b"", TTL, None, 7))
