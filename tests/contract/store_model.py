@@ -16,6 +16,7 @@ from raykeeper.zab.effects import (
     Truncate,
 )
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, epoch_of, make_zxid, next_zxid
+from tests.harness.log_entries import Entry, entries_of
 
 
 class WriteSnapshot(NamedTuple):
@@ -38,12 +39,12 @@ class View(NamedTuple):
     snapshot_zxid: int
     consistent_at: int
     chunks: tuple[bytes, ...]
-    log: tuple[tuple[int, bytes], ...]
+    log: tuple[Entry, ...]
 
 
 def view_of(recovered: RecoveredState) -> View:
     """Return the view of a recovered state; check what every store promises about it."""
-    log = list(flatten(recovered.runs))
+    log = entries_of(*recovered.runs)
     last = log[-1][0] if log else recovered.snapshot_zxid
     assert recovered.current <= recovered.accepted
     assert epoch_of(Zxid(last)) <= recovered.accepted
@@ -59,19 +60,12 @@ def view_of(recovered: RecoveredState) -> View:
     )
 
 
-def flatten(runs: list[LogRun]) -> Iterator[tuple[int, bytes]]:
-    """Return the transactions of runs with their zxids."""
-    for run in runs:
-        for index, txn in enumerate(run.txns):
-            yield run.first + index, txn
-
-
 class StoreModel:
     """A store in plain lists."""
 
     def __init__(self) -> None:
         self.accepted = self.current = 0
-        self.log: list[tuple[int, bytes]] = []
+        self.log: list[Entry] = []
         self.snapshot = WriteSnapshot(ZERO, ZERO, [])
         self.received: list[bytes] = []
 
@@ -92,7 +86,7 @@ class StoreModel:
         between = []
         match step:
             case Append():
-                for each in flatten([LogRun(step.first, step.txns)]):
+                for each in entries_of(step):
                     self.log.append(each)
                     between.append(self.view())
             case Truncate():
@@ -109,7 +103,7 @@ class StoreModel:
                 self.received.append(step.data)
             case InstallSnapshot():
                 self.snapshot = WriteSnapshot(step.zxid, step.consistent_at, self.received)
-                self.log = list(flatten(step.tail))
+                self.log = entries_of(*step.tail)
             case WriteSnapshot():
                 self.snapshot = step
         return between

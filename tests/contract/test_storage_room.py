@@ -35,8 +35,9 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, Loss
-from tests.contract.store_model import EPOCH_1, flatten
+from tests.contract.store_model import EPOCH_1
 from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER
+from tests.harness.log_entries import entries_of
 
 SEGMENT = LIMITS.segment_bytes
 
@@ -66,7 +67,7 @@ def almost_full(segments: int) -> tuple[FaultyFiles, Storage]:
 
 
 def log_of(recovered: RecoveredState) -> list[int]:
-    return [int(zxid) for zxid, _ in flatten(recovered.runs)]
+    return [int(zxid) for zxid, _ in entries_of(*recovered.runs)]
 
 
 def test_a_full_disk_is_reported_with_a_whole_segment_left() -> None:
@@ -218,7 +219,7 @@ def test_a_large_append_uses_one_segment_after_the_other() -> None:
     ]
     storage.close()
     files.capacity += SEGMENT
-    assert [txn for _, txn in flatten(start(files)[1].runs)] == txns
+    assert [txn for _, txn in entries_of(*start(files)[1].runs)] == txns
 
 
 def test_a_cut_needs_no_more_room() -> None:

@@ -30,7 +30,6 @@ from tests.contract.store_model import (
     EPOCH_1,
     StoreModel,
     WriteSnapshot,
-    flatten,
     random_steps,
     view_of,
 )
@@ -42,6 +41,7 @@ from tests.contract.stores import (
     TearingStore,
     do,
 )
+from tests.harness.log_entries import entries_of
 
 LEARNER = ServerId(2)
 
@@ -199,7 +199,7 @@ def test_a_received_snapshot_replaces_snapshot_and_log(store: Store) -> None:
     assert completions[1:-2] == [SnapshotInstalled(z(8))]
     after, found = again(store)
     assert found.snapshot == (z(8), z(10), chunks)
-    assert found.log == [*flatten(tail), (z(2, 2), b"later")]
+    assert found.log == [*entries_of(*tail), (z(2, 2), b"later")]
     # The log does not reach back before the snapshot.
     assert after.perform([ReadLog(LEARNER, z(1), z(10), 100)]) == [LogRead(LEARNER, z(1), [])]
 
@@ -277,5 +277,5 @@ def test_agrees_with_the_naive_model(store: Store, seed: int) -> None:
         after = max(model.snapshot.zxid, ZERO)
         (read,) = store.perform([ReadLog(LEARNER, after, model.last, 1 << 20)])
         assert isinstance(read, LogRead)
-        assert tuple(flatten(read.runs)) == model.view().log
+        assert tuple(entries_of(*read.runs)) == model.view().log
     assert view_of(store.crash().recover()) == model.view()

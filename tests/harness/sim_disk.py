@@ -4,6 +4,8 @@ When its server dies, unforced writes are lost entirely or from some batch on. I
 bad bytes follow the last good batch. A flipped bit in the last forced batch looks the same, so the
 disk is uncertain (rule D4). A flipped bit below the mark of what is known to be forced is
 corruption: the disk starts again, empty, under another id.
+
+`zab_disk` is another disk, for Zab alone: it promises less, because Zab needs less.
 """
 
 from collections import deque
@@ -31,7 +33,6 @@ from raykeeper.zab.effects import (
     DiscardSnapshot,
     DiskEffect,
     InstallSnapshot,
-    LogRun,
     ReadLog,
     ReceiveChunk,
     ReceiveSnapshot,
@@ -41,6 +42,7 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Zxid
 from raykeeper.zab.recent_log import follows
+from tests.harness.log_entries import Entry, entries_of, runs_of
 from tests.harness.log_space import LogSpace
 from tests.harness.schedule import Schedule
 
@@ -82,7 +84,7 @@ class SimDisk:
         self.has_forgotten = False
         """Whether it is uncertain because something is gone that may have been acknowledged."""
         self.snapshots: list[StoredSnapshot] = []
-        self.log: list[tuple[Zxid, bytes]] = []
+        self.log: list[Entry] = []
         self.committed = ZERO
         self.written: dict[Zxid, StoredSnapshot] = {}  # written by the Snapshotter, not published
         self.log_space = LogSpace(segment_bytes)
@@ -155,7 +157,7 @@ class SimDisk:
             snapshot_zxid=snapshot.zxid,
             consistent_at=snapshot.consistent_at,
             chunks=list(snapshot.chunks),
-            runs=_runs([entry for entry in self.log if entry[0] > snapshot.zxid]),
+            runs=runs_of([entry for entry in self.log if entry[0] > snapshot.zxid]),
             committed=max(self.committed, snapshot.consistent_at),
             disk_id=self.disk,
             is_uncertain=self.is_uncertain,
@@ -385,7 +387,7 @@ class SimDisk:
             raise DiskFailedError("all room of the last segment is used")
         if rolled:
             self._mark = last  # a segment is forced before the next one begins
-        self.log.extend((Zxid(effect.first + i), txn) for i, txn in enumerate(effect.txns))
+        self.log.extend(entries_of(effect))
         self.committed = max(self.committed, effect.committed)
 
     def _base(self) -> Zxid:
@@ -403,9 +405,7 @@ class SimDisk:
     def _install(self, effect: InstallSnapshot) -> None:
         snapshot = StoredSnapshot(effect.zxid, effect.consistent_at, self._incoming)
         self.snapshots = [snapshot]
-        self.log = [
-            (Zxid(run.first + i), txn) for run in effect.tail for i, txn in enumerate(run.txns)
-        ]
+        self.log = entries_of(*effect.tail)
         self.committed = self._mark = effect.consistent_at
         self._begin = effect.zxid
         self._bad = None
@@ -416,7 +416,7 @@ class SimDisk:
         if self.fails_read:
             self.fails_read = False
             raise DiskFailedError("it cannot be read")
-        found: list[tuple[Zxid, bytes]] = []
+        found: list[Entry] = []
         if self._begin <= effect.after < self.last:
             found = [entry for entry in self.log if effect.after < entry[0] <= effect.upto]
         if self._bad is not None and found and found[0][0] <= self._bad <= found[-1][0]:
@@ -427,7 +427,7 @@ class SimDisk:
             found = []
         if sum(len(txn) for _, txn in found) > effect.bytes_max:
             found = []
-        return LogRead(effect.learner, effect.after, _runs(found))
+        return LogRead(effect.learner, effect.after, runs_of(found))
 
     def _publish(self, zxid: Zxid) -> None:
         snapshot = self.written.pop(zxid)
@@ -445,13 +445,3 @@ class SimDisk:
 
 def _raise(reason: str) -> None:
     raise DiskFailedError(reason)
-
-
-def _runs(entries: list[tuple[Zxid, bytes]]) -> list[LogRun]:
-    runs: list[LogRun] = []
-    for zxid, txn in entries:
-        if runs and zxid == runs[-1].first + len(runs[-1].txns):
-            runs[-1].txns.append(txn)
-        else:
-            runs.append(LogRun(zxid, [txn]))
-    return runs

@@ -1,8 +1,12 @@
-"""The disk of one server in the world of `zab_world`: durable state and pending operations.
+"""The weakest disk that Zab may be given, for one server of `zab_world`.
 
 Operations are done in order, and each completes only when the world says so. A crash keeps a
 random part of the pending ones: the log may end inside a batch, and the file of the epochs may or
-may not have been replaced.
+may not have been replaced, even before an older append is done. A server may start from any
+snapshot that the log reaches back to.
+
+`sim_disk` is another disk: it keeps the stronger contract of `actors/disk` (a batch is there whole
+or not at all, nothing overtakes), and fails in the ways that its server must handle.
 """
 
 from collections import deque
@@ -23,25 +27,10 @@ from raykeeper.zab.effects import (
     Truncate,
 )
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Epoch, Zxid, counter_of
+from raykeeper.zab.ids import ZERO, Epoch, Zxid
 from raykeeper.zab.recent_log import RecentLog
 from raykeeper.zab.settings import RecentLogLimits
-
-Entry = tuple[Zxid, bytes]
-
-
-def entries_of(first: Zxid, txns: list[bytes]) -> list[Entry]:
-    return [(Zxid(first + i), txn) for i, txn in enumerate(txns)]
-
-
-def runs_of(entries: list[Entry]) -> list[LogRun]:
-    runs: list[LogRun] = []
-    for zxid, txn in entries:
-        if runs and counter_of(zxid) != 1:
-            runs[-1].txns.append(txn)
-        else:
-            runs.append(LogRun(zxid, [txn]))
-    return runs
+from tests.harness.log_entries import Entry, entries_of, runs_of
 
 
 class ZabDisk:
@@ -102,8 +91,7 @@ class ZabDisk:
             elif i < survivors:
                 self._carry_out(effect)
             elif i == survivors and isinstance(effect, Append):
-                torn = effect.txns[: random.randint(0, len(effect.txns))]
-                self.entries += entries_of(effect.first, torn)
+                self.entries += entries_of(effect)[: random.randint(0, len(effect.txns))]
             else:
                 survivors = -1
         self.queue.clear()
@@ -128,7 +116,7 @@ class ZabDisk:
 
     def _carry_out(self, effect: DiskEffect) -> list[LogRun]:
         if isinstance(effect, Append):
-            self.entries += entries_of(effect.first, effect.txns)
+            self.entries += entries_of(effect)
             self.committed = max(self.committed, effect.committed)
         elif isinstance(effect, SaveEpochs):
             assert effect.accepted >= self.accepted, "a promise was taken back"
@@ -151,8 +139,7 @@ class ZabDisk:
         self.entries = decode_snapshot(self._incoming)
         assert self.last == effect.zxid
         self.snapshot = self.log_start = len(self.entries)
-        for run in effect.tail:
-            self.entries += entries_of(run.first, run.txns)
+        self.entries += entries_of(*effect.tail)
         self.consistent = self.place(effect.consistent_at)
         self._incoming = None
 
@@ -171,4 +158,4 @@ def encode_snapshot(entries: list[Entry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[Entry]:
-    return msgspec.msgpack.decode(data, type=list[tuple[Zxid, bytes]])
+    return msgspec.msgpack.decode(data, type=list[Entry])

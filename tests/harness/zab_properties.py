@@ -6,7 +6,8 @@ the sequence of transactions that servers delivered; every delivery is compared 
 
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, counter_of, epoch_of, format_zxid
 from raykeeper.zab.quorum import Quorum
-from tests.harness.zab_disk import Entry, ZabDisk
+from tests.harness.log_entries import Entry
+from tests.harness.zab_disk import ZabDisk
 
 
 class Properties:

@@ -7,7 +7,6 @@ break at different times. The disks are in `zab_disk`, the checks in `zab_proper
 
 from collections import Counter
 from collections.abc import Callable
-from heapq import heappop, heappush
 from itertools import combinations
 from random import Random
 
@@ -17,7 +16,9 @@ from raykeeper.zab.messages import Notification, ZabMessage
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.quorum import Quorum
 from raykeeper.zab.settings import RecentLogLimits, Settings
-from tests.harness.zab_disk import ZabDisk, encode_snapshot, entries_of
+from tests.harness.log_entries import Entry, entries_of
+from tests.harness.schedule import Schedule
+from tests.harness.zab_disk import ZabDisk, encode_snapshot
 from tests.harness.zab_properties import Properties
 
 Call = Callable[[Peer, Millis], None]
@@ -73,7 +74,9 @@ class ZabWorld:
         self, random: Random, voters: int, learners: int = 0, window: RecentLogLimits | None = None
     ) -> None:
         self.random = random
-        self.now = Millis(1_000)
+        self.schedule = Schedule(0)
+        self.schedule.now = Millis(1_000)
+        self.schedule.watcher = self._check_progress
         ids = [ServerId(i) for i in range(1, voters + learners + 1)]
         self.voters = tuple(ids[:voters])
         self.quorum = Quorum(self.voters)
@@ -89,30 +92,32 @@ class ZabWorld:
         self.ambush: Callable[[ZabServer, effects.Effect], None] | None = None
         self.notes: dict[str, int] = {}
         self._cuts: set[tuple[ServerId, ServerId]] = set()
-        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._spoken: Counter[tuple[ServerId, int]] = Counter()  # notifications this second
-        self._count = 0
-        self._in_a_row = 0  # events in a row at the same millisecond
+        self._reads = 0
+        self._moment = self.now
+        self._moment_began = 0  # at this step of the schedule
         self._dialing: set[tuple[ServerId, ServerId]] = set()
         self._newest: dict[tuple[ServerId, ServerId], ZabLink] = {}
 
     # Time.
 
+    @property
+    def now(self) -> Millis:
+        return self.schedule.now
+
     def at(self, when: int, action: Callable[[], None]) -> None:
-        self._count += 1
-        heappush(self._agenda, (when, self._count, action))
+        self.after(max(0, when - self.now), action)
 
     def after(self, span: int, action: Callable[[], None]) -> None:
-        self.at(self.now + span, action)
+        self.schedule.after(span, action)
 
     def run_until(self, when: int) -> None:
-        while self._agenda and self._agenda[0][0] <= when:
-            time, _, action = heappop(self._agenda)
-            self._in_a_row = self._in_a_row + 1 if time <= self.now else 0
-            assert self._in_a_row < 10_000, "the servers keep each other busy"
-            self.now = Millis(max(self.now, time))
-            action()
-        self.now = Millis(max(self.now, when))
+        self.schedule.run_until(Millis(when))
+
+    def _check_progress(self) -> None:
+        if self.now > self._moment:
+            self._moment, self._moment_began = self.now, self.schedule.steps
+        assert self.schedule.steps - self._moment_began < 10_000, "the servers keep each other busy"
 
     # Faults, and other acts from outside.
 
@@ -185,9 +190,9 @@ class ZabWorld:
         if server.peer is None or server.paused_until > self.now:
             return
         if (leading := server.peer.broadcasting) is not None:
-            self._count += 1
-            server.reads[self._count] = self.properties.last
-            leading.read_index(self._count)
+            self._reads += 1
+            server.reads[self._reads] = self.properties.last
+            leading.read_index(self._reads)
             self._settle(server)
 
     def take_snapshot(self, server_id: ServerId) -> None:
@@ -280,11 +285,11 @@ class ZabWorld:
             self.properties.establish(effect.epoch, server.id, server.incarnation, server.applied)
 
     def _deliver(self, server: ZabServer, effect: effects.Deliver) -> None:
-        for entry in entries_of(effect.first, effect.txns):
+        for entry in entries_of(effect):
             self.properties.deliver(server.applied, entry)
             server.applied += 1
 
-    def _prefix(self, count: int) -> list[tuple[Zxid, bytes]]:
+    def _prefix(self, count: int) -> list[Entry]:
         assert count <= len(self.properties.committed)
         return self.properties.committed[:count]
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from raykeeper.zab.effects import Effect, LogRun, ReadLog, Send, StreamSnapshot
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, Millis, ServerId, make_zxid
 from raykeeper.zab.learners import Learners
 from raykeeper.zab.messages import AckEpoch, FollowerInfo, NewLeader, Proposals, Trunc
 from raykeeper.zab.recent_log import RecentLog, follows
 from raykeeper.zab.settings import RecentLogLimits, Settings
-from tests.harness.zab_disk import Entry, runs_of
+from tests.harness.log_entries import Entry, entries_of, runs_of
 
 SERVERS = tuple(ServerId(i) for i in range(1, 4))
 L, F = ServerId(1), ServerId(2)
@@ -109,8 +109,7 @@ def test_afterwards_the_logs_are_equal(data: st.DataObject) -> None:
         elif isinstance(effect, Send) and isinstance(effect.message, Proposals):
             end = result[-1][0] if result else ZERO
             assert follows(effect.message.first, end)
-            packet = effect.message
-            result += [(Zxid(packet.first + i), txn) for i, txn in enumerate(packet.txns)]
+            result += entries_of(effect.message)
         elif isinstance(effect, Send) and isinstance(effect.message, NewLeader):
             assert effect.message.last == (log[-1][0] if log else ZERO)
     assert result == log

@@ -14,12 +14,9 @@ from hypothesis.stateful import (
 from raykeeper.zab.effects import LogRun
 from raykeeper.zab.ids import Epoch, Zxid, counter_of, epoch_of, make_zxid
 from raykeeper.zab.recent_log import RecentLog, follows, split_run
+from tests.harness.log_entries import entries_of
 
 TXNS = st.lists(st.binary(max_size=4), min_size=1, max_size=4)
-
-
-def flat(runs: list[LogRun]) -> list[tuple[Zxid, bytes]]:
-    return [(Zxid(run.first + i), txn) for run in runs for i, txn in enumerate(run.txns)]
 
 
 class WindowMachine(RuleBasedStateMachine):
@@ -42,7 +39,7 @@ class WindowMachine(RuleBasedStateMachine):
         first = make_zxid(Epoch(max(1, epoch)), 1) if fresh else Zxid(last + 1)
         assert follows(first, last)
         self.window.extend(first, txns)
-        self.pairs += flat([LogRun(first, txns)])
+        self.pairs += entries_of(LogRun(first, txns))
 
     @rule(data=st.data())
     def cut(self, data: st.DataObject) -> None:
@@ -63,10 +60,10 @@ class WindowMachine(RuleBasedStateMachine):
         near = [Zxid(z + d) for z in self.positions() for d in (-1, 0, 1) if z + d >= 0]
         after, upto = (data.draw(st.sampled_from(near)) for _ in range(2))
         found = self.window.between(after, upto)
-        assert flat(found) == [pair for pair in self.pairs if after < pair[0] <= upto]
+        assert entries_of(*found) == [pair for pair in self.pairs if after < pair[0] <= upto]
         for run in found:
             parts = list(split_run(run, 3))
-            assert flat(parts) == flat([run])
+            assert entries_of(*parts) == entries_of(run)
             assert all(sum(map(bool, p.txns)) == 1 or sum(map(len, p.txns)) <= 3 for p in parts)
 
     @rule(count=st.integers(0, 9))
@@ -76,7 +73,7 @@ class WindowMachine(RuleBasedStateMachine):
     @invariant()
     def is_the_list(self) -> None:
         window = self.window
-        assert flat(window.between(window.base, window.last)) == self.pairs
+        assert entries_of(*window.between(window.base, window.last)) == self.pairs
         assert (window.base, window.last) == (self.base, self.positions()[-1])
         assert window.count == len(self.pairs)
         assert window.bytes == sum(len(txn) for _, txn in self.pairs)

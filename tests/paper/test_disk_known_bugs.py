@@ -29,8 +29,9 @@ from raykeeper.zab.effects import (
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, epoch_of, make_zxid
 from raykeeper.zab.recent_log import follows
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
-from tests.contract.store_model import EPOCH_1, WriteSnapshot, flatten
+from tests.contract.store_model import EPOCH_1, WriteSnapshot
 from tests.contract.stores import FOLDER, IDENTITY, DiskStore, do
+from tests.harness.log_entries import entries_of
 
 E2 = Epoch(2)
 
@@ -91,12 +92,12 @@ def snapshots(store: DiskStore) -> list[Path]:
 
 def last_of(found: RecoveredState) -> Zxid:
     """The end of what was recovered."""
-    return Zxid(max([found.snapshot_zxid, *(zxid for zxid, _ in flatten(found.runs))]))
+    return Zxid(max([found.snapshot_zxid, *(zxid for zxid, _ in entries_of(*found.runs))]))
 
 
 def has_no_hole(found: RecoveredState) -> bool:
     """Whether the log goes on where the snapshot ends, and covers what the snapshot needs."""
-    zxids = [found.snapshot_zxid, *(Zxid(zxid) for zxid, _ in flatten(found.runs))]
+    zxids = [found.snapshot_zxid, *(Zxid(zxid) for zxid, _ in entries_of(*found.runs))]
     is_contiguous = all(follows(zxid, before) for before, zxid in pairwise(zxids))
     return is_contiguous and found.consistent_at <= zxids[-1]
 
@@ -419,4 +420,4 @@ def test_zookeeper_3496_the_largest_transaction_is_read_back() -> None:
     store.perform([Append(z(1), [b"a"], ZERO), Append(z(2), [large], ZERO)])
     store.perform([Append(z(3), [b"c"], ZERO)])
     _, found = restarted(store)
-    assert [txn for _, txn in flatten(found.runs)] == [b"a", large, b"c"]
+    assert [txn for _, txn in entries_of(*found.runs)] == [b"a", large, b"c"]

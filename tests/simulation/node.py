@@ -37,7 +37,6 @@ from raykeeper.zab.effects import (
     BreakLink,
     DiskEffect,
     InstallSnapshot,
-    LogRun,
     TraceEvent,
     Truncate,
 )
@@ -47,6 +46,7 @@ from raykeeper.zab.settings import RecentLogLimits, Settings
 from raykeeper.zab.trace_events import MESSAGE_ILLEGAL
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.znode import Znode
+from tests.harness.log_entries import entries_of
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import DiskFailedError, SimDisk
 from tests.simulation.clock import SimClock
@@ -166,7 +166,7 @@ class Node:
         self.heard = {}
         self._processes = {}
         self._has_room = recovered.has_disk_space
-        self.logged = {zxid: txn for run in recovered.runs for zxid, txn in _entries(run)}
+        self.logged = dict(entries_of(*recovered.runs))
         self.tracker.server_starts(lambda events: self._take(life, events))
         self.snapshotter.server_starts(lambda events: self._take(life, events))
         plan = self._plan
@@ -411,12 +411,12 @@ class Node:
     def _remember(self, effect: object) -> None:
         """Remember the future content of the log, for the checks."""
         if isinstance(effect, Append):
-            self.logged.update(_entries(LogRun(effect.first, effect.txns)))
+            self.logged.update(entries_of(effect))
             self._checks.appends(effect)
         elif isinstance(effect, Truncate):
             self.logged = {z: txn for z, txn in self.logged.items() if z <= effect.upto}
         elif isinstance(effect, InstallSnapshot):
-            self.logged = {z: txn for run in effect.tail for z, txn in _entries(run)}
+            self.logged = dict(entries_of(*effect.tail))
 
     def _carry_out(self, effects: list[object]) -> None:
         disk: list[DiskEffect | PublishSnapshot] = []
@@ -481,7 +481,3 @@ class Node:
             self._wake_at = due
             life = self.incarnation
             self._schedule.after(self.clock.delay_until(due), lambda: self._wake(life, due))
-
-
-def _entries(run: LogRun) -> list[tuple[Zxid, bytes]]:
-    return [(Zxid(run.first + index), txn) for index, txn in enumerate(run.txns)]

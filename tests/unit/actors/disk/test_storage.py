@@ -40,8 +40,9 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, ServerId, Zxid, make_zxid
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
-from tests.contract.store_model import EPOCH_1, WriteSnapshot, flatten
+from tests.contract.store_model import EPOCH_1, WriteSnapshot
 from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER, DiskStore, do
+from tests.harness.log_entries import entries_of
 
 GENERATION = FOLDER / "generation-1"
 
@@ -122,7 +123,7 @@ def test_three_snapshots_are_kept_and_the_log_they_need() -> None:
     for newest in (60, 50, 40):
         store, found = restarted(store)
         assert found.snapshot_zxid == z(newest)
-        log = [zxid for zxid, _ in flatten(found.runs)]
+        log = [zxid for zxid, _ in entries_of(*found.runs)]
         assert log == [z(n) for n in range(newest + 1, 61)]
         damage(store, GENERATION / snapshot_name(z(newest)))
     store.storage.close()
@@ -153,7 +154,7 @@ def test_without_a_valid_snapshot_the_whole_log_will_do() -> None:
     damage(store, GENERATION / snapshot_name(z(2)))
     _, found = restarted(store)
     assert (found.snapshot_zxid, found.consistent_at, list(found.chunks)) == (0, 0, [])
-    assert len(list(flatten(found.runs))) == 3
+    assert len(entries_of(*found.runs)) == 3
 
 
 def test_a_snapshot_under_a_wrong_name_is_not_used() -> None:
@@ -420,7 +421,7 @@ def test_damage_that_is_met_while_serving() -> None:
     # The rest of the log is as it was, and the next start finds nothing to complain about.
     (found,) = store.perform([ReadLog(ServerId(2), z(15), z(20), 1 << 20)])
     assert isinstance(found, LogRead)
-    assert len(list(flatten(found.runs))) == 5
+    assert len(entries_of(*found.runs)) == 5
     assert restarted(store)[1].trace_events == []
 
 
@@ -470,4 +471,4 @@ def test_a_store_that_fails_to_close_still_unlocks_its_folder() -> None:
 
 
 def count_of(found: RecoveredState) -> int:
-    return len(list(flatten(found.runs)))
+    return len(entries_of(*found.runs))
