@@ -21,7 +21,8 @@ Kleppmann, "How to do distributed locking", 2016; Chubby's sequencers (Burrows, 
 """
 
 import threading
-from types import TracebackType
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Generic
 
 from msgspec import Struct
@@ -74,6 +75,42 @@ class NewestTokens(Struct, frozen=True):
         )
 
 
+class Use(Generic[K]):
+    """One use of a guard: other uses wait until it ends, and its token is checked when it begins.
+
+    A guard in this process alone serves `with` and `async with`; that of a client, as the client.
+    """
+
+    def __init__(self, turns: FairMutex, check: Callable[[], Awaitable[None] | None]) -> None:
+        """Use `FencedResource.use` or `DurableFencedResource.use`."""
+        self._turns = turns
+        self._check = check
+
+    def __enter__(self: "Use[Blocking]") -> None:
+        self._turns.acquire()
+        try:
+            self._check()
+        except BaseException:
+            self._turns.release()
+            raise
+
+    def __exit__(self: "Use[Blocking]", *_: object) -> None:
+        self._turns.release()
+
+    async def __aenter__(self: "Use[Awaited]") -> None:
+        await self._turns.acquire_async()
+        try:
+            checking = self._check()
+            if checking is not None:  # the guard of an AsyncClient
+                await checking
+        except BaseException:
+            self._turns.release()
+            raise
+
+    async def __aexit__(self: "Use[Awaited]", *_: object) -> None:
+        self._turns.release()
+
+
 class FencedResource:
     """A guard that lives as long as its resource. Safe for threads and tasks."""
 
@@ -107,7 +144,7 @@ class FencedResource:
         with self._lock:
             self._seen = self._seen.admit(token, shared, self._what)
 
-    def use(self, token: int, *, shared: bool = False) -> "Use":
+    def use(self, token: int, *, shared: bool = False) -> Use[Any]:
         """Check the token, and keep others out until the end; for `with` and `async with`.
 
         Other users wait meanwhile, so nothing is done for a token after a newer one was accepted.
@@ -116,48 +153,7 @@ class FencedResource:
             token: The fencing token of the holder.
             shared: Whether the token is that of a reader or of a permit, as for `check`.
         """
-        return Use(self, token, shared)
-
-
-class Use:
-    """One use of a `FencedResource`."""
-
-    def __init__(self, guard: FencedResource, token: int, shared: bool) -> None:
-        """Use `FencedResource.use`."""
-        self._guard = guard
-        self._token = token
-        self._shared = shared
-
-    def __enter__(self) -> None:
-        self._guard._turns.acquire()
-        self._check()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._guard._turns.release()
-
-    async def __aenter__(self) -> None:
-        await self._guard._turns.acquire_async()
-        self._check()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._guard._turns.release()
-
-    def _check(self) -> None:
-        try:
-            self._guard.check(self._token, shared=self._shared)
-        except BaseException:
-            self._guard._turns.release()
-            raise
+        return Use(self._turns, partial(self.check, token, shared=shared))
 
 
 class DurableFencedResource(Recipe[K]):
@@ -190,19 +186,6 @@ class DurableFencedResource(Recipe[K]):
             RecipeError: the value of the znode is not one of a guard.
             KeeperError: the token could not be stored; nothing passes.
         """
-        yield from self._admit(token, shared)
-
-    def use(self, token: int, *, shared: bool = False) -> "DurableUse[K]":
-        """Check the token, and keep others out until the end; for `with` and `async with`.
-
-        Args:
-            token: The fencing token of the holder.
-            shared: Whether the token is that of a reader or of a permit, as for `check`.
-        """
-        return DurableUse(self, token, shared)
-
-    def _admit(self, token: int, shared: bool) -> Flow[None]:
-        """`check` as a part of another flow."""
         if self._seen.admit(token, shared, self.path) == self._seen:
             return
         for _ in range(ATTEMPTS_MAX):
@@ -226,56 +209,21 @@ class DurableFencedResource(Recipe[K]):
             return
         raise BadVersionError(self.path, "other guards change it again and again")
 
+    def use(self, token: int, *, shared: bool = False) -> Use[K]:
+        """Check the token, and keep others out until the end; for `with` and `async with`.
+
+        Args:
+            token: The fencing token of the holder.
+            shared: Whether the token is that of a reader or of a permit, as for `check`.
+        """
+        return Use(self._turns, partial(self.check, token, shared=shared))
+
     def _read(self) -> Flow[tuple[bytes, Stat] | None]:
         try:
             found: tuple[bytes, Stat] = yield Query(GetData, self.path, linearizable=True)
         except NoNodeError:
             return None
         return found
-
-
-class DurableUse(Generic[K]):
-    """One use of a `DurableFencedResource`."""
-
-    def __init__(self, guard: DurableFencedResource[K], token: int, shared: bool) -> None:
-        """Use `DurableFencedResource.use`."""
-        self._guard: DurableFencedResource[K] = guard
-        self._token = token
-        self._shared = shared
-
-    def __enter__(self: "DurableUse[Blocking]") -> None:
-        turns = self._guard._turns
-        turns.acquire()
-        try:
-            self._guard.check(self._token, shared=self._shared)
-        except BaseException:
-            turns.release()
-            raise
-
-    def __exit__(
-        self: "DurableUse[Blocking]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._guard._turns.release()
-
-    async def __aenter__(self: "DurableUse[Awaited]") -> None:
-        turns = self._guard._turns
-        await turns.acquire_async()
-        try:
-            await self._guard.check(self._token, shared=self._shared)
-        except BaseException:
-            turns.release()
-            raise
-
-    async def __aexit__(
-        self: "DurableUse[Awaited]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._guard._turns.release()
 
 
 def _decode_tokens(value: bytes, path: str) -> NewestTokens:

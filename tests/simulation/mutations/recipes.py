@@ -90,7 +90,7 @@ def _from_the_answer_on(right: Any) -> Any:
     return take_znode
 
 
-def _by_itself(self: Any, token: int, shared: bool) -> Flow[None]:
+def _by_itself(self: Any, token: int, *, shared: bool = False) -> Flow[None]:
     yield from ()
     self._seen = self._seen.merge(self._seen.admit(token, shared, self.path))
 
@@ -219,7 +219,7 @@ MUTATIONS = [
     Mutation(
         "fencing",
         "a guard does not ask what the one before let pass",
-        [(fencing.DurableFencedResource, "_admit", instead(_by_itself))],
+        [(fencing.DurableFencedResource.check, "_function", instead(_by_itself))],
         recipe="fencing",
     ),
     Mutation(
