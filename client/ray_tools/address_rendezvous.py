@@ -19,14 +19,14 @@ one of them has left or died.
 """
 
 import socket
-from types import TracebackType
 from typing import Any, Final, Generic
 
 import msgspec
 from msgspec import Struct
 
+from raykeeper.client.core.flows import CallInCaller, Flow
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError
-from raykeeper.client.ray_tools.tool import Tool
+from raykeeper.client.ray_tools.tool import Tool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.primitives import checked_bytes
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K
 from raykeeper.client.recipes.rendezvous import SIZE_MAX, BrokenEvent, Generation
@@ -75,29 +75,21 @@ class RendezvousResult(Generic[K]):
         meeting = self.meeting
         return [_address_of(meeting._root, each.data) for each in meeting.members]
 
+    def _release(self) -> Flow[None]:
+        self.socket.close()
+        yield from self.meeting._release()
+
     def __enter__(self: "RendezvousResult[Blocking]") -> "RendezvousResult[Blocking]":
         return self
 
-    def __exit__(
-        self: "RendezvousResult[Blocking]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.socket.close()
-        self.meeting._client._run_flow(self.meeting._release(), "leave")
+    def __exit__(self: "RendezvousResult[Blocking]", *_: object) -> None:
+        self.meeting._client._run_flow(self._release(), "leave")
 
     async def __aenter__(self: "RendezvousResult[Awaited]") -> "RendezvousResult[Awaited]":
         return self
 
-    async def __aexit__(
-        self: "RendezvousResult[Awaited]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.socket.close()
-        await self.meeting._client._run_flow(self.meeting._release(), "leave")
+    async def __aexit__(self: "RendezvousResult[Awaited]", *_: object) -> None:
+        await self.meeting._client._run_flow(self._release(), "leave")
 
 
 class Rendezvous(Tool):
@@ -126,14 +118,16 @@ class Rendezvous(Tool):
         """Return the recipe for the caller's client, with the address at which it listens."""
         return Meetings(client, self.path, self.size, _encode(address))
 
+    @tool_operation
     def meet(
         self,
+        client: FlowRunner,
         timeout_s: float | None = None,
         *,
         host: str | None = None,
         port: int = 0,
         data: bytes = b"",
-    ) -> RendezvousResult[Blocking]:
+    ) -> ToolFlow[RendezvousResult[Blocking], RendezvousResult[Awaited]]:
         """Listen at a port, publish its address, and wait until all have met.
 
         Args:
@@ -148,36 +142,18 @@ class Rendezvous(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self._get_client()
-        own, address = listen(host, port, data)
-        try:
-            flow = self._on(client, address)._acquire_within(timeout_s)
-            meeting: Generation[Blocking] = client._run_flow(flow, "meet")
-        except BaseException:
-            own.close()
-            raise
-        return RendezvousResult(meeting, own)
+        return ToolFlow(self._meet(client, timeout_s, host, port, data))
 
-    async def meet_async(
-        self,
-        timeout_s: float | None = None,
-        *,
-        host: str | None = None,
-        port: int = 0,
-        data: bytes = b"",
-    ) -> RendezvousResult[Awaited]:
-        """`meet`, to be awaited in any event loop; the block is an `async with`.
+    meet_async = awaited(meet)
+    """`meet`, to be awaited in any event loop; the block is an `async with`."""
 
-        Raises:
-            WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
-            OSError: the address cannot be listened at.
-            KeeperError: as for every call.
-        """
-        runner = await self._get_client_async()
-        own, address = listen(host, port, data)
+    def _meet(
+        self, client: FlowRunner, timeout_s: float | None, host: str | None, port: int, data: bytes
+    ) -> Flow[Any]:
+        # It may ask Ray for the address of the node, which must not hold up the client's loop.
+        own, address = yield CallInCaller(listen, (host, port, data))
         try:
-            flow = self._on(runner, address)._acquire_within(timeout_s)
-            meeting: Generation[Awaited] = await runner._run_flow(flow, "meet")
+            meeting = yield from self._on(client, address)._acquire_within(timeout_s)
         except BaseException:
             own.close()
             raise

@@ -19,8 +19,7 @@ another caller can get the permit.
 
 from typing import Any, cast
 
-from raykeeper.client.core.flows import Flow
-from raykeeper.client.ray_tools.tool import ContextTool
+from raykeeper.client.ray_tools.tool import ContextTool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
@@ -60,7 +59,10 @@ class ConcurrencyLimit(ContextTool[Held[Blocking], Held[Awaited]]):
         """Return the semaphore for the caller's client."""
         return Semaphore(client, self.path, self.permits, self.identifier)
 
-    def acquire(self, timeout_s: float | None = None) -> Held[Blocking]:
+    @tool_operation
+    def acquire(
+        self, client: FlowRunner, timeout_s: float | None = None
+    ) -> ToolFlow[Held[Blocking], Held[Awaited]]:
         """Get a permit, to be given back by its `release`. See `Semaphore.acquire`.
 
         Raises:
@@ -68,43 +70,20 @@ class ConcurrencyLimit(ContextTool[Held[Blocking], Held[Awaited]]):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self._get_client()
-        held: Held[Blocking] = client._run_flow(
-            self._on(client)._acquire_within(timeout_s), "acquire"
-        )
-        return held
+        return ToolFlow(self._on(client)._acquire_within(timeout_s))
 
-    async def acquire_async(self, timeout_s: float | None = None) -> Held[Awaited]:
-        """`acquire`, to be awaited in any event loop; so is the permit's `release`.
+    acquire_async = awaited(acquire)
+    """`acquire`, to be awaited in any event loop; so is the permit's `release`."""
 
-        Raises:
-            WaitTimeoutError: others had all permits; nothing is left behind.
-            KeeperError: as for every call.
-        """
-        runner = await self._get_client_async()
-        held: Held[Awaited] = await runner._run_flow(
-            self._on(runner)._acquire_within(timeout_s), "acquire"
-        )
-        return held
-
-    def holders(self) -> list[Contender]:
+    @tool_operation
+    def holders(self, client: FlowRunner) -> ToolFlow[list[Contender], list[Contender]]:
         """List the holders of permits. See `Semaphore.holders`.
 
         Raises:
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        semaphore: Semaphore[Blocking] = self._on(self._get_client())
-        return semaphore.holders()
+        return ToolFlow(Semaphore.holders.flow(self._on(client)))
 
-    async def holders_async(self) -> list[Contender]:
-        """`holders`, to be awaited in any event loop.
-
-        Raises:
-            KeeperError: as for every call.
-        """
-        semaphore: Semaphore[Awaited] = self._on(await self._get_client_async())
-        return await semaphore.holders()
-
-    def _get(self, client: FlowRunner) -> Flow[Any]:
-        return self._on(client)._acquire_within()
+    holders_async = awaited(holders)
+    """`holders`, to be awaited in any event loop."""

@@ -34,7 +34,7 @@ from raykeeper.client.errors import (
     InvalidValueError,
     RayKeeperError,
 )
-from raykeeper.client.ray_tools.tool import ContextTool
+from raykeeper.client.ray_tools.tool import ContextTool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.compare_and_set import ObservedValue, read_current, read_modify_write
 from raykeeper.client.recipes.primitives import best_effort_cleanup, get_or_none
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
@@ -89,7 +89,10 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
         """Return the rendezvous at the start, for the caller's client."""
         return Rendezvous(client, self.path, self.size, data)
 
-    def join(self, timeout_s: float | None = None, data: bytes = b"") -> Generation[Blocking]:
+    @tool_operation
+    def join(
+        self, client: FlowRunner, timeout_s: float | None = None, data: bytes = b""
+    ) -> ToolFlow[Generation[Blocking], Generation[Awaited]]:
         """Wait until all members are there. Call `leave` on the result; see `Rendezvous.join`.
 
         Raises:
@@ -97,24 +100,10 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self._get_client()
-        flow = self._on(client, data)._acquire_within(timeout_s)
-        meeting: Generation[Blocking] = client._run_flow(flow, "join")
-        return meeting
+        return ToolFlow(self._on(client, data)._acquire_within(timeout_s))
 
-    async def join_async(
-        self, timeout_s: float | None = None, data: bytes = b""
-    ) -> Generation[Awaited]:
-        """`join`, to be awaited in any event loop; so is the result's `leave`.
-
-        Raises:
-            WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
-            KeeperError: as for every call.
-        """
-        runner = await self._get_client_async()
-        flow = self._on(runner, data)._acquire_within(timeout_s)
-        meeting: Generation[Awaited] = await runner._run_flow(flow, "join")
-        return meeting
+    join_async = awaited(join)
+    """`join`, to be awaited in any event loop; so is the result's `leave`."""
 
     def run(
         self,
@@ -180,9 +169,6 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
             finally:
                 await meeting._client._run_flow(meeting._release(), "leave")
         raise BrokenBarrierError(f"in {self.path} {restarts_max} restarts were not enough")
-
-    def _get(self, client: FlowRunner) -> Flow[Any]:
-        return self._on(client)._acquire_within()
 
 
 def finish(meeting: Generation[Any]) -> Flow[None]:

@@ -32,11 +32,11 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from raykeeper.client.client import Client
+from raykeeper.client.async_flow_runner import AsyncFlowRunner
 from raykeeper.client.context_decorator import context_decorator
 from raykeeper.client.core.flows import Cancelled, Flow, Now, Timeout, Wait
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WaitTimeoutError
-from raykeeper.client.ray_tools.tool import Tool
+from raykeeper.client.ray_tools.tool import Tool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     ObservedValue,
@@ -88,10 +88,6 @@ class Bucket(Recipe[K]):
             BadVersionError: other clients were quicker again and again; nothing was taken.
             KeeperError: as for every call.
         """
-        return (yield from self.take_flow(count, timeout_s))
-
-    def take_flow(self, count: int = 1, timeout_s: float | None = None) -> Flow[None]:
-        """`take` as a part of another flow."""
         if type(count) is not int or not 1 <= count <= self._burst:
             raise BadArgumentsError(
                 self.path, f"count must be from 1 to burst={self._burst}: {count!r}"
@@ -212,24 +208,20 @@ class RateLimit(Tool):
         """Return a new bucket for the caller's client."""
         return Bucket(client, self.path, self.per_second, self.burst)
 
-    def take(self, count: int = 1, timeout_s: float | None = None) -> None:
+    @tool_operation
+    def take(
+        self, client: FlowRunner, count: int = 1, timeout_s: float | None = None
+    ) -> ToolFlow[None, None]:
         """Take tokens, and wait until they are there. See `Bucket.take`.
 
         Raises:
             WaitTimeoutError: the tokens would not be there in time; nothing was taken.
             WrongContextError: in an event loop.
         """
-        client = self._get_client()
-        client._run_flow(self._bucket(client).take_flow(count, timeout_s), "take")
+        return ToolFlow(Bucket.take.flow(self._bucket(client), count, timeout_s))
 
-    async def take_async(self, count: int = 1, timeout_s: float | None = None) -> None:
-        """`take`, to be awaited in any event loop.
-
-        Raises:
-            WaitTimeoutError: the tokens would not be there in time; nothing was taken.
-        """
-        runner = await self._get_client_async()
-        await runner._run_flow(self._bucket(runner.client).take_flow(count, timeout_s), "take")
+    take_async = awaited(take)
+    """`take`, to be awaited in any event loop."""
 
     def __call__(self, function: F) -> F:
         """Decorate a function, which may be a coroutine or a generator: each call takes one."""
@@ -247,11 +239,12 @@ class RateLimit(Tool):
     async def __aexit__(self, *_: object) -> None:
         return
 
-    def _bucket(self, client: Client) -> Bucket[Any]:
-        """Return this client's bucket, which keeps what it has learned."""
+    def _bucket(self, client: FlowRunner) -> Bucket[Any]:
+        """Return the bucket of this session, which keeps what it has learned."""
+        owner = client.client if isinstance(client, AsyncFlowRunner) else client
         bucket = self._bucket_of_client
-        if bucket is None or bucket.client is not client:
-            self._bucket_of_client = bucket = self._on(client)
+        if bucket is None or bucket.client is not owner:
+            self._bucket_of_client = bucket = self._on(owner)
         return bucket
 
     def _reset(self) -> None:

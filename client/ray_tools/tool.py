@@ -4,14 +4,22 @@ A tool is a value: the name of an ensemble, a path, and settings. It pickles as 
 opens a session when it first uses the tool, from plain code or from a coroutine, and again when
 that session was lost. The session ends with `close`, with the Ray task that opened it, or with the
 process; all that it holds ends with it. After `close` the tool cannot be used in that process.
+
+A `tool_operation` is written once, as a method that gets the client and returns a flow. Callers see
+it without the client: as a method that blocks, and, under its name with `_async`, as one to await.
+All operations raise ClosedError after `close`, the errors of `connect` if they open the session,
+and in an event loop, if they block, WrongContextError.
 """
 
 import asyncio
+import inspect
 import os
 import threading
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, get_args, overload
+
+from msgspec import Struct
 
 from raykeeper.client import task_sessions
 from raykeeper.client.async_flow_runner import AsyncFlowRunner
@@ -21,13 +29,14 @@ from raykeeper.client.context_decorator import context_decorator
 from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import ClosedError
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.recipes.acquirable import Held, WithBlocks
+from raykeeper.client.recipes.acquirable import Acquirable, WithBlocks
 from raykeeper.client.recipes.primitives import checked_root
-from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
+from raykeeper.client.recipes.recipe import FlowRunner
 from raykeeper.client.session_options import split_ensemble_name
 from raykeeper.links.daemon_threads import to_daemon_thread
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
 H = TypeVar("H")
 AH = TypeVar("AH")
 
@@ -152,6 +161,61 @@ class Tool:
         return client
 
 
+class ToolFlow(Struct, Generic[H, AH], frozen=True):
+    """A flow whose result is an `H` for a caller that blocks, an `AH` for one that awaits it."""
+
+    flow: Flow[Any]
+
+
+class ToolOperation(Generic[P, H, AH]):
+    """A method of a tool, as type checkers see it; at run time it is a plain function.
+
+    `AH` is the result of its twin that is awaited.
+    """
+
+    @overload
+    def __get__(self, tool: None, owner: Any = None) -> Self: ...
+
+    @overload
+    def __get__(self, tool: Tool, owner: Any = None) -> Callable[P, H]: ...
+
+    def __get__(self, tool: Any, owner: Any = None) -> Any:
+        raise NotImplementedError
+
+
+def tool_operation(
+    written: Callable[Concatenate[Any, Any, P], ToolFlow[H, AH]],
+) -> ToolOperation[P, H, AH]:
+    """Make an operation of a method that takes the client and returns a flow. See the module."""
+    name = written.__name__
+
+    @wraps(written)
+    def run(tool: Tool, *args: Any, **named: Any) -> Any:
+        client = tool._get_client()
+        return client._run_flow(written(tool, client, *args, **named).flow, name)
+
+    @wraps(written)
+    async def run_async(tool: Tool, *args: Any, **named: Any) -> Any:
+        runner = await tool._get_client_async()
+        return await runner._run_flow(written(tool, runner, *args, **named).flow, name)
+
+    signature = inspect.signature(written)
+    parameters = [each for key, each in signature.parameters.items() if key != "client"]
+    results = get_args(signature.return_annotation)
+    for function, result in zip((run, run_async), results, strict=True):
+        function.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=parameters, return_annotation=result
+        )
+    run.awaited = run_async  # type: ignore[attr-defined]
+    return cast(ToolOperation[P, H, AH], run)
+
+
+def awaited(operation: ToolOperation[P, H, AH]) -> ToolOperation[P, Coroutine[Any, Any, AH], AH]:
+    """Return the twin of an operation, to be awaited in any event loop."""
+    twin: ToolOperation[P, Coroutine[Any, Any, AH], AH] = operation.awaited  # type: ignore[attr-defined]
+    return twin
+
+
 class ContextTool(Tool, Generic[H, AH]):
     """A tool that is held for the length of a `with` block, an `async with` block or a function.
 
@@ -162,47 +226,30 @@ class ContextTool(Tool, Generic[H, AH]):
     _open_blocks: WithBlocks[Any]
 
     def __enter__(self) -> H:
-        client = self._get_client()
-        held: H = client._run_flow(self._get(client), type(self).__name__)
-        self._open_blocks.push(held)
+        block = self._on(self._get_client())
+        refuse_running_loop(type(self).__name__)
+        held: H = block.__enter__()
+        self._open_blocks.push(block)
         return held
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        held: Held[Blocking] = self._open_blocks.pop()
-        if kind is None:
-            held.release()
-        else:
-            held._client._run_flow(held._release(), "release")
+    def __exit__(self, *outcome: Any) -> None:
+        self._open_blocks.pop().__exit__(*outcome)
 
     async def __aenter__(self) -> AH:
-        runner = await self._get_client_async()
-        held: AH = await runner._run_flow(self._get(runner), type(self).__name__)
-        self._open_blocks.push(held)
+        block = self._on(await self._get_client_async())
+        held: AH = await block.__aenter__()
+        self._open_blocks.push(block)
         return held
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        held: Held[Awaited] = self._open_blocks.pop()
-        if kind is None:
-            await held.release()
-        else:
-            await held._client._run_flow(held._release(), "release")
+    async def __aexit__(self, *outcome: Any) -> None:
+        await self._open_blocks.pop().__aexit__(*outcome)
 
     def __call__(self, function: F) -> F:
         """Decorate a function, which may be a coroutine or a generator: each call is a block."""
         return context_decorator(function, lambda: self)
 
-    def _get(self, client: FlowRunner) -> Flow[Any]:
-        """Acquire what a block holds, and return it."""
+    def _on(self, client: FlowRunner) -> Acquirable[Any, Any]:
+        """Return the recipe of which one is held in a block, for the caller's client."""
         raise NotImplementedError
 
     def _reset(self) -> None:

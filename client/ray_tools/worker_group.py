@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import InvalidValueError
-from raykeeper.client.ray_tools.tool import Tool
+from raykeeper.client.ray_tools.tool import Tool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.group import EphemeralMember, Group, GroupChange, GroupWatch, Member
 from raykeeper.client.recipes.primitives import checked_bytes
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, operation
@@ -98,9 +98,14 @@ class WorkerGroup(Tool):
         """Return the group for the caller's client. A member's data is a `WorkerInfo` as JSON."""
         return Group(client, self.path)
 
+    @tool_operation
     def join(
-        self, name: str | None = None, data: bytes = b"", timeout_s: float | None = None
-    ) -> WorkerMembership[Blocking]:
+        self,
+        client: FlowRunner,
+        name: str | None = None,
+        data: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> ToolFlow[WorkerMembership[Blocking], WorkerMembership[Awaited]]:
         """Become a member, until `leave` or the end of this process's session.
 
         Args:
@@ -115,46 +120,29 @@ class WorkerGroup(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self._get_client()
-        joining = self._join_flow(client, name, data, timeout_s)
-        membership: WorkerMembership[Blocking] = client._run_flow(joining, "join")
-        return membership
+        info = _encode_worker_info(data)
+        return ToolFlow(self._on(client)._join(name, info, timeout_s, WorkerMembership))
 
-    async def join_async(
-        self, name: str | None = None, data: bytes = b"", timeout_s: float | None = None
-    ) -> WorkerMembership[Awaited]:
-        """`join`, to be awaited in any event loop; so is the membership's `leave`.
+    join_async = awaited(join)
+    """`join`, to be awaited in any event loop; so is the membership's `leave`."""
 
-        Raises:
-            WaitTimeoutError: somebody has the name.
-            BadArgumentsError: an argument is not acceptable.
-            KeeperError: as for every call.
-        """
-        runner = await self._get_client_async()
-        joining = self._join_flow(runner, name, data, timeout_s)
-        membership: WorkerMembership[Awaited] = await runner._run_flow(joining, "join")
-        return membership
-
-    def members(self) -> list[Worker]:
+    @tool_operation
+    def members(self, client: FlowRunner) -> ToolFlow[list[Worker], list[Worker]]:
         """List the workers, in the order of joining.
 
         Raises:
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        group: Group[Blocking] = self._on(self._get_client())
-        return workers_of(self.path, group.members())
+        return ToolFlow(self._members(client))
 
-    async def members_async(self) -> list[Worker]:
-        """`members`, to be awaited in any event loop.
+    members_async = awaited(members)
+    """`members`, to be awaited in any event loop."""
 
-        Raises:
-            KeeperError: as for every call.
-        """
-        group: Group[Awaited] = self._on(await self._get_client_async())
-        return workers_of(self.path, await group.members())
-
-    def watch(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Blocking]:
+    @tool_operation
+    def watch(
+        self, client: FlowRunner, callback: Callable[[WorkersChange], object]
+    ) -> ToolFlow[GroupWatch[Blocking], GroupWatch[Awaited]]:
         """Call `callback` with the workers, now and after each change, until the watch is closed.
 
         The calls come in a thread of the client, one after the other.
@@ -163,19 +151,16 @@ class WorkerGroup(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        group: Group[Blocking] = self._on(self._get_client())
-        return group.watch(self._as_workers(callback))
+        return ToolFlow(Group.watch.flow(self._on(client), self._as_workers(callback)))
 
-    async def watch_async(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Awaited]:
-        """`watch`, to be awaited in any event loop; so is its `close`.
+    watch_async = awaited(watch)
+    """`watch`, to be awaited in any event loop; so is its `close`.
 
-        The callback is called in a thread of the client: use `loop.call_soon_threadsafe` there.
+    The callback is called in a thread of the client: use `loop.call_soon_threadsafe` there.
+    """
 
-        Raises:
-            KeeperError: as for every call.
-        """
-        group: Group[Awaited] = self._on(await self._get_client_async())
-        return await group.watch(self._as_workers(callback))
+    def _members(self, client: FlowRunner) -> Flow[Any]:
+        return workers_of(self.path, (yield from Group.members.flow(self._on(client))))
 
     def _as_workers(
         self, callback: Callable[[WorkersChange], object]
@@ -185,11 +170,6 @@ class WorkerGroup(Tool):
             return callback(WorkersChange(*(workers_of(self.path, part) for part in parts)))
 
         return tell
-
-    def _join_flow(
-        self, client: FlowRunner, name: str | None, data: bytes, timeout_s: float | None
-    ) -> Flow[Any]:
-        return self._on(client)._join(name, _encode_worker_info(data), timeout_s, WorkerMembership)
 
 
 def workers_of(path: str, members: list[Member]) -> list[Worker]:

@@ -9,8 +9,9 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
+from raykeeper.client.ray_tools.tool import ToolFlow
 from raykeeper.client.recipes.recipe import operation
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +99,10 @@ def faults(name: str, function: Callable[..., Any]) -> list[str]:
     if not docstring:
         return [f"{name}: no docstring"]
     parts = sections(docstring)
-    parameters = inspect.signature(function).parameters
+    signature = inspect.signature(function)
+    # Callers of a tool's operation do not see its client.
+    unseen = {"client"} if get_origin(signature.return_annotation) is ToolFlow else set()
+    parameters = [each for each in signature.parameters if each not in unseen]
     found = [
         f"{name}: no parameter {each}" for each in parts.get("Args", []) if each not in parameters
     ]

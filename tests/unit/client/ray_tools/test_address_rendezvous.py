@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.errors import BadArgumentsError, InvalidValueError
-from raykeeper.client.ray_tools import Rendezvous
+from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WaitTimeoutError
+from raykeeper.client.ray_tools import Address, Rendezvous
 from raykeeper.client.ray_tools.address_rendezvous import RendezvousResult, listen
+from raykeeper.client.recipes.primitives import get_children
 from tests.harness.recipe_stage import RecipeStage
 
 PATH = "/train/rendezvous"
@@ -56,6 +57,22 @@ def test_it_listens_where_it_is_told() -> None:
         listen("127.0.0.1", address.port)
     with pytest.raises(BadArgumentsError, match="data"):
         listen("127.0.0.1", 0, "text")  # type: ignore[arg-type]
+
+
+def test_who_meets_nobody_stops_listening() -> None:
+    member = RecipeStage().member()
+
+    class Here(Rendezvous):
+        def _get_client(self) -> Any:
+            return member
+
+    with Here("coord", PATH, 1).meet(host="127.0.0.1") as met:
+        assert met.addresses == [Address("127.0.0.1", met.socket.getsockname()[1])]
+        port = met.addresses[0].port
+    assert member.do(get_children(PATH)) == []
+    with pytest.raises(WaitTimeoutError):
+        Here("coord", PATH, 2).meet(0, host="127.0.0.1", port=port)
+    listen("127.0.0.1", port)[0].close()
 
 
 @pytest.mark.parametrize("size", [0, 501, "4", True])

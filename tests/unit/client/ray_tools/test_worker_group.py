@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from typing import Any
 
 import pytest
 
@@ -11,20 +12,28 @@ from raykeeper.client.ray_tools.worker_group import (
     WorkersChange,
     _encode_worker_info,
     worker_of,
-    workers_of,
 )
-from tests.harness.recipe_stage import RecipeStage
+from tests.harness.recipe_stage import Member, RecipeStage
 
 PATH = "/workers/app"
 
 
+def group_of(member: Member) -> WorkerGroup:
+    """The tool, as the process of `member` has it."""
+
+    class Here(WorkerGroup):
+        def _get_client(self) -> Any:
+            return member
+
+    return Here("coord", PATH)
+
+
 def test_a_watch_is_told_of_workers() -> None:
     stage = RecipeStage()
-    one, other = stage.member(), stage.member()
-    workers = WorkerGroup("coord", PATH)
+    one, other = group_of(stage.member()), group_of(stage.member())
     told: list[WorkersChange] = []
-    workers._on(other).watch(workers._as_workers(told.append))
-    membership = workers._on(one).join("first", _encode_worker_info(b"10.0.0.7:4000"))
+    other.watch(told.append)
+    membership = one.join("first", b"10.0.0.7:4000")
     membership.leave()
     stage.rest()
     assert [[each.name for each in change.workers] for change in told] == [[], ["first"], []]
@@ -44,15 +53,15 @@ def test_a_member_that_is_no_worker_is_an_error() -> None:
 
 def test_who_is_no_worker_is_left_out() -> None:
     stage = RecipeStage()
-    one, other = stage.member(), stage.member()
-    workers = WorkerGroup("coord", PATH)
+    member = stage.member()
+    one, other = group_of(member), group_of(stage.member())
     told: list[WorkersChange] = []
-    workers._on(other).watch(workers._as_workers(told.append))
-    stranger = workers._on(one).join("stranger", b"hello")
-    one.do(workers._join_flow(one, "worker", b"", None))
+    other.watch(told.append)
+    stranger = one._on(member).join("stranger", b"hello")
+    one.join("worker")
     stranger.leave()
     stage.rest()
-    assert [each.name for each in workers_of(PATH, workers._on(other).members())] == ["worker"]
+    assert [each.name for each in other.members()] == ["worker"]
     assert [[each.name for each in change.workers] for change in told] == [
         *([], [], ["worker"], ["worker"])
     ]
@@ -60,11 +69,9 @@ def test_who_is_no_worker_is_left_out() -> None:
 
 def test_a_worker_with_new_data_is_the_same_worker() -> None:
     stage = RecipeStage()
-    one, other = stage.member(), stage.member()
-    workers = WorkerGroup("coord", PATH)
-    me = one.do(workers._join_flow(one, "worker", b"old", None))
+    me = group_of(stage.member()).join("worker", b"old")
     me.update(b"new")
-    (worker,) = workers_of(PATH, workers._on(other).members())
+    (worker,) = group_of(stage.member()).members()
     assert (worker.data, worker.pid, worker.token) == (b"new", os.getpid(), me.token)
 
 
