@@ -5,7 +5,6 @@ Each process that uses a tool has a session of its own, opened at the first use 
 
 elected_actor.py        a service of which one actor acts and a standby takes over
     candidate.py        the code of its actors
-    leader_view.py      the present leader, as its callers know it
 gang.py                 all members start or none, and start again together after one dies
 address_rendezvous.py   the addresses of all participants; a port is bound before it is published
 worker_group.py         the list of live workers

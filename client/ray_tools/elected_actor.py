@@ -33,11 +33,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from raykeeper.client.async_flow_runner import AsyncFlowRunner
+from raykeeper.client.client import Client
 from raykeeper.client.errors import (
     BadArgumentsError,
     ClosedError,
     DeposedError,
     InvalidValueError,
+    RayKeeperError,
     WaitTimeoutError,
 )
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
@@ -48,7 +51,6 @@ from raykeeper.client.ray_tools.candidate import (
     Identity,
     decode_identity,
 )
-from raykeeper.client.ray_tools.leader_view import LeaderView
 from raykeeper.client.ray_tools.tool import Tool
 from raykeeper.client.recipes.election import Election, Leader
 from raykeeper.client.recipes.recipe import Blocking
@@ -60,6 +62,36 @@ RESEND_DELAY_S: Final = 1.0
 """The pause before a call is sent again to a leader that does not answer, as Ray says."""
 
 Promise = Literal["at_most_once", "at_least_once"]
+
+
+class LeaderView:
+    """The leader of an election, as one session knows it, for coroutines of any loop."""
+
+    def __init__(self, client: Client, path: str) -> None:
+        """Read the leader from the ensemble, and block meanwhile.
+
+        Raises:
+            InvalidValueError: the value of the znode is not one of an election.
+            KeeperError: as for every call.
+        """
+        self.client = client
+        self._observation = Election(client, path).observe(lambda leader: None)
+
+    @property
+    def leader(self) -> Leader | None:
+        """The leader; None while nobody leads."""
+        return self._observation._leader
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no change will be reported, for example as somebody wrote an invalid record."""
+        return self._observation.is_over or self.client._is_lost()
+
+    async def change(self, seen: Leader | None) -> None:
+        """Wait until the leader differs from `seen`, or this view is over."""
+        changing = self._observation._wait_until(lambda: self.leader != seen)
+        with suppress(RayKeeperError):  # it is over
+            await AsyncFlowRunner(self.client)._run_flow(changing, "change")
 
 
 class ElectedActor(Tool):
@@ -226,7 +258,8 @@ class ElectedActor(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        return self._election().leader()
+        election: Election[Blocking] = Election(self._get_client(), self.path)
+        return election.leader()
 
     async def _until_answered(self, call: "_Call") -> Any:
         while True:
@@ -308,9 +341,6 @@ class ElectedActor(Tool):
             if self._view is None or self._view.client is not client or self._view.is_over:
                 self._view = LeaderView(client, self.path)
             return self._view
-
-    def _election(self) -> Election[Blocking]:
-        return Election(self._get_client(), self.path)
 
     def _reset(self) -> None:
         super()._reset()

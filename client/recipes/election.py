@@ -195,20 +195,21 @@ class Observation(BackgroundRecipe[K]):
         super().__init__(client, f"the observation of {path}")
         self._has_reported = False
         """For `observe`: whether the callback was called with the first state."""
+        self._leader: Leader | None = None
+        """The leader that was reported last."""
         self._path = path
         self._callback = callback
 
     def _work(self) -> Flow[None]:
         """See `BackgroundRecipe`."""
         changed = Event()
-        reported: Leader | None = None
         watched = {self._path}
         try:
             while True:
                 changed.drain()
                 leader = yield from _read_leader(self._path, changed, watched)
-                if leader != reported or not self._has_reported:
-                    reported, self._has_reported = leader, True
+                if leader != self._leader or not self._has_reported:
+                    self._leader, self._has_reported = leader, True
                     yield from self._call_user(self._callback, leader)
                     self._changed.notify_all()
                 yield Wait((changed,))

@@ -2,18 +2,23 @@
 
 import asyncio
 import pickle
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 
+from raykeeper.client.client import Client
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WrongContextError
 from raykeeper.client.ray_tools import ElectedActor
 from raykeeper.client.ray_tools.candidate import CallOutcome, Identity, encode_identity
-from raykeeper.client.ray_tools.elected_actor import _Call, _identity_of
+from raykeeper.client.ray_tools.elected_actor import LeaderView, _Call, _identity_of
 from raykeeper.client.recipes.election import Leader
 from raykeeper.zab.ids import Zxid
+from tests.contract.client_handles import Room, open_blocking
+
+SERVICE = "/services/x"
 
 
 class Service:
@@ -100,3 +105,67 @@ def test_another_election_at_the_path_is_told() -> None:
     assert _identity_of("/x", Leader(encode_identity(identity), 1, Zxid(1))) == identity
     with pytest.raises(InvalidValueError, match="no candidate of an actor"):
         _identity_of("/x", Leader(b"worker 1", 1, Zxid(1)))
+
+
+# LeaderView: a coroutine that waits for a change is woken by it, or by the end of the session.
+
+
+@pytest.fixture
+def clients() -> Iterator[tuple[Client, Client]]:
+    opened = open_blocking(Room())
+    clients = opened(), opened()
+    yield clients
+    for client in clients:
+        client.close()
+
+
+def test_it_tells_who_leads_and_of_each_change(clients: tuple[Client, Client]) -> None:
+    client, other = clients
+    view = LeaderView(client, SERVICE)
+
+    async def main() -> None:
+        first = await asyncio.to_thread(other.election(SERVICE, b"first").lead)
+        await view.change(None)
+        assert view.leader is not None
+        assert (view.leader.identifier, view.leader.epoch) == (b"first", 1)
+        changing = [asyncio.create_task(view.change(view.leader)) for _ in range(3)]
+        await asyncio.sleep(0)
+        changing[0].cancel()
+        await asyncio.to_thread(first.resign)
+        await asyncio.gather(*changing[1:])
+        assert view.leader is None
+        assert view._observation._changed._events == []
+
+    asyncio.run(main())
+
+
+def test_it_is_over_once_it_cannot_be_told(clients: tuple[Client, Client]) -> None:
+    client, other = clients
+    view = LeaderView(client, SERVICE)
+    assert not view.is_over
+    first = other.election(SERVICE, b"first").lead()
+    other.set(SERVICE, b"garbage")
+
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            while not view.is_over:
+                await view.change(view.leader)
+
+    asyncio.run(main())
+    with pytest.raises(InvalidValueError):
+        LeaderView(client, SERVICE)
+    first.resign()
+
+
+def test_the_end_of_the_session_wakes_too(clients: tuple[Client, Client]) -> None:
+    client, _ = clients
+    view = LeaderView(client, SERVICE)
+
+    async def main() -> None:
+        changing = asyncio.create_task(view.change(None))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(client.close)
+        await changing
+        await view.change(None)  # at once: no change would be told
+
+    asyncio.run(main())
