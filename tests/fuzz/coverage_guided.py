@@ -86,14 +86,14 @@ def _fuzz(atheris: Any, target: str, corpus: Path, seconds: int) -> None:
         decoder = DECODERS[target]
         valid = decoder.values.map(decoder.encode)
         run = lambda data: check(target, data)  # noqa: E731
-    _plant(corpus, valid)
+    _write_corpus(corpus, valid)
     arguments = [sys.argv[0], f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=4096"]
     arguments += ["-print_final_stats=1", "-verbosity=1", f"-artifact_prefix={corpus}/"]
     atheris.Setup([*arguments, str(corpus)], lambda data: run(bytes(data)))
     atheris.Fuzz()
 
 
-def _plant(corpus: Path, valid: st.SearchStrategy[bytes]) -> None:
+def _write_corpus(corpus: Path, valid: st.SearchStrategy[bytes]) -> None:
     """Begin with valid encodings: from nothing a fuzzer would seek them for ever."""
     found: list[bytes] = []
 

@@ -91,10 +91,10 @@ def test_hostile_records_of_a_snapshot(hostile: list[SnapshotRecord], at: int) -
     znodes = sum(isinstance(record, ZnodeRecord) for record in hostile) + len(SYSTEM_PATHS)
     end = encode([SnapshotTrailer(sessions, znodes)])
     raw = [record for chunk in honest[1:] for record in decode(chunk, type=list[Raw])][:-1]
-    planted = [encode([record]) for record in raw]
+    encoded = [encode([record]) for record in raw]
     for kept in (
         [*honest[:at], encode(hostile), *honest[at:]],
-        [honest[0], *planted[:at], encode(hostile), *planted[at:], end],
+        [honest[0], *encoded[:at], encode(hostile), *encoded[at:], end],
     ):
         loader = SnapshotLoader()
         with bounded(sum(map(len, kept))):

@@ -23,9 +23,9 @@ def show(history: History) -> str:
 @settings(max_examples=150)
 def test_what_was_executed_in_one_order_passes(random: Random, overlap: int) -> None:
     history = draw_history(random, PATHS, 60, overlap)
-    verdict = check_linearizability(history, reads_in_order=True)
-    assert verdict.undecided == []
-    assert verdict.violations == [], verdict.violations[0].text
+    result = check_linearizability(history, reads_in_order=True)
+    assert result.undecided == []
+    assert result.violations == [], result.violations[0].text
     assert not check_linearizability(history).violations
 
 
@@ -35,9 +35,9 @@ def test_decides_as_brute_force_does(random: Random, overlap: int) -> None:
     history = draw_history(random, ["/a"], 6, overlap, lost=0.2)
     for _ in range(random.randint(0, 2)):
         spoil(random, history)
-    verdict = check_linearizability(history, reads_in_order=True)
-    assert verdict.undecided == []
-    assert (verdict.violations == []) == is_linearizable(history), show(history)
+    result = check_linearizability(history, reads_in_order=True)
+    assert result.undecided == []
+    assert (result.violations == []) == is_linearizable(history), show(history)
 
 
 @given(st.randoms(use_true_random=False), OVERLAPS)

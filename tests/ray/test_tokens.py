@@ -18,8 +18,8 @@ PUT = "put the token of the cluster into ~/.ray/auth_token or RAY_AUTH_TOKEN"
 
 
 @pytest.fixture
-def stranger() -> Iterator[dict[str, str]]:
-    """What differs for another user of that machine."""
+def tokenless() -> Iterator[dict[str, str]]:
+    """The environment of another user of this machine, without a token."""
     home = tempfile.mkdtemp(prefix="rk", dir="/tmp")
     yield {"HOME": home}
     shutil.rmtree(home, ignore_errors=True)
@@ -29,14 +29,14 @@ def stranger() -> Iterator[dict[str, str]]:
     tuple(map(int, ray.__version__.split(".")[:2])) < (2, 59), reason="Ray wants no token by itself"
 )
 def test_who_has_no_token_is_told_and_may_have_a_ray_of_their_own(
-    command: Callable[..., Any], stranger: dict[str, str], bare_machine: dict[str, str]
+    command: Callable[..., Any], tokenless: dict[str, str], bare_machine: dict[str, str]
 ) -> None:
     done = command("up", "--servers", "1")
     assert "RAY_AUTH_MODE=token" in done.stdout, done.stderr
 
     def refused(*words: str, **environment: str) -> str:
         began = time.monotonic()
-        done = command(*words, **stranger, **environment)
+        done = command(*words, **tokenless, **environment)
         assert time.monotonic() - began < SOON_S
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), done.stderr
         error: str = done.stderr
@@ -52,7 +52,7 @@ def test_who_has_no_token_is_told_and_may_have_a_ray_of_their_own(
     program = "import raykeeper.client as c; c.connect('coord')"
     joined = subprocess.run(
         [sys.executable, "-c", program],
-        env={**bare_machine, **stranger},
+        env={**bare_machine, **tokenless},
         capture_output=True,
         text=True,
         timeout=SOON_S,
@@ -63,8 +63,8 @@ def test_who_has_no_token_is_told_and_may_have_a_ray_of_their_own(
     assert "WrongContextError" in last and WANTS in last
 
     # Their Ray makes the token that their settings ask for.
-    stranger["RAY_AUTH_MODE"] = "token"
-    done = command("up", "--own-ray", "--servers", "1", **stranger)
+    tokenless["RAY_AUTH_MODE"] = "token"
+    done = command("up", "--own-ray", "--servers", "1", **tokenless)
     assert done.returncode == 0, done.stderr
-    assert command("down", "--ray", **stranger).returncode == 0
+    assert command("down", "--ray", **tokenless).returncode == 0
     assert command("down", "--ray").returncode == 0

@@ -128,15 +128,15 @@ def test_only_a_process_outside_enters_and_only_one_inside_leaves(stage: RecipeS
         barrier.leave()
 
 
-@pytest.mark.parametrize("victim", range(3))
+@pytest.mark.parametrize("dead", range(3))
 def test_a_crash_before_the_round_is_complete_breaks_it_in_mode_abort(
-    stage: RecipeStage, victim: int
+    stage: RecipeStage, dead: int
 ) -> None:
     crew = Crew(stage, 4, "abort")
     waits = crew.begin(0, 1, 2)
-    crew.members[victim].die()
+    crew.members[dead].die()
     stage.pass_time(4_000)
-    assert errors([w for place, w in enumerate(waits) if place != victim]) == [
+    assert errors([w for place, w in enumerate(waits) if place != dead]) == [
         BrokenBarrierError,
         BrokenBarrierError,
     ]
@@ -149,10 +149,10 @@ def test_a_process_that_enters_and_dies_during_another_enter_is_missed(
 ) -> None:
     crew = Crew(stage, 3, "abort")
     alice, bob = crew.members[:2]
-    seats: list[list[str]] = []
+    lists: list[list[str]] = []
 
     def seen() -> None:
-        seats.append(crew.watcher.do(get_children(f"{PATH}/round")))
+        lists.append(crew.watcher.do(get_children(f"{PATH}/round")))
 
     def come_and_go() -> None:
         seen()
@@ -163,22 +163,22 @@ def test_a_process_that_enters_and_dies_during_another_enter_is_missed(
     crew.watcher.do(ensure_path(PATH))
     alice.flows.host = Between(alice, number, come_and_go)
     wait = crew.enter(0)
-    before, after = seats
+    before, after = lists
     assert len(after) == len(before) + 1, "bob has come"
     assert wait.is_done == bool(before), "alice was there before him"
     assert not before or errors([wait]) == [BrokenBarrierError]
 
 
-@pytest.mark.parametrize("victim", range(3))
+@pytest.mark.parametrize("dead", range(3))
 def test_a_crash_before_the_round_is_complete_frees_a_place_in_mode_continue(
-    stage: RecipeStage, victim: int
+    stage: RecipeStage, dead: int
 ) -> None:
     crew = Crew(stage, 4, "continue", more=1)
     waits = crew.begin(0, 1, 2)
-    crew.members[victim].die()
+    crew.members[dead].die()
     stage.pass_time(4_000)
     waits += crew.begin(3)
-    alive = [w for place, w in enumerate(waits) if place != victim]
+    alive = [w for place, w in enumerate(waits) if place != dead]
     assert done(alive) == [False] * 3
     alive += crew.begin(4)
     assert errors(alive) == [None] * 4
@@ -200,16 +200,16 @@ def test_a_crash_of_the_only_process_leaves_a_clean_round(
 
 
 @pytest.mark.parametrize("outside", [0, 1, 2])
-@pytest.mark.parametrize("victim", range(3))
+@pytest.mark.parametrize("dead", range(3))
 def test_a_crash_inside_breaks_the_leave_of_the_others_in_mode_abort(
-    stage: RecipeStage, victim: int, outside: int
+    stage: RecipeStage, dead: int, outside: int
 ) -> None:
     """`outside` have left before."""
     crew = Crew(stage, 3, "abort")
     crew.begin(0, 1, 2)
-    others = [place for place in range(3) if place != victim]
+    others = [place for place in range(3) if place != dead]
     waits = crew.end(*others[:outside])
-    crew.members[victim].die()
+    crew.members[dead].die()
     stage.pass_time(4_000)
     waits += crew.end(*others[outside:])
     stage.pass_time(1_000)
@@ -218,15 +218,15 @@ def test_a_crash_inside_breaks_the_leave_of_the_others_in_mode_abort(
 
 
 @pytest.mark.parametrize("outside", [0, 1, 2])
-@pytest.mark.parametrize("victim", range(3))
+@pytest.mark.parametrize("dead", range(3))
 def test_a_crash_inside_delays_nobody_in_mode_continue(
-    stage: RecipeStage, victim: int, outside: int
+    stage: RecipeStage, dead: int, outside: int
 ) -> None:
     crew = Crew(stage, 3, "continue")
     crew.begin(0, 1, 2)
-    others = [place for place in range(3) if place != victim]
+    others = [place for place in range(3) if place != dead]
     waits = crew.end(*others[:outside])
-    crew.members[victim].die()
+    crew.members[dead].die()
     assert done(waits) == [False] * outside
     stage.pass_time(4_000)
     waits += crew.end(*others[outside:])

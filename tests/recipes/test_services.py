@@ -203,8 +203,8 @@ def test_a_gap_in_the_events_is_read_again(stage: RecipeStage) -> None:
     bob.thaw()
     assert services.names() == ["web"]
     watchers = bob.core._watches.tables._recursive[PATH]
-    (bell,) = watchers
-    bell.set(WatchedEvent(EventType.RESYNC, ClientState.CONNECTED, PATH, ZERO))  # type: ignore[attr-defined]
+    (event,) = watchers
+    event.set(WatchedEvent(EventType.RESYNC, ClientState.CONNECTED, PATH, ZERO))  # type: ignore[attr-defined]
     stage.rest()
     assert services.names() == ["db"]
 

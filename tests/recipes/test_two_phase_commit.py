@@ -267,14 +267,14 @@ def test_repeated_changed_and_late_votes_are_handled(stage: RecipeStage) -> None
 
 def test_a_process_that_is_not_a_site_is_refused(stage: RecipeStage) -> None:
     play = Play(stage)
-    stranger = play.of(stage.member())
+    outsider = play.of(stage.member())
     with pytest.raises(RecipeError, match="has no site d"):
-        stranger.join("d")
+        outsider.join("d")
     with pytest.raises(RecipeError, match="has no site d"):
-        stranger.vote("d", commit=True)
+        outsider.vote("d", commit=True)
     play.of(play.boss).abort()
     with pytest.raises(RecipeError, match="has no site d"):
-        stranger.vote("d", commit=True)
+        outsider.vote("d", commit=True)
 
 
 def test_a_transaction_is_begun_once(stage: RecipeStage) -> None:

@@ -75,7 +75,7 @@ def test_what_is_held_shows_what_the_page_names() -> None:
 def test_the_check_can_fail() -> None:
     class Base:
         def close(self) -> None:
-            self.bell: Any = None
+            self.event: Any = None
 
     class Held(Base):
         path: str
@@ -85,7 +85,7 @@ def test_the_check_can_fail() -> None:
             self._guard = 1
             return self._guard
 
-    assert names_of(Held) == {"close", "bell", "path", "token"}
+    assert names_of(Held) == {"close", "event", "path", "token"}
     rows = "| class | names |\n|---|---|\n| `A`, `x.B` | `c`, `d` |"
     assert documented(f"\n## Names\n{rows}\n\n## E\n| `F` | `g` |\n") == {
         "A": {"c", "d"},

@@ -274,9 +274,9 @@ class Clients:
             if not seen.is_over:
                 self._watches.no_event_missed(seen)
                 self._lasting.told_before(seen, self._truth.zxid)
-        verdict = history_keeps_its_promises(
+        result = history_keeps_its_promises(
             self._seen.values(), self._committed.told_to, self._recorder.ended_by_itself
         )
-        counts["linearizability.steps"] += verdict.steps
-        counts["linearizability.znodes"] += verdict.znodes
-        counts["linearizability.undecided"] += len(verdict.undecided)
+        counts["linearizability.steps"] += result.steps
+        counts["linearizability.znodes"] += result.znodes
+        counts["linearizability.undecided"] += len(result.undecided)

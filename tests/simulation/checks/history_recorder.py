@@ -166,13 +166,13 @@ def history_keeps_its_promises(
     broken = [text for check in GENERAL_CHECKS for text in check(history)]
     if broken:
         raise AssertionError(f"History: {broken[0]}")
-    verdict = check_linearizability(
+    result = check_linearizability(
         history, reads_in_order=True
     )  # delayed operations are kept apart
-    if verdict.violations:
-        texts = "\n".join(violation.text for violation in verdict.violations)
+    if result.violations:
+        texts = "\n".join(violation.text for violation in result.violations)
         raise AssertionError(f"Linearizability: {texts}")
-    return verdict
+    return result
 
 
 def _tell_the_truth(seen: SessionView, asked: PendingRequest, due: Told | None) -> None:

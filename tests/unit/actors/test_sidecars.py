@@ -103,7 +103,7 @@ def report(batch: int) -> SessionReport:
     return SessionReport(Epoch(1), batch, batch == 1, [], [])
 
 
-def verdict(batch: int) -> ExpiryProposal:
+def proposal(batch: int) -> ExpiryProposal:
     return ExpiryProposal(Epoch(1), SessionId(1), Zxid(1), batch)
 
 
@@ -119,7 +119,7 @@ class Tracker:
         self.reported.append(report.batch)
         if report.batch == self._dies:
             raise RuntimeError("the actor died\nlong story")
-        return None if report.batch == self._forgets else [verdict(report.batch)]
+        return None if report.batch == self._forgets else [proposal(report.batch)]
 
 
 def test_every_report_is_sent_and_answered_in_order() -> None:
@@ -135,7 +135,7 @@ def test_every_report_is_sent_and_answered_in_order() -> None:
             calls.track(report(batch))
         await events.wait(5)
         calls.track(report(6))
-        assert await events.wait(6) == [SessionsOverdue([verdict(batch)]) for batch in range(1, 7)]
+        assert await events.wait(6) == [SessionsOverdue([proposal(batch)]) for batch in range(1, 7)]
         assert tracker.reported == [1, 2, 3, 4, 5, 6]
         assert lookups == [1]
 
@@ -156,7 +156,7 @@ def test_a_failure_is_one_loss_and_the_tracker_is_looked_up_again() -> None:
         calls.track(report(3))
         assert await events.wait(2) == [TrackerLost(), TrackerLost()]
         calls.track(report(4))
-        assert (await events.wait(3))[2] == SessionsOverdue([verdict(4)])
+        assert (await events.wait(3))[2] == SessionsOverdue([proposal(4)])
         assert [tracker.reported for tracker in trackers] == [[1], [3], [4]]
         assert events.reasons == [
             "the actor died",

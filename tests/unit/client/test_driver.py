@@ -95,9 +95,9 @@ def test_heartbeats_keep_an_idle_session() -> None:
         await asyncio.sleep(60)
         assert listener.told == [ClientState.CONNECTED]
         (link,) = ensemble.links
-        beats = [frame.heartbeat_seq for frame in frames_on(link) if isinstance(frame, ClientFrame)]
-        assert beats == list(range(1, len(beats) + 1))
-        assert 18 <= len(beats) <= 20
+        seqs = [frame.heartbeat_seq for frame in frames_on(link) if isinstance(frame, ClientFrame)]
+        assert seqs == list(range(1, len(seqs) + 1))
+        assert 18 <= len(seqs) <= 20
         driver.close()
 
     run_virtually(main)

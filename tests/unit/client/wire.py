@@ -138,8 +138,8 @@ class Wire:
         self.core.frame(encode_server_frame(frame), self.now)
         return self.effects()
 
-    def items(self, *items: Item, beat: int = 0, zxid: Zxid = Z[2]) -> list[Any]:
-        return self.told(ServerFrame(beat, zxid, list(items)))
+    def items(self, *items: Item, heartbeat_seq: int = 0, zxid: Zxid = Z[2]) -> list[Any]:
+        return self.told(ServerFrame(heartbeat_seq, zxid, list(items)))
 
     def connected(self, timeout_ms: int = S, zxid: Zxid = Z[1], last: int = 0) -> list[Any]:
         return self.told(ConnectReply(0, SESSION, Millis(timeout_ms), zxid, last))

@@ -48,7 +48,7 @@ def node(name: str, *holdings: FoundFolder, **more: object) -> NodeReport:
     return NodeReport(node_id=name, name=f"host-{name}", folders=list(holdings), **settings)
 
 
-def seats(
+def placements_of(
     nodes: list[NodeReport],
     running: dict[int, str] | None = None,
     placement: PlacementPolicy | LabelPin | ResourcePin = "auto",
@@ -58,7 +58,7 @@ def seats(
     config = EnsembleConfig(servers=servers, observers=observers, placement=placement)
     at = {ServerId(server_id): node_id for server_id, node_id in (running or {}).items()}
     return [
-        (seat.server_id, seat.node_id, seat.format) for seat in place(config, nodes, at).placements
+        (each.server_id, each.node_id, each.format) for each in place(config, nodes, at).placements
     ]
 
 
@@ -111,27 +111,27 @@ def seats(
 def test_seats(
     nodes: list[NodeReport], running: dict[int, str], expected: list[tuple[int, str, FolderFormat]]
 ) -> None:
-    assert seats(nodes, running) == expected
-    assert seats(nodes[::-1], running) == expected
+    assert placements_of(nodes, running) == expected
+    assert placements_of(nodes[::-1], running) == expected
 
 
 def test_pins() -> None:
     labelled = [node(name, labels={"slot": name}) for name in "123"]
-    assert seats(labelled, placement=LabelPin("slot")) == [
+    assert placements_of(labelled, placement=LabelPin("slot")) == [
         (1, "1", VOTE),
         (2, "2", VOTE),
         (3, "3", VOTE),
     ]
     with pytest.raises(PlacementError, match="no node has the label slot=3"):
-        seats(labelled[:2], placement=LabelPin("slot"))
+        placements_of(labelled[:2], placement=LabelPin("slot"))
     with_resource = [node(name, resources=["CPU", f"disk_{name}"]) for name in "321"]
-    assert [seat[:2] for seat in seats(with_resource, placement=ResourcePin("disk"))] == [
+    assert [each[:2] for each in placements_of(with_resource, placement=ResourcePin("disk"))] == [
         (1, "1"),
         (2, "2"),
         (3, "3"),
     ]
     with pytest.raises(PlacementError, match="custom resource disk_1"):
-        seats([node("a")], placement=ResourcePin("disk"))
+        placements_of([node("a")], placement=ResourcePin("disk"))
 
 
 def test_sharing_a_node_is_told_or_refused() -> None:
@@ -190,7 +190,7 @@ def test_what_is_found_starts_and_what_may_be_unread_is_not_formatted(
     reasons: dict[ServerId, list[str]],
 ) -> None:
     plan = place(EnsembleConfig(), nodes, {})
-    assert [(seat.server_id, seat.node_id, seat.format) for seat in plan.placements] == expected
+    assert [(each.server_id, each.node_id, each.format) for each in plan.placements] == expected
     assert set(plan.refused) == set(reasons)
     for server, words in reasons.items():
         assert "was not started: no node that answered holds it" in plan.refused[server]
@@ -212,7 +212,7 @@ def test_servers_that_run_count_as_found() -> None:
 def test_an_observer_is_refused_like_the_others_and_needs_no_majority() -> None:
     config = EnsembleConfig(servers=1, observers=1)
     plan = place(config, [node("a", hold(1)), SILENT], {})
-    assert ([seat.server_id for seat in plan.placements], list(plan.refused)) == ([1], [TWO])
+    assert ([each.server_id for each in plan.placements], list(plan.refused)) == ([1], [TWO])
 
 
 DAMAGED = "ensemble.json is damaged"
@@ -244,7 +244,7 @@ def test_a_damaged_record_counts_as_absent(
     nodes: list[NodeReport], records: list[str], outcome: str
 ) -> None:
     plan = place(EnsembleConfig(), nodes, {})
-    assert {1, 2} <= {seat.server_id for seat in plan.placements}
+    assert {1, 2} <= {each.server_id for each in plan.placements}
     assert plan.damaged_record_nodes == records
     assert f"host-a: {DAMAGED}; it {outcome}" in plan.warnings
 
@@ -254,12 +254,12 @@ RECORD = EnsembleRecord("u", 5)
 
 def test_a_server_whose_identity_is_damaged_is_started_where_its_disk_is() -> None:
     damaged = FoundFolder(ServerId(1), "/data/coord/1", None, "identity is damaged")
-    found = seats([node("a", damaged), node("b", hold(2)), node("c", hold(3))])
+    found = placements_of([node("a", damaged), node("b", hold(2)), node("c", hold(3))])
     assert found == [(1, "a", KEEP), (2, "b", KEEP), (3, "c", KEEP)]
     with pytest.raises(
         StorageError, match=r"no identity .* is whole: identity is damaged \(host-a"
     ):
-        seats([node("a", damaged), node("b")])
+        placements_of([node("a", damaged), node("b")])
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_a_server_whose_identity_is_damaged_is_started_where_its_disk_is() -> No
 )
 def test_refuses(nodes: list[NodeReport], error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught:
-        seats(nodes)
+        placements_of(nodes)
     assert words in str(caught.value)
 
 
@@ -312,21 +312,21 @@ def test_a_folder_that_cannot_be_read_may_be_one_of_a_larger_ensemble() -> None:
     unreadable = [UnreadableFolder(ServerId(4), "/data/coord/4: Not a directory")]
     found = [hold(1), hold(2), hold(3)]
     with pytest.raises(ConfigError, match="has a server 4, so it cannot have only 3 servers"):
-        seats([node("a", *found, unreadable=unreadable)])
+        placements_of([node("a", *found, unreadable=unreadable)])
     # Unless it is noted that there is none.
     of_three = node("a", *found, unreadable=unreadable, record=EnsembleRecord("u", 3))
-    assert len(seats([of_three])) == 3
+    assert len(placements_of([of_three])) == 3
 
 
 def test_observers_are_seated_like_the_others() -> None:
     three = [node("a"), node("b"), node("c")]
-    assert seats(three, servers=1, observers=2) == [
+    assert placements_of(three, servers=1, observers=2) == [
         (1, "a", VOTE),
         (2, "b", VOTE),
         (3, "c", VOTE),
     ]
     kept = [node("a", hold(1)), node("b", hold(3)), node("c")]
-    assert seats(kept, servers=1, observers=2) == [
+    assert placements_of(kept, servers=1, observers=2) == [
         (1, "a", KEEP),
         (2, "c", NO_VOTE),
         (3, "b", KEEP),
@@ -335,26 +335,26 @@ def test_observers_are_seated_like_the_others() -> None:
 
 def test_an_ensemble_that_stands_may_get_observers_but_not_lose_them() -> None:
     one = EnsembleRecord("u", 1)
-    assert seats([node("a", hold(1), record=one)], servers=1, observers=1) == [
+    assert placements_of([node("a", hold(1), record=one)], servers=1, observers=1) == [
         (1, "a", KEEP),
         (2, "a", NO_VOTE),
     ]
     with pytest.raises(ConfigError, match="server 3, so it cannot have only 1 servers and 1 obs"):
-        seats([node("a", hold(1), hold(3), record=one)], servers=1, observers=1)
+        placements_of([node("a", hold(1), hold(3), record=one)], servers=1, observers=1)
     # Nor is a voter made an observer: what it promised would not count any more.
     with pytest.raises(ConfigError, match="has 5 servers"):
-        seats([node("a", hold(1), record=RECORD)], servers=3, observers=2)
+        placements_of([node("a", hold(1), record=RECORD)], servers=3, observers=2)
 
 
 def test_a_silent_node_matters_only_if_a_disk_is_missing() -> None:
     silent = node("b", problem="does not answer")
-    assert len(seats([node("a", hold(1), hold(2), hold(3)), silent])) == 3
+    assert len(placements_of([node("a", hold(1), hold(2), hold(3)), silent])) == 3
 
 
 def test_a_running_server_beyond_the_settings_is_refused() -> None:
     with pytest.raises(ConfigError, match="has a server 3"):
-        seats([node("a")], {1: "a", 3: "a"}, servers=1)
+        placements_of([node("a")], {1: "a", 3: "a"}, servers=1)
 
 
 def test_a_record_without_folders_binds_nobody() -> None:
-    assert len(seats([node("a", record=RECORD)])) == 3
+    assert len(placements_of([node("a", record=RECORD)])) == 3

@@ -208,19 +208,19 @@ def test_znodes_due_together_are_deleted_together_up_to_a_bound() -> None:
     for each in range(3):
         ops = [Create(f"/{each}-{n}", b"", CreateMode.TTL, None, 1_000) for n in range(999)]
         caller.ask(caller.write(Multi([], list(ops), [])))
-    mortals = host.server.state.tree.expiring_paths
-    assert len(mortals) == 2_997
+    expiring = host.server.state.tree.expiring_paths
+    assert len(expiring) == 2_997
     host.is_disk_held = True
     logged = host.server.peer.history.logged
     host.pass_time(1_500)
-    assert len(mortals) == 2_997
+    assert len(expiring) == 2_997
     begun = host.server.peer.history.logged - logged
     assert DELETIONS_OUTSTANDING_MAX <= begun <= DELETIONS_OUTSTANDING_MAX + 5 * DELETED_PER_STEP
     host.release_disk()
     host.step()
     while host.server.deadline() == host.clock.now:
         host.step()
-    assert not mortals
+    assert not expiring
     host.pass_time(1_000)
     assert host.server.deadline() > host.clock.now
 

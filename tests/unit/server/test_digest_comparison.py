@@ -210,9 +210,11 @@ def test_a_leader_without_a_vote_counts_the_other_voters() -> None:
 def test_a_learner_that_does_not_follow_yet_is_not_asked() -> None:
     servers = PureServers(3)
     leader = servers[3]
-    stint = servers[1].sent(FollowerInfo)[-1].follow_attempt + 1
+    follow_attempt = servers[1].sent(FollowerInfo)[-1].follow_attempt + 1
     servers.hold(3, 1)
-    leader.step(PeerFrame(ServerId(1), [FollowerInfo(leader.server.peer.epoch, stint, DiskId(""))]))
+    leader.step(
+        PeerFrame(ServerId(1), [FollowerInfo(leader.server.peer.epoch, follow_attempt, DiskId(""))])
+    )
     asked(servers)
     assert len(leader.sent(DigestRequest)) == 1
     assert noted(leader) == []

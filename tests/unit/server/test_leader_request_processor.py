@@ -29,7 +29,7 @@ def reports(host: PureServer) -> list[SessionReport]:
     return [effect.report for effect in host.of(TrackSessions)]
 
 
-def verdict(host: PureServer, caller: Caller, **changed: int) -> ExpiryProposal:
+def proposal(host: PureServer, caller: Caller, **changed: int) -> ExpiryProposal:
     """Return the proposal of a tracker that heard nothing of the session after the last report."""
     last = [r for r in reports(host) if caller.session_id in [t.session_id for t in r.touched]][-1]
     fields = {
@@ -207,7 +207,7 @@ def test_an_expiry_proposal_counts_only_if_it_knew_the_last_touch(
     other.ask(other.exists("/e", watch=True))
     host.pass_time(100)
     other.new()
-    host.step(SessionsOverdue([verdict(host, caller, **changed)]))
+    host.step(SessionsOverdue([proposal(host, caller, **changed)]))
     assert (caller.ended == Code.SESSION_EXPIRED) is expires
     assert [type(item) for item in other.new()] == [WatcherEvent] * expires
     dropped = [] if expires else [changed.get("session_id", caller.session_id)]
@@ -219,7 +219,7 @@ def test_a_touch_after_the_report_outruns_the_expiry_proposal() -> None:
     host = PureServer()
     caller = host.caller()
     host.pass_time(100)
-    told = verdict(host, caller)
+    told = proposal(host, caller)
     caller.ask()
     host.pass_time(100)
     host.step(SessionsOverdue([told]))
@@ -231,7 +231,7 @@ def test_an_expiry_proposal_for_a_closing_session_is_dropped() -> None:
     host = PureServer()
     caller = host.caller()
     host.pass_time(100)
-    told = verdict(host, caller)
+    told = proposal(host, caller)
     host.is_disk_held = True
     host.step(SessionsOverdue([told, told]))
     assert host.notes(server_trace_events.EXPIRY_DROPPED) == [caller.session_id]
@@ -243,7 +243,7 @@ def test_a_follower_ignores_expiry_proposals_and_the_loss_of_a_tracker() -> None
     servers = PureServers(2)
     caller = servers[1].caller()
     servers.pass_time(100)
-    told = verdict(servers[2], caller)
+    told = proposal(servers[2], caller)
     servers[1].take()
     servers[1].step(SessionsOverdue([told]), TrackerLost())
     assert servers[1].take() == []
@@ -253,7 +253,7 @@ def test_lost_tracker_gives_every_session_its_whole_timeout() -> None:
     host = PureServer()
     caller = host.caller()
     host.pass_time(100)
-    told = verdict(host, caller)
+    told = proposal(host, caller)
     host.take()
     host.step(TrackerLost())
     host.pass_time(100)
@@ -335,14 +335,14 @@ def test_an_exhausted_counter_delays_an_expiry_to_the_next_epoch() -> None:
     host = PureServer()
     callers = [host.caller(n) for n in range(1, 6)]
     host.pass_time(100)
-    told = [verdict(host, caller) for caller in callers]
+    told = [proposal(host, caller) for caller in callers]
     host.take()
     host.step(SessionsOverdue(told))
     assert host.server.peer.epoch == Epoch(2)
     host.pass_time(100)
     (report, *_) = reports(host)
     assert report.full and report.epoch == 2 and len(report.touched) == 5
-    host.step(SessionsOverdue([verdict(host, caller) for caller in callers]))
+    host.step(SessionsOverdue([proposal(host, caller) for caller in callers]))
     assert {caller.ended for caller in callers} == {Code.SESSION_EXPIRED}
 
 
@@ -352,7 +352,7 @@ def test_counter_may_be_exhausted_in_the_step_of_a_report() -> None:
     leader = servers.leader
     callers = [leader.caller(n) for n in range(1, 6)]
     servers.pass_time(100)
-    told = [verdict(leader, caller) for caller in callers]
+    told = [proposal(leader, caller) for caller in callers]
     leader.clock.now = Millis(leader.clock.now + 100)
     leader.step(SessionsOverdue(told))
     assert leader.server.peer.role is Role.LOOKING

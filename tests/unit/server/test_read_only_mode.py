@@ -75,12 +75,12 @@ def test_a_read_only_client_reads_the_last_state_of_the_server() -> None:
     caller = reader(host)
     zxid = zxid_of(host)
     assert caller.greeting == ConnectReply(Code.OK, 0, 10_000, zxid, 0, "", True, 1_000)
-    read, found, inquired = caller.ask(
+    read, found, ephemerals = caller.ask(
         caller.get("/a"), caller.exists("/b"), GetEphemerals(caller.next_xid(), "/")
     )
     assert isinstance(read, GetDataReply) and (read.value, read.zxid) == (b"1", zxid)
     assert found == ExistsReply(2, zxid, None)
-    assert inquired == GetEphemeralsReply(3, zxid, [])
+    assert ephemerals == GetEphemeralsReply(3, zxid, [])
     assert host.server.state.digest() == before
     assert host.server.stats().connections == 2
 
@@ -220,8 +220,8 @@ def test_a_client_proves_its_earlier_session_by_its_password() -> None:
         servers.crash(other)
     servers.pass_time(GIVEN_UP_MS + AFTER_MS)
     host = servers[1]
-    stranger = reader(host, 2, session_id=writer.session_id)
-    assert [code_of(item) for item in stranger.ask(stranger.get("/a"))] == [Code.NO_AUTH]
+    outsider = reader(host, 2, session_id=writer.session_id)
+    assert [code_of(item) for item in outsider.ask(outsider.get("/a"))] == [Code.NO_AUTH]
     same = reader(host, 3, session_id=writer.session_id, password=writer.password)
     who, read = same.ask(WhoAmI(same.next_xid()), same.get("/a"))
     assert who == WhoAmIReply(1, zxid_of(host), (ann,))

@@ -43,7 +43,7 @@ class OneLeader:
         self.log: list[tuple[Zxid, bytes]] = []
         self.wall_ms = WALL
         self._applied = 0
-        self.happened: list[list[ZnodeChange]] = []
+        self.changes: list[list[ZnodeChange]] = []
         """Of each transaction that did something to znodes."""
         self.state.tree.changes = []
         self.state.tree.value_watches = "somebody"
@@ -86,7 +86,7 @@ class OneLeader:
         for zxid, data in self.log[self._applied : end]:
             self.state.apply(zxid, data)
             if self.state.tree.changes:
-                self.happened.append(self.state.tree.changes)
+                self.changes.append(self.state.tree.changes)
                 self.state.tree.changes = []
         self._applied = end
         self.preparation.applied(zxid_at(end))

@@ -25,10 +25,10 @@ def changes(count: int) -> tuple[OneLeader, list[list[ZnodeChange]]]:
     leader = OneLeader()
     session = leader.open()
     leader.create(session, "/a")
-    leader.happened.clear()
+    leader.changes.clear()
     for _ in range(count):
         leader.set(session, "/a", b"value")
-    return leader, leader.happened
+    return leader, leader.changes
 
 
 def zxids(txns: list[list[ZnodeChange]] | None) -> list[Zxid] | None:
@@ -39,10 +39,10 @@ def zxids(txns: list[list[ZnodeChange]] | None) -> list[Zxid] | None:
 def test_the_log_keeps_the_newest_changes_and_knows_its_start(
     count_max: int, bytes_max: int
 ) -> None:
-    _, happened = changes(5)
-    first = happened[0][0].zxid
+    _, transactions = changes(5)
+    first = transactions[0][0].zxid
     history = ChangeLog(Zxid(first - 1), count_max, bytes_max)
-    for each in happened:
+    for each in transactions:
         history.pending += each
         history.keep_pending()
     assert (len(history), history.bytes, history.floor) == (3, 3 * SIZE, first + 1)
@@ -61,7 +61,7 @@ def test_a_transaction_beyond_the_bounds_is_not_kept() -> None:
     before = leader.zxid
     leader.do(session, Multi([], [Create(f"/{name}", b"", 0) for name in "abc"], []))
     history = ChangeLog(Zxid(0), 2, 1 << 30)
-    history.pending += leader.happened[-1]
+    history.pending += leader.changes[-1]
     history.keep_pending()
     assert (len(history), history.bytes, history.floor) == (0, 0, leader.zxid)
     assert history.changes_after(before, {"/b", "/c"}, ()) is None
@@ -111,8 +111,8 @@ def test_values_are_given_once_and_not_kept() -> None:
     for op in (Create("/a", b"1", 0), SetData("/a", b"2", -1), Delete("/a", -1)):
         leader.do(session, op)
     history = ChangeLog(Zxid(0), 10, 1 << 30)
-    for happened in leader.happened:
-        history.pending += happened
+    for of_txn in leader.changes:
+        history.pending += of_txn
     told = [(each.old and each.old.value, each.new and each.new.value) for each in history.pending]
     assert told == [(None, b"1"), (b"1", b"2"), (b"2", None)]
     every = list(history.pending)
@@ -126,25 +126,25 @@ def test_values_are_built_only_for_watches_with_values() -> None:
     session = leader.open()
     for op in (Create("/a", b"1", 0), SetData("/a", b"2", -1), Delete("/a", -1)):
         leader.do(session, op)
-    (made,), (changed,), (gone,) = leader.happened
+    (made,), (changed,), (gone,) = leader.changes
     assert [(each.old, each.new) for each in (made, changed, gone)] == [(None, None)] * 3
 
 
 def test_pending_changes_are_found_too() -> None:
-    leader, happened = changes(1)
+    leader, transactions = changes(1)
     history = ChangeLog(Zxid(leader.zxid - 1), 10, 1 << 30)
-    history.pending += happened[0]
+    history.pending += transactions[0]
     assert zxids(history.changes_after(Zxid(leader.zxid - 1), {"/a"}, ())) == [leader.zxid]
     assert history.pending == []
 
 
 def test_the_log_restarts_at_the_given_zxid() -> None:
-    leader, happened = changes(2)
+    leader, transactions = changes(2)
     history = ChangeLog(Zxid(0), 10, 1 << 30)
-    for each in happened:
+    for each in transactions:
         history.pending += each
         history.keep_pending()
-    history.pending += happened[0]
+    history.pending += transactions[0]
     history.reset(leader.zxid)
     assert (len(history), history.bytes, history.floor) == (0, 0, leader.zxid)
     assert history.changes_after(Zxid(leader.zxid - 1), {"/a"}, ()) is None
@@ -157,8 +157,8 @@ def test_transactions_and_their_changes_come_in_order() -> None:
     for names in ("ab", "c", "de"):
         leader.do(session, Multi([], [Create(f"/{name}", b"", 0) for name in names], []))
     history = ChangeLog(Zxid(0), 10, 1 << 30)
-    for happened in leader.happened:
-        history.pending += happened
+    for of_txn in leader.changes:
+        history.pending += of_txn
     txns = history.changes_after(Zxid(0), (), ("/",))
     assert txns is not None
     assert [[each.path for each in txn] for txn in txns] == [["/a", "/b"], ["/c"], ["/d", "/e"]]
@@ -186,8 +186,8 @@ def test_changes_of_unwatched_znodes_are_skipped(
         SetData("/a", b"", -1), SetData("/a/b", b"", -1), Delete("/a/b", -1),
     ):  # fmt: skip
         leader.do(session, op)
-    for happened in leader.happened:
-        history.pending += happened
+    for of_txn in leader.changes:
+        history.pending += of_txn
     txns = history.changes_after(Zxid(0), paths, below)
     assert txns is not None
     assert [each.path for txn in txns for each in txn] == told

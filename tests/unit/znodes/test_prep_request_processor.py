@@ -327,7 +327,7 @@ def test_a_session_is_reopened_by_id_or_by_its_password(session_id: int, applied
     opened(leader, connect())
     if applied:
         leader.apply()
-        # A new reign knows only what is in the state.
+        # A new epoch knows only what is in the state.
         leader.preparation = type(leader.preparation)(leader.state, LIMITS)
     change = opened(leader, connect(session_id, timeout_ms=9_000))
     assert change == CreateSessionTxn(OWN, password(5), Millis(9_000), 1, 7)  # type: ignore[arg-type]
@@ -358,36 +358,36 @@ def test_an_invalid_opening_is_refused(request_: Connect, code: Code) -> None:
     assert leader.preparation.owner_zxid_of(OWN) == zxid_at(1)
 
 
-@pytest.mark.parametrize("reign", ["same", "next"])
+@pytest.mark.parametrize("epoch", ["same", "next"])
 @pytest.mark.parametrize("session_id", [OWN, 0], ids=["known", "repeated"])
-def test_a_session_does_not_go_back_to_an_earlier_connection(session_id: int, reign: str) -> None:
+def test_a_session_does_not_go_back_to_an_earlier_connection(session_id: int, epoch: str) -> None:
     leader = OneLeader(LIMITS)
     opened(leader, connect(attempt=2))
     opened(leader, connect(OWN, attempt=5))
-    if reign == "next":
+    if epoch == "next":
         leader.apply()
         leader.preparation = type(leader.preparation)(leader.state, LIMITS)
     for attempt in (0, 2, 4):
         change = opened(leader, connect(session_id, attempt=attempt))
         assert change == CreateSessionErrorTxn(ServerId(1), 7, Code.SESSION_MOVED)
     assert leader.preparation.owner_zxid_of(OWN) == zxid_at(2)
-    for attempt in (5, 6):  # the same one again, forwarded in two reigns; the next one
+    for attempt in (5, 6):  # the same one again, forwarded in two epochs; the next one
         change = opened(leader, connect(session_id, attempt=attempt))
         assert isinstance(change, CreateSessionTxn) and change.attempt == attempt
     leader.apply()
     assert leader.state.sessions.by_id[OWN].attempt == 6
 
 
-@pytest.mark.parametrize("reign", ["same", "next"])
-def test_taking_over_a_session_fences_its_former_client(reign: str) -> None:
+@pytest.mark.parametrize("epoch", ["same", "next"])
+def test_taking_over_a_session_fences_its_former_client(epoch: str) -> None:
     leader = OneLeader(LIMITS)
     opened(leader, connect(attempt=2))
     other = opened(leader, connect(secret=password(6)))
     assert isinstance(other, CreateSessionTxn)
     taking = Connect(OWN, password(5), Millis(5_000), Zxid(0), 1, password(7))
 
-    def next_reign() -> None:
-        if reign == "next":
+    def next_epoch() -> None:
+        if epoch == "next":
             leader.apply()
             leader.preparation = type(leader.preparation)(leader.state, LIMITS)
 
@@ -396,19 +396,19 @@ def test_taking_over_a_session_fences_its_former_client(reign: str) -> None:
         assert isinstance(change, CreateSessionErrorTxn)
         return change.code
 
-    next_reign()
+    next_epoch()
     in_use = msgspec.structs.replace(taking, new_password=password(6))
     assert refusal(in_use) == Code.AUTH_FAILED
     taken = opened(leader, taking)
     assert isinstance(taken, CreateSessionTxn)
     assert (taken.session_id, taken.password, taken.attempt) == (OWN, password(7), 1)
-    next_reign()
+    next_epoch()
     assert refusal(connect(OWN, attempt=3)) == Code.AUTH_FAILED
     # Its answer was lost; then the new client went on, and a third one comes with the old password.
     assert isinstance(opened(leader, taking), CreateSessionTxn)
     later = connect(OWN, password(7), attempt=2)
     assert isinstance(opened(leader, later), CreateSessionTxn)
-    next_reign()
+    next_epoch()
     assert refusal(taking) == Code.SESSION_MOVED
     third = msgspec.structs.replace(taking, new_password=password(8), attempt=9)
     assert refusal(third) == Code.AUTH_FAILED

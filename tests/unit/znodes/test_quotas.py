@@ -413,7 +413,7 @@ def test_soft_limits_are_noted_once_a_minute(leader: Limited) -> None:
     assert take() == [SoftLimitExceeded("/a", 2, 4)]
 
 
-# Inquiries.
+# Aux reads.
 
 
 def test_aux_reads_report_quotas_and_usage(leader: Limited) -> None:

@@ -117,7 +117,7 @@ def test_each_read_sets_its_watch(
         leader, watches = leader_with_znodes(), WatchTable()
         set_watch_of_read(watches, CONNECTION, request_, reply_to_read(leader.state, (), request_))
         leader.do(leader.open(2), op)
-        fired = watches.trigger(leader.happened[-1], lambda _: (), {})
+        fired = watches.trigger(leader.changes[-1], lambda _: (), {})
         kinds = [event.kind for _, event in fired]
         assert kinds == ([kind] if (op, kind) in fires else [])
 
@@ -185,10 +185,10 @@ class TestAuxReads:
         leader.do(session, AddAuth("digest", b"ann:pw"))
         leader.do(session, Create("/a", b"", 0, [Acl(31, "auth", "")]))
         state = leader.state
-        stranger = state.sessions.by_id[other]
+        other_session = state.sessions.by_id[other]
         for request in (CountDescendants(1, "/a"), GetAcls(1, "/a")):
-            assert reply_to_aux_read(state, stranger, request) == ErrorReply(
+            assert reply_to_aux_read(state, other_session, request) == ErrorReply(
                 1, state.zxid, Code.NO_AUTH
             )
-        item = reply_to_aux_read(state, stranger, MultiRead(1, [ReadStat("/a")]))
+        item = reply_to_aux_read(state, other_session, MultiRead(1, [ReadStat("/a")]))
         assert item == MultiReadReply(1, state.zxid, [OpFailed(Code.NO_AUTH)])

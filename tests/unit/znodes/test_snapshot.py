@@ -38,7 +38,9 @@ def session(number: int = 1) -> SessionRecord:
     return SessionRecord(SessionId(number), bytes([number]) * 16, Millis(9), Zxid(1), 0, 0, {})
 
 
-PLANTED = [znode(path) for path in ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")]
+SYSTEM_ZNODES = [
+    znode(path) for path in ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
+]
 
 
 def walked(state: State, chunk_bytes: int = 64 << 10) -> list[bytes]:
@@ -179,7 +181,12 @@ def test_without_replaced_voters_there_is_no_record_of_them() -> None:
     assert VoterRecord not in [type(record) for record in records]
 
 
-GOOD = [chunk(HEADER), chunk(session(), *PLANTED), chunk(znode("/a")), chunk(SnapshotTrailer(1, 5))]
+GOOD = [
+    chunk(HEADER),
+    chunk(session(), *SYSTEM_ZNODES),
+    chunk(znode("/a")),
+    chunk(SnapshotTrailer(1, 5)),
+]
 
 
 def test_a_snapshot_made_by_hand_is_accepted() -> None:
@@ -214,7 +221,7 @@ LATER = msgspec.msgpack.encode([(1, SNAPSHOT_FORMAT + 1, 5, "a field of later")]
         ([*GOOD[:3], GOOD[2]], "znode /a comes twice"),
         ([*GOOD[:2], chunk(znode("/b/c"))], "znode /b/c comes before its parent"),
         ([GOOD[0], chunk(znode("/a"))], "znode /a comes before its parent"),
-        ([GOOD[0], chunk(PLANTED[0], SnapshotTrailer(0, 1))], "znode /zookeeper is missing"),
+        ([GOOD[0], chunk(SYSTEM_ZNODES[0], SnapshotTrailer(0, 1))], "znode /zookeeper is missing"),
         ([*GOOD[:2], GOOD[3]], r"\(1, 4\) sessions and znodes, expected \(1, 5\)"),
         ([*GOOD, chunk(znode("/b"))], "a record after the last one"),
     ],

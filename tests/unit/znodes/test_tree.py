@@ -27,7 +27,7 @@ def data_set(path: str, value: bytes, version: int) -> SetDataTxn:
     return SetDataTxn(path, value, stat(version))
 
 
-def planted() -> Tree:
+def new_tree() -> Tree:
     tree = Tree()
     tree.create_system_znodes()
     return tree
@@ -64,7 +64,7 @@ def image(tree: Tree) -> object:
 
 
 def test_the_first_znodes_are_those_of_zookeeper() -> None:
-    tree = planted()
+    tree = new_tree()
     assert sorted(tree.znodes) == ["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"]
     root = tree.get("/")
     assert root is not None
@@ -107,7 +107,7 @@ def shown(tree: Tree, path: str) -> tuple[int, ...] | None:
 def test_each_change_has_its_effect(
     steps: list[Step], path: str, expected: tuple[int, ...] | None
 ) -> None:
-    assert shown(apply(planted(), *steps), path) == expected
+    assert shown(apply(new_tree(), *steps), path) == expected
 
 
 BEGIN: list[Step] = [
@@ -121,7 +121,7 @@ BEGIN: list[Step] = [
 
 @pytest.mark.parametrize("upto", range(1, len(BEGIN) + 1))
 def test_applying_a_change_twice_changes_nothing(upto: int) -> None:
-    once, twice = apply(planted(), *BEGIN[:upto]), planted()
+    once, twice = apply(new_tree(), *BEGIN[:upto]), new_tree()
     for step in BEGIN[:upto]:
         apply(twice, step, step)
     assert image(twice) == image(once)
@@ -146,15 +146,15 @@ def test_applying_a_change_twice_changes_nothing(upto: int) -> None:
     ],
 )  # fmt: skip
 def test_an_old_transaction_changes_nothing_newer(later: list[Step], replayed: Step) -> None:
-    tree = apply(planted(), *BEGIN, *later)
+    tree = apply(new_tree(), *BEGIN, *later)
     before = image(tree)
     assert image(apply(tree, replayed)) == before
 
 
 def test_a_replayed_deletion_raises_pzxid_though_the_child_is_gone() -> None:
     """ZOOKEEPER-3145: the walk saw the parent before, and the child after its deletion."""
-    tree = apply(planted(), (1, created("/a", 1)), (2, created("/a/b", 1)))
-    walked = apply(planted(), (1, created("/a", 1)), (2, created("/a/b", 1)))
+    tree = apply(new_tree(), (1, created("/a", 1)), (2, created("/a/b", 1)))
+    walked = apply(new_tree(), (1, created("/a", 1)), (2, created("/a/b", 1)))
     tree_after = image(apply(tree, (3, DeleteTxn("/a/b"))))
     znode = walked.znodes.pop("/a/b")
     walked._count_out("/a/b", znode)
@@ -171,7 +171,7 @@ def test_a_child_outlives_the_replayed_deletion_of_its_parent_and_is_linked_agai
         (3, created("/a", 2)),
         (4, created("/a/b", 1)),
     ]
-    tree = apply(planted(), history[0])
+    tree = apply(new_tree(), history[0])
     child = Znode(b"", Zxid(4), Zxid(4), Millis(40), Millis(40), 0, NOBODY, 0, Zxid(4), 0)
     tree.add("/a/b", child, tree.znodes["/a"])
     apply(tree, *history[1:3])
@@ -179,11 +179,11 @@ def test_a_child_outlives_the_replayed_deletion_of_its_parent_and_is_linked_agai
     assert parent is not None
     assert parent.children is None
     apply(tree, history[3])
-    assert image(tree) == image(apply(planted(), *history))
+    assert image(tree) == image(apply(new_tree(), *history))
 
 
 def test_an_owner_is_forgotten_with_its_last_ephemeral() -> None:
-    tree = apply(planted(), (1, created("/a", 1, b"", OWNER)), (2, created("/b", 2, b"", OWNER)))
+    tree = apply(new_tree(), (1, created("/a", 1, b"", OWNER)), (2, created("/b", 2, b"", OWNER)))
     assert list(tree.ephemerals[OWNER]) == ["/a", "/b"]
     apply(tree, (3, DeleteTxn("/a")))
     assert list(tree.ephemerals[OWNER]) == ["/b"]

@@ -37,8 +37,8 @@ def nobody(_connection: int) -> Identities:
 def missed_by(leader: OneLeader, floor: Zxid | None = None) -> WatchReplay:
     """With a history from `floor` on, None for no history at all."""
     history = ChangeLog(Zxid(0), 100_000, 100_000_000)
-    for happened in leader.happened:
-        history.pending += happened
+    for of_txn in leader.changes:
+        history.pending += of_txn
     if floor is None:
         history.reset(leader.zxid)
     return WatchReplay(leader.state, history, nobody)
@@ -147,7 +147,7 @@ def test_a_watch_set_again_fires(others: bool) -> None:
     told = []
     for op in (SetData("/a", b"", -1), Create("/x", b"", 0), Create("/a/d", b"", 0)):
         leader.do(session, op)
-        fired = watches.trigger(leader.happened[-1], nobody, {})
+        fired = watches.trigger(leader.changes[-1], nobody, {})
         told += [(event.kind, event.path) for connection, event in fired if connection == 1]
     assert told == [(CHANGED, "/a"), (CREATED, "/x"), (CHILD, "/a")]
 
@@ -254,9 +254,7 @@ def test_without_a_change_log_persistent_watches_get_a_resync() -> None:
     assert watches.count_of(1) == 3
     session = leader.open(3)
     leader.set(session, "/a", b"2")
-    assert [event.kind for _, event in watches.trigger(leader.happened[-1], nobody, {})] == [
-        CHANGED
-    ]
+    assert [event.kind for _, event in watches.trigger(leader.changes[-1], nobody, {})] == [CHANGED]
 
 
 def test_after_a_snapshot_persistent_watches_get_a_resync() -> None:

@@ -42,14 +42,14 @@ def watched() -> WatchTable:
     return watches
 
 
-def happened_by(op: WriteOp) -> list[ZnodeChange]:
+def changes_by(op: WriteOp) -> list[ZnodeChange]:
     leader = OneLeader()
     session = leader.open()
     for path in ("/a", "/a/b"):
         leader.create(session, path)
-    before = len(leader.happened)
+    before = len(leader.changes)
     leader.do(session, op)
-    return leader.happened[-1] if len(leader.happened) > before else []
+    return leader.changes[-1] if len(leader.changes) > before else []
 
 
 def nobody(_connection: int) -> Identities:
@@ -82,14 +82,14 @@ def kinds(fired: list[Fired]) -> list[tuple[int, EventType, str]]:
 def test_watches_trigger_once_and_in_order(
     op: WriteOp, events: list[tuple[int, EventType, str]]
 ) -> None:
-    watches, happened = watched(), happened_by(op)
+    watches, changes = watched(), changes_by(op)
     before = watches.count
-    fired = watches.trigger(happened, nobody, {})
+    fired = watches.trigger(changes, nobody, {})
     assert kinds(fired) == events
-    assert {event.zxid for _, event in fired} <= {each.zxid for each in happened}
+    assert {event.zxid for _, event in fired} <= {each.zxid for each in changes}
     # BOTH_B loses both its watches to one deletion.
     assert watches.count == before - len(events) - (op == Delete("/a/b", -1))
-    assert [e for e in kinds(watches.trigger(happened, nobody, {})) if e in events] == []
+    assert [e for e in kinds(watches.trigger(changes, nobody, {})) if e in events] == []
 
 
 def test_the_end_of_a_session_deletes_its_ephemerals_one_by_one() -> None:
@@ -103,7 +103,7 @@ def test_the_end_of_a_session_deletes_its_ephemerals_one_by_one() -> None:
     watches.add_data("/a/e1", 2)
     watches.add_data("/a/e2", 1)
     leader.do(session, CloseSession())
-    assert watches.trigger(leader.happened[-1], nobody, {}) == [
+    assert watches.trigger(leader.changes[-1], nobody, {}) == [
         (2, WatcherEvent(DELETED, "/a/e1", leader.zxid)),
         (1, WatcherEvent(CHILD, "/a", leader.zxid, more=True)),
         (1, WatcherEvent(DELETED, "/a/e2", leader.zxid)),
@@ -113,8 +113,8 @@ def test_the_end_of_a_session_deletes_its_ephemerals_one_by_one() -> None:
 
 def test_a_transaction_triggers_for_each_of_its_changes_in_order() -> None:
     ops = [SetData("/a", b"", -1), Create("/a/x", b"", 0), Delete("/a/b", -1)]
-    happened = happened_by(Multi([], list(ops), []))
-    fired = watched().trigger(happened, nobody, {})
+    changes = changes_by(Multi([], list(ops), []))
+    fired = watched().trigger(changes, nobody, {})
     assert kinds(fired) == [
         (GET_A, CHANGED, "/a"),
         (EXISTS_X, CREATED, "/a/x"),
@@ -141,7 +141,7 @@ def test_persistent_watches_end_with_their_connection_and_are_found_by_mode() ->
     assert not watches.has_persistent("/a", 1, WatchMode.PERSISTENT)
     assert not watches.has_persistent("/a", 2, WatchMode.RECURSIVE)
     watches.drop(1)
-    assert watches.trigger(happened_by(Create("/a/x", b"", 0)), nobody, {}) == []
+    assert watches.trigger(changes_by(Create("/a/x", b"", 0)), nobody, {}) == []
 
 
 def test_a_dropped_connection_receives_no_event() -> None:
@@ -151,12 +151,12 @@ def test_a_dropped_connection_receives_no_event() -> None:
     watches.drop(EXISTS_X)
     watches.drop(99)
     assert watches.count == 4
-    told = [conn for conn, _ in watches.trigger(happened_by(Delete("/a/b", -1)), nobody, {})]
+    told = [conn for conn, _ in watches.trigger(changes_by(Delete("/a/b", -1)), nobody, {})]
     assert told == [GET_B, EXISTS_B, CHILDREN_B]
     for connection in (GET_B, EXISTS_B, CHILDREN_B, GET_A):
         watches.drop(connection)
     assert watches.count == 0
-    assert watches.trigger(happened_by(SetData("/a", b"", -1)), nobody, {}) == []
+    assert watches.trigger(changes_by(SetData("/a", b"", -1)), nobody, {}) == []
 
 
 # The table of "what each kind of watcher sees": a column for each of them, on /a/b unless it says.
@@ -216,10 +216,10 @@ def test_each_kind_of_watcher_sees_its_events(
     leader.create(session, "/a")
     if op is not CREATE_B:
         leader.create(session, "/a/b")
-    leader.happened.clear()
+    leader.changes.clear()
     leader.do(session, op)
     watches = everybody(is_there=op is not CREATE_B)
-    fired = kinds(watches.trigger(leader.happened[0] if leader.happened else [], nobody, {}))
+    fired = kinds(watches.trigger(leader.changes[0] if leader.changes else [], nobody, {}))
     assert {connection: (kind, path) for connection, kind, path in fired} == seen
     assert len(fired) == len(seen)
     # What is one-shot and has fired is gone; the others stay.
@@ -238,16 +238,16 @@ def test_several_kinds_on_one_path_are_one_event_and_leave_each_other_alone() ->
     for mode in WatchMode:
         watches.add_persistent("/a/b", 1, mode, with_values=False)
     assert watches.count_of(1) == 4
-    assert kinds(watches.trigger(happened_by(SET_B), nobody, {})) == [(1, CHANGED, "/a/b")]
+    assert kinds(watches.trigger(changes_by(SET_B), nobody, {})) == [(1, CHANGED, "/a/b")]
     assert watches.count_of(1) == 3
-    made = happened_by(Create("/a/b/c", b"", 0))
+    made = changes_by(Create("/a/b/c", b"", 0))
     assert watches.trigger(made, nobody, {}) == [
         (1, WatcherEvent(CREATED, "/a/b/c", made[0].zxid, more=True)),
         (1, WatcherEvent(CHILD, "/a/b", made[0].zxid)),
     ]
     assert watches.count_of(1) == 2
     for _ in range(2):
-        assert kinds(watches.trigger(happened_by(DELETE_B), nobody, {})) == [(1, DELETED, "/a/b")]
+        assert kinds(watches.trigger(changes_by(DELETE_B), nobody, {})) == [(1, DELETED, "/a/b")]
 
 
 @pytest.mark.parametrize(
@@ -292,10 +292,10 @@ def test_values_go_to_the_watches_that_want_them() -> None:
             old=stats[-2] if len(stats) > 1 else None,
             new=stats[-1],
         )
-        fired = watches.trigger(leader.happened[-1], nobody, {})
+        fired = watches.trigger(leader.changes[-1], nobody, {})
         assert dict(fired) == {1: event, 2: event}
     leader.create(session, "/b")
-    told = dict(watches.trigger(leader.happened[-1], nobody, {}))
+    told = dict(watches.trigger(leader.changes[-1], nobody, {}))
     assert (told[1].new, told[2].new is None) == (None, False)
 
 
@@ -307,7 +307,7 @@ def test_values_of_one_transaction_are_bounded() -> None:
     for path, size in (("/a", EVENT_VALUES_BYTES_MAX - 1), ("/b", 2), ("/c", 1)):
         leader.create(session, path, bytes(size))
     leader.do(session, Multi([], [Delete(f"/{name}", -1) for name in "abc"], []))
-    told = [event.old for _, event in watches.trigger(leader.happened[-1], nobody, {})]
+    told = [event.old for _, event in watches.trigger(leader.changes[-1], nobody, {})]
     assert [each and each.value for each in told] == [
         bytes(EVENT_VALUES_BYTES_MAX - 1),
         None,
@@ -366,7 +366,7 @@ def test_a_hidden_created_znode_stays_missing_for_its_watcher() -> None:
     hidden = [Acl(31, "digest", digest_id("alice", "a"))]
     for op in (Create("/a", b"", 0, hidden), Delete("/a", -1)):
         leader.do(session, op)
-        assert watches.trigger(leader.happened[-1], nobody, {}) == []
+        assert watches.trigger(leader.changes[-1], nobody, {}) == []
         assert watches.tables[0]["/a"] == {2: False}
 
 
@@ -382,5 +382,5 @@ def test_an_acl_of_the_parent_hides_its_children_changes_only() -> None:
     watches.add_persistent("/a", 2, WatchMode.PERSISTENT, with_values=False)
     watches.add_persistent("/a", 2, WatchMode.RECURSIVE, with_values=False)
     leader.create(session, "/a/b")
-    assert kinds(watches.trigger(leader.happened[-1], nobody, {})) == [(2, CREATED, "/a/b")]
+    assert kinds(watches.trigger(leader.changes[-1], nobody, {})) == [(2, CREATED, "/a/b")]
     assert watches.count_of(2) == 3

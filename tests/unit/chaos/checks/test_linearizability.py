@@ -177,9 +177,9 @@ ONE_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
 
 @pytest.mark.parametrize(("_name", "lines"), ONE_ORDER)
 def test_one_order_explains(_name: str, lines: list[Line | SessionEnded]) -> None:
-    verdict = check_linearizability(history(*lines))
-    assert verdict.undecided == []
-    assert verdict.violations == [], verdict.violations[0].text
+    result = check_linearizability(history(*lines))
+    assert result.undecided == []
+    assert result.violations == [], result.violations[0].text
 
 
 NO_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
@@ -259,9 +259,9 @@ NO_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
 
 @pytest.mark.parametrize(("_name", "lines"), NO_ORDER)
 def test_no_order_explains(_name: str, lines: list[Line | SessionEnded]) -> None:
-    verdict = check_linearizability(history(*lines))
-    assert verdict.undecided == []
-    assert len(verdict.violations) >= 1
+    result = check_linearizability(history(*lines))
+    assert result.undecided == []
+    assert len(result.violations) >= 1
 
 
 def test_the_counterexample_shows_what_fits_nowhere_and_what_was_beside_it() -> None:
@@ -304,5 +304,5 @@ def test_a_judgement_that_takes_too_long_is_told_as_undecided() -> None:
     lines: list[Line | SessionEnded] = [MADE]
     lines += [("abc"[i % 3], 3, 90, put(b"%d" % i), Ok()) for i in range(12)]
     assert check_linearizability(history(*lines)).undecided == []
-    verdict = check_linearizability(history(*lines), configurations_max=2)
-    assert (verdict.undecided, verdict.violations) == (["/x"], [])
+    result = check_linearizability(history(*lines), configurations_max=2)
+    assert (result.undecided, result.violations) == (["/x"], [])

@@ -165,7 +165,7 @@ def test_heartbeats_and_silence_as_ever_and_nothing_to_lose() -> None:
     wire = Wire(read_only=True, servers=1).reading()
     start = wire.now
     assert wire.at(start + S // 3).wake() == [ClientFrame(1, [])]
-    wire.items(beat=0)
+    wire.items(heartbeat_seq=0)
     wire.at(start + S // 3 + 2 * S // 3 - 1).wake()
     assert names(wire.at(start + S).wake())[:2] == ["CloseLink", "ChangeState"]
     assert not wire.core.is_lost(Millis(start + 100 * S))
@@ -292,7 +292,7 @@ def test_closed_before_it_had_a_session() -> None:
 
 def read_only_again(wire: Wire) -> None:
     """The server is lost, and each of them offers to serve read-only."""
-    wire.items(beat=0)
+    wire.items(heartbeat_seq=0)
     wire.failed()
     for _ in range(wire.servers):
         wire.opened()
@@ -305,7 +305,7 @@ def read_only_again(wire: Wire) -> None:
 
 def test_its_writes_wait_for_their_outcome_and_what_was_asked_after_them_too() -> None:
     wire = Wire(read_only=True).serving()
-    wire.items(beat=0)
+    wire.items(heartbeat_seq=0)
     wire.submit(READ, SET, READ)
     wire.failed()
     for _ in range(3):
@@ -327,7 +327,7 @@ def test_it_ends_by_its_deadline_all_the_same() -> None:
     wire = Wire(read_only=True).serving()
     let_go_at = 1000 + S - S // 20
     read_only_again(wire)
-    wire.items(beat=99)  # who has no leader can confirm nothing
+    wire.items(heartbeat_seq=99)  # who has no leader can confirm nothing
     assert not wire.core.is_lost(Millis(let_go_at - 1))
     lost = next(
         e for e in wire.at(let_go_at).wake() if not isinstance(e, CloseLink | CloseSearchLink)
@@ -377,7 +377,7 @@ def test_a_session_is_taken_over_once_there_is_a_leader() -> None:
 def test_two_servers_in_turn_without_a_leader() -> None:
     """What is refused does not depend on whether one of them is there just now."""
     wire = Wire(read_only=True).reading()
-    wire.items(beat=0)
+    wire.items(heartbeat_seq=0)
     assert [e for e in wire.failed() if isinstance(e, OpenLink)]
     (refused,) = wire.submit(SET)
     assert type(refused.error) is NotReadOnlyError

@@ -41,7 +41,7 @@ def test_heartbeats_after_a_third_of_the_timeout_without_a_frame() -> None:
     assert wire.core.deadline() == 4000
     assert wire.at(3999).wake() == []
     assert wire.at(4000).wake() == [ClientFrame(1, [])]
-    wire.at(5000).items(beat=1)
+    wire.at(5000).items(heartbeat_seq=1)
     wire.at(6000).submit(SET)
     assert wire.core.deadline() == 9000
     assert wire.at(9000).wake() == [ClientFrame(3, [])]
@@ -96,11 +96,11 @@ def test_the_deadline_counts_from_the_sending_of_the_confirmed_frame() -> None:
     wire = Wire().serving()
     wire.at(2000).submit(SET)
     wire.at(3000).submit(SET)
-    wire.at(7000).items(beat=1)  # the leader heard the frame that left at 2000
+    wire.at(7000).items(heartbeat_seq=1)  # the leader heard the frame that left at 2000
     margin = S // 20
     assert not wire.core.is_lost(Millis(2000 + S - margin - 1))
-    wire.at(8000).items(beat=1)  # nothing new
-    wire.at(9000).items(beat=2)
+    wire.at(8000).items(heartbeat_seq=1)  # nothing new
+    wire.at(9000).items(heartbeat_seq=2)
     assert not wire.core.is_lost(Millis(3000 + S - margin - 1))
     assert wire.core.is_lost(Millis(3000 + S - margin))
 
@@ -118,21 +118,21 @@ def test_late_frames_do_not_bring_back_a_session() -> None:
     wire = Wire().serving()
     wire.submit(SET)
     # The process stood still: the answer waited in the link, and confirms nothing recent.
-    closing, lost, end = wire.at(LET_GO).items(done(1), beat=0)
+    closing, lost, end = wire.at(LET_GO).items(done(1), heartbeat_seq=0)
     assert isinstance(closing, CloseLink)
     assert lost.state is ClientState.LOST
     assert not end.error.definite
     # But what confirms a recent frame counts first.
     wire = Wire().serving()
     wire.at(5000).submit(SET)
-    assert wire.at(LET_GO).items(done(1), beat=1) == [Complete(SET, done(1))]
+    assert wire.at(LET_GO).items(done(1), heartbeat_seq=1) == [Complete(SET, done(1))]
 
 
 def test_who_was_told_that_it_is_lost_is_not_contradicted() -> None:
     wire = Wire().serving()
     wire.at(5000).submit(SET)
     assert wire.core.is_lost(Millis(LET_GO))  # and its locks were let go
-    closing, lost, end = wire.at(LET_GO).items(done(1), beat=1)
+    closing, lost, end = wire.at(LET_GO).items(done(1), heartbeat_seq=1)
     assert isinstance(closing, CloseLink)
     assert lost.state is ClientState.LOST
     assert isinstance(end, Fail)
@@ -145,7 +145,7 @@ def test_who_closes_has_let_go() -> None:
     # The servers may have given its locks to others by now, and say so later.
     assert wire.core.is_lost(Millis(wire.now))
     assert wire.core.state is ClientState.CONNECTED
-    assert Complete(SET, done(1)) in wire.at(6000).items(done(1), beat=1)
+    assert Complete(SET, done(1)) in wire.at(6000).items(done(1), heartbeat_seq=1)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rotation: each server once per cycle, a pause that grows after each vain one."""
+"""HostProvider: each server once per cycle, a pause that grows after each vain one."""
 
 from random import Random
 
@@ -13,8 +13,8 @@ SERVERS = [ServerId(n) for n in (1, 2, 3)]
 def test_every_server_once_per_cycle_in_an_order_of_its_own() -> None:
     orders = set()
     for seed in range(20):
-        rotation = HostProvider(SERVERS, Random(seed))
-        first, second = ([rotation.next_server() for _ in SERVERS] for _ in range(2))
+        hosts = HostProvider(SERVERS, Random(seed))
+        first, second = ([hosts.next_server() for _ in SERVERS] for _ in range(2))
         assert sorted(first) == SERVERS
         assert second == first
         orders.add(tuple(first))
@@ -22,24 +22,24 @@ def test_every_server_once_per_cycle_in_an_order_of_its_own() -> None:
 
 
 def test_pauses_only_after_a_whole_cycle_and_longer_each_time() -> None:
-    rotation = HostProvider(SERVERS, Random(1))
+    hosts = HostProvider(SERVERS, Random(1))
     longest = []
     for _ in range(8):
         for _ in SERVERS[1:]:
-            rotation.next_server()
-            assert rotation.backoff_ms() == 0
-        rotation.next_server()
-        longest.append(max(rotation.backoff_ms() for _ in range(200)))
+            hosts.next_server()
+            assert hosts.backoff_ms() == 0
+        hosts.next_server()
+        longest.append(max(hosts.backoff_ms() for _ in range(200)))
     assert [round(pause, -2) for pause in longest[:4]] == [100, 200, 400, 800]
     assert max(longest) <= 1000
 
 
 def test_a_success_begins_anew() -> None:
-    rotation = HostProvider(SERVERS, Random(1))
+    hosts = HostProvider(SERVERS, Random(1))
     for _ in SERVERS:
-        rotation.next_server()
-    rotation.on_connected()
-    assert rotation.backoff_ms() == 0
+        hosts.next_server()
+    hosts.on_connected()
+    assert hosts.backoff_ms() == 0
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_success_begins_anew() -> None:
     ],
 )
 def test_the_patience_with_one_server(timeout_ms: int, cycle: int, expected: int) -> None:
-    rotation = HostProvider(SERVERS, Random(1))
+    hosts = HostProvider(SERVERS, Random(1))
     for _ in range(cycle * len(SERVERS) + 1):
-        rotation.next_server()
-    assert rotation.connect_timeout_ms(Millis(timeout_ms)) == expected
+        hosts.next_server()
+    assert hosts.connect_timeout_ms(Millis(timeout_ms)) == expected

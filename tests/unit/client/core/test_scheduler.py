@@ -158,40 +158,40 @@ def test_requests_together_leave_at_once_and_keep_their_order(desk: Desk) -> Non
 
 
 def test_a_bell_ends_a_wait_and_keeps_what_rang_it(desk: Desk) -> None:
-    bell, other = Event(), Event()
+    event, other = Event(), Event()
 
     def flow() -> Flow[Any]:
-        first = yield Wait((other, bell))
-        events = bell.drain()
-        yield Wait((bell,), Millis(9_000))
-        return first, events, bell.drain(), (yield Now())
+        first = yield Wait((other, event))
+        events = event.drain()
+        yield Wait((event,), Millis(9_000))
+        return first, events, event.drain(), (yield Now())
 
     _, told = start(desk, flow())
-    bell.set(EVENT)
+    event.set(EVENT)
     assert told == []
-    assert not bell.is_set()
-    bell.set()
+    assert not event.is_set()
+    event.set()
     assert told == [(True, [EVENT], [], 1_000)]
     assert desk.alarms == {}
 
 
 def test_a_bell_that_has_rung_needs_no_wait(desk: Desk) -> None:
-    bell = Event()
-    bell.set()
+    event = Event()
+    event.set()
 
     def flow() -> Flow[Any]:
-        return (yield Wait((bell,)))
+        return (yield Wait((event,)))
 
     _, told = start(desk, flow())
     assert told == [True]
 
 
 def test_a_wait_ends_by_time(desk: Desk) -> None:
-    bell = Event()
+    event = Event()
 
     def flow() -> Flow[Any]:
-        rung = yield Wait((bell,), Millis(3_000))
-        return rung, (yield Wait((bell,), Millis(4_000)))
+        rung = yield Wait((event,), Millis(3_000))
+        return rung, (yield Wait((event,), Millis(4_000)))
 
     _, told = start(desk, flow())
     desk.pass_time(1_999)
@@ -199,7 +199,7 @@ def test_a_wait_ends_by_time(desk: Desk) -> None:
     desk.pass_time(1)
     desk.pass_time(1_000)
     assert told == [(False, False)]
-    bell.set()  # nobody waits
+    event.set()  # nobody waits
 
 
 def test_another_flow_runs_beside(desk: Desk) -> None:
@@ -255,10 +255,10 @@ class Prize:
         yield DELETE
 
 
-def grabbing(bell: Event, log: list[str]) -> Flow[Prize]:
+def grabbing(event: Event, log: list[str]) -> Flow[Prize]:
     yield LIST
     try:
-        yield Wait((bell,))
+        yield Wait((event,))
     except Cancelled:
         log.append("abandoned")
         yield DELETE
@@ -291,10 +291,10 @@ def test_who_gives_up_at_a_request_is_obeyed_at_the_next_wait(desk: Desk) -> Non
 
 
 def test_who_gives_up_after_the_last_wait_has_the_result_undone(desk: Desk) -> None:
-    bell = Event()
-    run, told = start(desk, grabbing(bell, []))
+    event = Event()
+    run, told = start(desk, grabbing(event, []))
     desk.answer()
-    bell.set()
+    event.set()
     run.cancel()
     desk.answer()
     assert desk.answer() is DELETE
@@ -305,9 +305,9 @@ def test_who_gives_up_after_the_last_wait_has_the_result_undone(desk: Desk) -> N
 def test_who_gives_up_too_late_has_the_result_undone_unless_taken(
     desk: Desk, is_taken: bool
 ) -> None:
-    bell = Event()
-    bell.set()
-    run, told = start(desk, grabbing(bell, []))
+    event = Event()
+    event.set()
+    run, told = start(desk, grabbing(event, []))
     desk.answer()
     desk.answer()
     assert isinstance(told[0], Prize)
@@ -320,11 +320,11 @@ def test_who_gives_up_too_late_has_the_result_undone_unless_taken(
 
 def test_when_all_that_was_given_up_is_given_back(desk: Desk) -> None:
     told: list[int] = []
-    bell = Event()
-    run, _ = start(desk, grabbing(bell, []))
+    event = Event()
+    run, _ = start(desk, grabbing(event, []))
     desk.flows.when_cleaned_up(lambda: told.append(1))  # nothing is given up yet
     desk.answer()
-    bell.set()
+    event.set()
     run.cancel()
     assert desk.flows.is_cleaning_up
     desk.flows.when_cleaned_up(lambda: told.append(2))
@@ -360,9 +360,9 @@ def test_a_flow_that_is_interrupted_as_it_begins_is_given_up(desk: Desk) -> None
     assert log == ["abandoned", "cleaned"]
 
 
-def limited(timeout_ms: int | None, bell: Event, log: list[str]) -> Flow[Prize]:
+def limited(timeout_ms: int | None, event: Event, log: list[str]) -> Flow[Prize]:
     yield Timeout(None if timeout_ms is None else Millis(timeout_ms), "the prize")
-    return (yield from grabbing(bell, log))
+    return (yield from grabbing(event, log))
 
 
 def test_a_limit_tells_the_caller_and_abandons_the_flow(desk: Desk) -> None:
@@ -388,20 +388,20 @@ def test_a_limit_tells_the_caller_though_a_request_has_no_answer(desk: Desk) -> 
 
 
 def test_a_limit_of_nothing_lets_no_wait_begin(desk: Desk) -> None:
-    bell, log = Event(), list[str]()
-    _, told = start(desk, limited(0, bell, log))
+    event, log = Event(), list[str]()
+    _, told = start(desk, limited(0, event, log))
     desk.answer()
     assert (told, log) == ([WaitTimeoutError], ["abandoned"])
-    bell.set()
-    _, told = start(desk, limited(0, bell, []))
+    event.set()
+    _, told = start(desk, limited(0, event, []))
     desk.waiting.clear()
 
 
 @pytest.mark.parametrize("timeout_ms", [None, 5_000])
 def test_no_limit_outlives_the_flow(desk: Desk, timeout_ms: int | None) -> None:
-    bell = Event()
-    bell.set()
-    _, told = start(desk, limited(timeout_ms, bell, []))
+    event = Event()
+    event.set()
+    _, told = start(desk, limited(timeout_ms, event, []))
     desk.answer()
     desk.answer()
     assert desk.alarms == {}
@@ -410,19 +410,19 @@ def test_no_limit_outlives_the_flow(desk: Desk, timeout_ms: int | None) -> None:
 
 
 def test_a_new_limit_takes_the_place_of_the_old(desk: Desk) -> None:
-    bell = Event()
+    event = Event()
 
     def flow() -> Flow[str]:
         yield Timeout(Millis(500))
-        yield Wait((bell,), Millis(1_400))
+        yield Wait((event,), Millis(1_400))
         yield Timeout(None)
-        yield Wait((bell,))
+        yield Wait((event,))
         return "done"
 
     _, told = start(desk, flow())
     desk.pass_time(400)
     desk.pass_time(10_000)
-    bell.set()
+    event.set()
     assert told == ["done"]
 
 
@@ -445,7 +445,7 @@ def test_the_end_of_the_session_is_raised_at_every_wait(desk: Desk) -> None:
 
 
 def test_the_end_of_the_session_finds_flows_that_wake_each_other(desk: Desk) -> None:
-    bells = Event(), Event()
+    events = Event(), Event()
     ends: list[str] = []
 
     def wait(own: Event, other: Event) -> Flow[None]:
@@ -457,7 +457,7 @@ def test_the_end_of_the_session_finds_flows_that_wake_each_other(desk: Desk) -> 
         else:
             ends.append("woken")
 
-    for own, other in (bells, bells[::-1]):
+    for own, other in (events, events[::-1]):
         desk.flows.start(wait(own, other))
     desk.flows.session_ended(SessionExpiredError(""))
     assert ends == ["ended", "woken"]
@@ -502,11 +502,11 @@ def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, toget
 def test_what_cannot_be_given_back_now_is_given_back_later(
     desk: Desk, together: bool, is_over: bool
 ) -> None:
-    def flow(bell: Event) -> Flow[None]:
+    def flow(event: Event) -> Flow[None]:
         with suppress(NotReadOnlyError):  # who waits for it is told
             yield DELETE
         try:
-            yield Wait((bell,))
+            yield Wait((event,))
         except Cancelled:
             yield Gather([DELETE]) if together else DELETE
             raise

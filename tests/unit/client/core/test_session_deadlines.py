@@ -1,4 +1,4 @@
-"""Liveness: the arithmetic of the deadlines."""
+"""SessionDeadlines: when a session expires for its client, and the times of heartbeats."""
 
 import pytest
 
@@ -7,9 +7,9 @@ from raykeeper.zab.ids import Millis
 
 
 def connected(timeout_ms: int, at: int = 0) -> SessionDeadlines:
-    liveness = SessionDeadlines(Millis(1))
-    liveness.on_connected(Millis(timeout_ms), Millis(at), Millis(at))
-    return liveness
+    deadlines = SessionDeadlines(Millis(1))
+    deadlines.on_connected(Millis(timeout_ms), Millis(at), Millis(at))
+    return deadlines
 
 
 def test_before_it_is_open_a_session_cannot_end() -> None:
@@ -26,45 +26,45 @@ def test_before_it_is_open_a_session_cannot_end() -> None:
     ],
 )
 def test_a_margin_before_the_end(timeout_ms: int, let_go_at: int) -> None:
-    liveness = connected(timeout_ms)
-    assert liveness.expires_at == let_go_at
-    assert not liveness.is_expired(Millis(let_go_at - 1))
-    assert liveness.is_expired(Millis(let_go_at))
+    deadlines = connected(timeout_ms)
+    assert deadlines.expires_at == let_go_at
+    assert not deadlines.is_expired(Millis(let_go_at - 1))
+    assert deadlines.is_expired(Millis(let_go_at))
 
 
 def test_thirds() -> None:
-    liveness = connected(9000, at=100)
-    assert (liveness.heartbeat_at(), liveness.read_timeout_at()) == (3100, 6100)
-    liveness.on_sent(1, Millis(1000))
-    liveness.on_received(Millis(2000))
-    assert (liveness.heartbeat_at(), liveness.read_timeout_at()) == (4000, 8000)
+    deadlines = connected(9000, at=100)
+    assert (deadlines.heartbeat_at(), deadlines.read_timeout_at()) == (3100, 6100)
+    deadlines.on_sent(1, Millis(1000))
+    deadlines.on_received(Millis(2000))
+    assert (deadlines.heartbeat_at(), deadlines.read_timeout_at()) == (4000, 8000)
 
 
 def test_only_a_newer_confirmation_moves_the_deadline() -> None:
-    liveness = connected(10_000)
-    for beat in range(1, 6):
-        liveness.on_sent(beat, Millis(beat * 1000))
-    deadlines = []
-    for beat in (0, 2, 1, 2, 5, 9):
-        liveness.on_confirmed(beat)
-        deadlines.append(liveness.expires_at)
-    assert deadlines == [9_500, 11_500, 11_500, 11_500, 14_500, 14_500]
+    deadlines = connected(10_000)
+    for seq in range(1, 6):
+        deadlines.on_sent(seq, Millis(seq * 1000))
+    expiries = []
+    for seq in (0, 2, 1, 2, 5, 9):
+        deadlines.on_confirmed(seq)
+        expiries.append(deadlines.expires_at)
+    assert expiries == [9_500, 11_500, 11_500, 11_500, 14_500, 14_500]
 
 
 def test_an_older_connect_does_not_move_it_back() -> None:
-    liveness = connected(10_000)
-    liveness.on_sent(1, Millis(5000))
-    liveness.on_confirmed(1)
-    liveness.on_connected(Millis(10_000), Millis(4000), Millis(6000))
-    assert liveness.expires_at == 14_500
+    deadlines = connected(10_000)
+    deadlines.on_sent(1, Millis(5000))
+    deadlines.on_confirmed(1)
+    deadlines.on_connected(Millis(10_000), Millis(4000), Millis(6000))
+    assert deadlines.expires_at == 14_500
 
 
 def test_many_frames_cost_little_memory_and_stay_on_the_safe_side() -> None:
-    liveness = connected(10_000)
-    for beat in range(1, 10_001):  # one a millisecond
-        liveness.on_sent(beat, Millis(beat))
-    assert len(liveness._unconfirmed) <= 101
-    for beat in range(1, 10_001, 7):
-        liveness.on_confirmed(beat)
-        at = (liveness.expires_at or 0) - 9_500
-        assert beat - 100 <= at <= beat
+    deadlines = connected(10_000)
+    for seq in range(1, 10_001):  # one a millisecond
+        deadlines.on_sent(seq, Millis(seq))
+    assert len(deadlines._unconfirmed) <= 101
+    for seq in range(1, 10_001, 7):
+        deadlines.on_confirmed(seq)
+        at = (deadlines.expires_at or 0) - 9_500
+        assert seq - 100 <= at <= seq

@@ -43,10 +43,10 @@ def test_everybody_can_be_reached_before_it_serves() -> None:
 
 def test_one_without_an_address_is_an_error() -> None:
     stage = RecipeStage()
-    member, stranger = stage.member(), stage.member()
+    member, outsider = stage.member(), stage.member()
     own, address = listen("127.0.0.1", 0)
     join = member.begin(Rendezvous("coord", PATH, 2)._on(member, address).join)
-    stranger.begin(stranger.rendezvous(PATH, 2, b"hello").join)
+    outsider.begin(outsider.rendezvous(PATH, 2, b"hello").join)
     with own, pytest.raises(InvalidValueError, match="no address"):
         _ = RendezvousResult(join.value, own).addresses
 

@@ -46,8 +46,8 @@ def test_a_watch_is_told_of_workers() -> None:
 def test_a_member_that_is_no_worker_is_an_error() -> None:
     member = RecipeStage().member()
     group = WorkerGroup("coord", PATH)._on(member)
-    group.join("stranger", b"hello")
-    with pytest.raises(InvalidValueError, match="stranger is no worker"):
+    group.join("outsider", b"hello")
+    with pytest.raises(InvalidValueError, match="outsider is no worker"):
         worker_of(PATH, group.members()[0])
 
 
@@ -57,9 +57,9 @@ def test_who_is_no_worker_is_left_out() -> None:
     one, other = group_of(member), group_of(stage.member())
     told: list[WorkersChange] = []
     other.watch(told.append)
-    stranger = one._on(member).join("stranger", b"hello")
+    outsider = one._on(member).join("outsider", b"hello")
     one.join("worker")
-    stranger.leave()
+    outsider.leave()
     stage.rest()
     assert [each.name for each in other.members()] == ["worker"]
     assert [[each.name for each in change.workers] for change in told] == [
