@@ -3,6 +3,8 @@
 Everything happens at once and in order unless a test says otherwise. A held disk keeps its work; a
 held wire keeps its frames. The harness asserts what no server may ever do: send to itself, or send
 to a client after closing its link.
+
+`PureEnsemble` in bench/pure_ensemble.py is the one to measure: it does nothing of this.
 """
 
 from collections import deque

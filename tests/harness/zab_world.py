@@ -1,8 +1,11 @@
 """Several peers, the links between them and their disks in virtual time, driven by one seed.
 
 Not the simulator of whole servers (tests/simulation): only Zab, so that thousands of seeds run in
-a minute. A link is FIFO and breaks when it loses a message; its two ends come up and learn of a
-break at different times. The disks are in `zab_disk`, the checks in `zab_properties`.
+a minute. The disks are in `zab_disk`, the checks in `zab_properties`.
+
+A link is FIFO and breaks when it loses a message; its two ends come up and learn of a break at
+different times. It is the link as Zab sees it, after the handshake, and carries messages. That of
+tests/simulation/network.py lies below: it carries bytes, and a handshake decides when an end is up.
 """
 
 from collections import Counter

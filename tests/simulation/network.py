@@ -1,6 +1,8 @@
 """Links in virtual time: FIFO, at most once, broken by the first loss, cut one way or both.
 
 Each link has its own random stream, so its delays stay the same when another link is removed.
+Links carry bytes; the servers and clients at their ends do the handshake. The links of
+tests/harness/zab_world.py are those of Zab alone: they carry messages and have no handshake.
 """
 
 from collections.abc import Callable
