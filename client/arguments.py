@@ -136,7 +136,7 @@ def checked_acls(path: str, acls: object) -> Acls:
         if not isinstance(each, Acl) or type(each.permissions) not in (int, Permission):
             raise InvalidAclError(path, f"an ACL is a list of Acl, and has {each!r}")
         if not is_text(each.scheme) or not is_text(each.id):
-            raise InvalidAclError(path, f"scheme and id of an Acl are texts, unlike in {each!r}")
+            raise InvalidAclError(path, f"scheme and id of an Acl must be text, not as in {each!r}")
         if isinstance(normalize_acls([each], _PLACEHOLDER_IDENTITIES), int):
             raise InvalidAclError(path, f"malformed: {each!r}")
     if isinstance(normalize_acls(entries, _PLACEHOLDER_IDENTITIES), int):
@@ -183,7 +183,7 @@ def check_quota(path: str, value: bytes) -> None:
     if quota_subtree(path) is None:
         raise BadArgumentsError(path, "it cannot have a quota")
     example = format_limits(QuotaLimits(5, 100, 9, 200))
-    raise BadArgumentsError(path, f"a quota is such as {example!r}, not {value[:80]!r}")
+    raise BadArgumentsError(path, f"a quota looks like {example!r}, not {value[:80]!r}")
 
 
 def checked_client_id(client_id: object) -> ClientId:

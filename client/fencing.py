@@ -63,7 +63,7 @@ class NewestTokens(Struct, frozen=True):
         newer = self.newest_exclusive if shared else self.newest
         if token < newer:
             raise StaleTokenError(
-                f"token {token} is refused by {what}: {newer} was here, a later holder's"
+                f"{what} refuses token {token}: it has seen {newer} of a later holder"
             )
         return self.merge(NewestTokens(token, 0 if shared else token))
 
@@ -231,5 +231,5 @@ def _decode_tokens(value: bytes, path: str) -> NewestTokens:
         return NewestTokens()
     parts = value.split()
     if len(parts) != 2 or not all(part.isdigit() for part in parts):
-        raise RecipeError(f"{path} is no guard's: its value is {value[:40]!r}")
+        raise RecipeError(f"{path} is not a guard: its value is {value[:40]!r}")
     return NewestTokens(int(parts[0]), int(parts[1]))

@@ -451,7 +451,7 @@ class Operations(ABC, Generic[K]):
             KeeperError: as for every call.
         """
         if isinstance(paths, str) or not isinstance(paths, Iterable):
-            raise BadArgumentsError("", f"paths must be several, not {paths!r}")
+            raise BadArgumentsError("", f"paths must be a list of paths, not {paths!r}")
         reads = [ReadData(checked_path(path)) for path in paths]
         if len(reads) > READS_MAX:
             raise BadArgumentsError("", f"{len(reads)} paths, at most {READS_MAX} are allowed")

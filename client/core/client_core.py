@@ -448,7 +448,7 @@ class ClientCore:
         phase, liveness = self._phase, self._deadlines
         if phase is ConnectionPhase.SERVING:
             if now >= liveness.read_timeout_at():
-                self._drop_server("nothing was heard of it for too long", now)
+                self._drop_server("it sent nothing for too long", now)
                 return
             if now >= liveness.heartbeat_at():
                 self._send([], now)
@@ -490,7 +490,7 @@ class ClientCore:
 
     def _end_search(self) -> None:
         if self._search is not None:
-            self._search.end("another server is looked for", self.out)
+            self._search.end("the client looks for another server", self.out)
             self._search = None
 
     def _change_state(self, state: ClientState) -> None:

@@ -150,7 +150,7 @@ def delete_with_children(deletion: Delete) -> Flow[None]:
         if stat is None:
             raise NoNodeError(path)
         if stat.version != version:
-            raise BadVersionError(path, f"it is {stat.version}, not {version}")
+            raise BadVersionError(path, f"it is at version {stat.version}, not {version}")
     for _ in range(ATTEMPTS_MAX):
         below = yield from _list_tree(path)
         if not below:

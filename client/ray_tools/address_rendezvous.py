@@ -180,4 +180,4 @@ def _address_of(path: str, data: bytes) -> Address:
     try:
         return _decode(data)
     except msgspec.MsgspecError as error:
-        raise InvalidValueError(f"{path}: one who met brought no address: {error}") from None
+        raise InvalidValueError(f"{path}: a participant brought no address: {error}") from None

@@ -383,4 +383,4 @@ def _identity_of(path: str, leader: Leader) -> Identity:
     try:
         return decode_identity(leader.identifier)
     except msgspec.MsgspecError:
-        raise InvalidValueError(f"who leads in {path} is no candidate of an actor") from None
+        raise InvalidValueError(f"the leader of {path} is no elected actor") from None

@@ -60,14 +60,14 @@ class LostEvent(Recipe[K]):
         """`wait` as a part of another flow."""
         if self.is_set():
             return
-        bell = Event()
-        self._subscribe(bell)
+        event = Event()
+        self._subscribe(event)
         try:
-            yield Wait((bell,))
+            yield Wait((event,))
         except KeeperError:
             pass  # the session is over, which is a loss
         except Cancelled:
-            self._unsubscribe(bell)
+            self._unsubscribe(event)
             raise
 
     def check(self) -> None:
@@ -79,24 +79,24 @@ class LostEvent(Recipe[K]):
         if self.is_set():
             raise LostError(f"{self._what} is lost")
 
-    def _subscribe(self, bell: Event) -> None:
+    def _subscribe(self, event: Event) -> None:
         """In a flow: set `event` at the loss."""
         if self._is_set:
-            bell.set()
+            event.set()
         else:
-            self._events.append(bell)
+            self._events.append(event)
 
-    def _unsubscribe(self, bell: Event) -> None:
-        """Do not ring `bell` any more."""
-        if bell in self._events:
-            self._events.remove(bell)
+    def _unsubscribe(self, event: Event) -> None:
+        """Do not set `event` at the loss any more."""
+        if event in self._events:
+            self._events.remove(event)
 
     def _set(self) -> None:
         """Take note of the loss."""
         self._is_set = True
-        bells, self._events = self._events, []
-        for bell in bells:
-            bell.set()
+        events, self._events = self._events, []
+        for event in events:
+            event.set()
 
 
 class Held(Recipe[K]):
@@ -180,7 +180,7 @@ class Held(Recipe[K]):
             return  # it is gone already, or goes with the session
 
     def _reread(self) -> Flow[bool]:
-        """When the bell has rung: whether the znode is there; it is watched anew.
+        """After the watch has fired: whether the znode is there; it is watched anew.
 
         Raises:
             KeeperError: what the read failed with.

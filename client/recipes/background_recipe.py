@@ -21,16 +21,16 @@ from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Re
 
 
 class Condition:
-    """Like a bell that many may wait for. It wakes those who wait, and is silent again."""
+    """Like an event that many may wait for. It wakes those who wait, and is not set afterwards."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
 
     def notify_all(self) -> None:
         """Wake all that wait."""
-        bells, self._events = self._events, []
-        for bell in bells:
-            bell.set()
+        events, self._events = self._events, []
+        for event in events:
+            event.set()
 
     def wait(self) -> Flow[None]:
         """Wait until it is notified next.
@@ -38,13 +38,13 @@ class Condition:
         Raises:
             KeeperError: the session is over.
         """
-        bell = Event()
-        self._events.append(bell)
+        event = Event()
+        self._events.append(event)
         try:
-            yield Wait((bell,))
+            yield Wait((event,))
         except (Cancelled, KeeperError):
-            if bell in self._events:
-                self._events.remove(bell)
+            if event in self._events:
+                self._events.remove(event)
             raise
 
 
@@ -89,7 +89,7 @@ class BackgroundRecipe(Recipe[K]):
         yield from self._close()
 
     def _work(self) -> Flow[None]:
-        """What goes on. `close` raises Abandoned in it, where it cleans up."""
+        """What goes on. `close` raises Cancelled in it, where it cleans up."""
         raise NotImplementedError
 
     def _start(self) -> Flow[None]:

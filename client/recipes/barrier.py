@@ -69,18 +69,18 @@ class Barrier(Recipe[K]):
             KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"the barrier {self.path} was not removed")
-        bell = Event()
+        removed = Event()
         try:
-            yield Query(GetData, self.path, bell, linearizable=True)
+            yield Query(GetData, self.path, removed, linearizable=True)
         except NoNodeError:
             return
         while True:
             try:
-                yield Wait((bell,))
+                yield Wait((removed,))
             except Cancelled:
-                yield from best_effort_cleanup([], [(self.path, WatchKind.DATA, bell)])
+                yield from best_effort_cleanup([], [(self.path, WatchKind.DATA, removed)])
                 raise
-            if any(event.type is EventType.DELETED for event in bell.drain()):
+            if any(event.type is EventType.DELETED for event in removed.drain()):
                 return
-            if (yield from get_or_none(self.path, bell)) is None:
+            if (yield from get_or_none(self.path, removed)) is None:
                 return

@@ -125,7 +125,7 @@ def read_modify_write(
     Args:
         path: Of the znode, which is created if it is missing.
         new_value: Of recipes; it runs inside the flow, once for each attempt.
-        seen: What is likely to be there.
+        observed: What is likely to be there.
 
     Raises:
         BadVersionError: others were quicker again and again; nothing was changed.
@@ -151,6 +151,6 @@ def checkpoint() -> Flow[None]:
     Raises:
         Cancelled: the caller has given up.
     """
-    bell = Event()
-    bell.set()
-    yield Wait((bell,))
+    event = Event()
+    event.set()
+    yield Wait((event,))

@@ -83,7 +83,7 @@ class ValueCodec(Generic[S]):
         self._encode = msgspec.json.encode if form == "json" else msgspec.msgpack.encode
         self._class = _class_of(kind)
         if self._reads(self._encode(None)):
-            detail = f"None is no value, but that there is none: {self.name} allows it"
+            detail = f"None stands for a missing value, but {self.name} allows it"
             raise BadArgumentsError(path, detail)
 
     def decode(self, text: bytes) -> S:

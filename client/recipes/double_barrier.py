@@ -198,7 +198,7 @@ class DoubleBarrier(Recipe[K]):
 
     def _enter(self) -> Flow[Entered]:
         if self._entered is not None:
-            raise RecipeError(f"this one has entered {self.path} already")
+            raise RecipeError(f"this participant has entered {self.path} already")
         while True:
             entered, names = yield from self._join()
             if not (self._aborts and _has_anyone_left(names) and len(names) == 1):
@@ -211,7 +211,7 @@ class DoubleBarrier(Recipe[K]):
             raise
         if self._entered is not None:  # by a concurrent call, perhaps one whose caller gave up
             yield from self._withdraw(entered)
-            raise RecipeError(f"this one has entered {self.path} already")
+            raise RecipeError(f"this participant has entered {self.path} already")
         self._entered = entered
         return entered
 
@@ -295,7 +295,7 @@ class DoubleBarrier(Recipe[K]):
         if found is None or found[1].czxid != entered.round:
             raise BrokenBarrierError(f"somebody left {self.path} before all had come")
         if found[0] != self._parameters:
-            raise BadArgumentsError(self.path, f"others have entered as {found[0].decode()!r}")
+            raise BadArgumentsError(self.path, f"the others named {found[0].decode()!r}")
         return found[1]
 
     def _watch_predecessor(
@@ -324,7 +324,7 @@ class DoubleBarrier(Recipe[K]):
     def _leave(self) -> Flow[None]:
         entered, self._entered = self._entered, None
         if entered is None:
-            raise RecipeError(f"this one has not entered {self.path}")
+            raise RecipeError(f"this participant has not entered {self.path}")
         try:
             is_last = yield from (
                 self._leave_with_mark(entered)
@@ -481,7 +481,7 @@ class DoubleBarrier(Recipe[K]):
         return join(self._left_path(entered), entered._member_path.rpartition("/")[2])
 
     def _broken_error(self) -> BrokenBarrierError:
-        return BrokenBarrierError(f"somebody went from {self.path} without leaving it")
+        return BrokenBarrierError(f"a participant of {self.path} died before it left")
 
 
 def _has_anyone_left(names: list[str]) -> bool:

@@ -124,7 +124,7 @@ class Election(ContenderQueue[K, Leadership[K]]):
 
     def _timeout_message(self) -> str:
         """See `Acquirable`."""
-        return f"in {self.path} others led"
+        return f"others led in {self.path}"
 
     def _enqueue(self) -> Flow[Leadership[K]]:
         """See `ContenderQueue`: the parent znode keeps the epoch, so it stays."""
@@ -238,7 +238,7 @@ def _raise_epoch(path: str, place: Held[K]) -> Flow[int]:
         # Our candidate is gone, or the epoch that we read was old: this server may lag behind.
         mine = yield from get_or_none(place.path)
         if mine is None or mine[1].czxid != place.token:
-            raise LostError(f"somebody deleted {place.path} as it came to lead")
+            raise LostError(f"somebody deleted {place.path} when it came to lead")
     raise RecipeError(f"somebody changes {path} again and again")
 
 

@@ -314,18 +314,18 @@ def become_member(
 
 
 def _create_when_free(own: str, data: bytes) -> Flow[tuple[str, Stat]]:
-    bell = Event()
+    event = Event()
     while True:
         try:
             return (yield from create(own, data, ephemeral=True))
         except NodeExistsError:
-            bell.drain()
-        if (yield from stat_or_none(own, bell)) is None:
+            event.drain()
+        if (yield from stat_or_none(own, event)) is None:
             continue
         try:
-            yield Wait((bell,))
+            yield Wait((event,))
         except (Cancelled, KeeperError):
-            yield from best_effort_cleanup([], [(own, WatchKind.DATA, bell)])
+            yield from best_effort_cleanup([], [(own, WatchKind.DATA, event)])
             raise
 
 

@@ -58,7 +58,7 @@ async def _await_guarded(returned: Awaitable[object], on_error: OnError) -> None
 
 def log_failure(error: Exception) -> None:
     """Log an error. This is the default `on_error`."""
-    log.error("what is followed: %s: %s", type(error).__name__, error)
+    log.error("a follower failed: %s: %s", type(error).__name__, error)
 
 
 class ClosableRecipe(Recipe[K]):
@@ -203,7 +203,7 @@ class Live(ClosableRecipe[K], Generic[K, V]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("what is followed is not passed on to another process: follow it there")
+        raise TypeError("a follower cannot be passed to another process: follow the data there")
 
 
 def _nothing() -> None:

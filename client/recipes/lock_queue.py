@@ -106,7 +106,7 @@ class LockQueue(PriorityProducer[K]):
             LostError: somebody deleted the lock, or this consumer's znode in the line of waiters.
             KeeperError: as for every call.
         """
-        yield timeout_after(timeout_s, f"the queue {self.path} had nothing that nobody holds")
+        yield timeout_after(timeout_s, f"the queue {self.path} had no free element")
         held = yield from self._lock_first_of((yield from self._list_free()))
         if held is None:
             held = yield from self._attempt_in_turn("get-", self._lock_first_of)

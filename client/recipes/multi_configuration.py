@@ -217,7 +217,7 @@ class Configurations(Recipe[K]):
 
     def _checked_path(self, path: object) -> str:
         if not isinstance(path, str) or path not in self._codecs:
-            raise BadArgumentsError("", f"none of these configurations: {path!r}")
+            raise BadArgumentsError("", f"{path!r} is none of these configurations")
         return path
 
 

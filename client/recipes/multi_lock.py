@@ -134,7 +134,7 @@ class MultiLock(Acquirable[K, MultiHeld[K]]):
         if not 1 <= len(self.paths) <= LOCKS_MAX:
             raise BadArgumentsError("", f"{len(self.paths)} locks, 1 to {LOCKS_MAX} are allowed")
         if len(set(self.paths)) < len(self.paths):
-            raise BadArgumentsError("", "a path is there twice: it would wait for itself")
+            raise BadArgumentsError("", "a path is named twice: its lock would wait for itself")
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[MultiHeld[K]]:

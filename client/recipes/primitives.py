@@ -253,13 +253,13 @@ def best_effort_cleanup(
     """Delete znodes and remove watches, as far as possible: the caller has an error to raise.
 
     Args:
-        gone: Of each znode its `delete_if_same`; or its path, if nobody else's can stand there.
-        watched: Of each watch its path, its kind and its bell.
+        deletions: Of each znode its `delete_if_same`; or its path, if it can only be one's own.
+        watches: Of each watch its path, its kind and its event.
     """
     asks: list[Any] = [
         Delete(each, ANY_VERSION) if isinstance(each, str) else each for each in deletions
     ]
-    asks += [WatchRemoval(path, kind, bell) for path, kind, bell in watches]
+    asks += [WatchRemoval(path, kind, event) for path, kind, event in watches]
     yield Gather(asks)
 
 

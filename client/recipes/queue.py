@@ -190,9 +190,11 @@ class BaseQueue(Recipe[K]):
             KeeperError: what the transaction failed with; nothing was put.
         """
         if type(priority) is not int or not 0 <= priority <= PRIORITY_MAX:
-            raise BadArgumentsError("", f"a priority is 0 to {PRIORITY_MAX}, not {priority!r}")
+            raise BadArgumentsError("", f"priority must be 0 to {PRIORITY_MAX}, not {priority!r}")
         if self.size_max is not None and len(values) > self.size_max:
-            raise BadArgumentsError(self.path, f"{len(values)} never fit into {self.size_max}")
+            raise BadArgumentsError(
+                self.path, f"{len(values)} never fit into a queue of {self.size_max}"
+            )
         # An element may be taken at once, so nothing is put for a caller that is told of a timeout.
         yield timeout_after(timeout_s, f"the queue {self.path} was full", only_while_waiting=True)
         place = join(self._elements, f"{PREFIX}{priority:03}-")
@@ -238,20 +240,20 @@ class BaseQueue(Recipe[K]):
         what = f"the place in the line of {self.path}"
         place: Any = yield from enqueue(self._client, self._line, prefix, b"", what)
         yield from wait_for_predecessor(place, predecessors)
-        bells: dict[str, Event] = {path: Event() for path in self._watched_paths}
+        events: dict[str, Event] = {path: Event() for path in self._watched_paths}
         found: dict[str, list[str]] = {}
         try:
             while True:
-                got = yield from attempt((yield from self._watch_elements(bells, found)))
+                got = yield from attempt((yield from self._watch_elements(events, found)))
                 if got is not None:
                     break
-                yield Wait((*bells.values(), place._changed))
+                yield Wait((*events.values(), place._changed))
                 if place._changed.is_set() and not (yield from place._reread()):
                     raise LostError(f"somebody deleted {place.path} while it waited")
         except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup([place._removal()], _pending_watches(bells))
+            yield from best_effort_cleanup([place._removal()], _pending_watches(events))
             raise
-        yield from best_effort_cleanup([place._removal()], _pending_watches(bells))
+        yield from best_effort_cleanup([place._removal()], _pending_watches(events))
         return got
 
     def _available(self, lists: list[list[str]]) -> list[str]:
@@ -259,10 +261,10 @@ class BaseQueue(Recipe[K]):
         return sort_elements(lists[0])
 
     def _watch_elements(
-        self, bells: dict[str, Event], found: dict[str, list[str]]
+        self, events: dict[str, Event], found: dict[str, list[str]]
     ) -> Flow[list[str]]:
         while True:
-            for path, names in (yield from reread_changed(bells, found)):
+            for path, names in (yield from reread_changed(events, found)):
                 if isinstance(names, NoNodeError):
                     found.pop(path, None)
                     yield from ensure_path(path, stays=True)
@@ -270,8 +272,8 @@ class BaseQueue(Recipe[K]):
                     raise names
                 else:
                     found[path] = names
-            if len(found) == len(bells):
-                return self._available([found[path] for path in bells])
+            if len(found) == len(events):
+                return self._available([found[path] for path in events])
 
 
 class QueueConsumer(BaseQueue[K]):
@@ -438,8 +440,8 @@ class PriorityQueue(PriorityProducer[K], QueueConsumer[K]):
     """Lowest priority first, then first in, first out."""
 
 
-def _pending_watches(bells: dict[str, Event]) -> list[tuple[str, WatchKind, Event]]:
-    return [(path, WatchKind.CHILD, bell) for path, bell in bells.items() if not bell.is_set()]
+def _pending_watches(events: dict[str, Event]) -> list[tuple[str, WatchKind, Event]]:
+    return [(path, WatchKind.CHILD, event) for path, event in events.items() if not event.is_set()]
 
 
 def sort_elements(names: list[str]) -> list[str]:

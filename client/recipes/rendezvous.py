@@ -192,7 +192,7 @@ class Rendezvous(Acquirable[K, Generation[K]]):
         self._data = checked_bytes("data", data)
         if len(data) * size > DATA_BYTES_MAX:
             bytes_max = DATA_BYTES_MAX // size
-            raise BadArgumentsError("", f"data of {size} may be {bytes_max} bytes, not {len(data)}")
+            raise BadArgumentsError("", f"data may be {bytes_max} bytes of each, not {len(data)}")
 
     @operation
     def join(self, timeout_s: float | None = None) -> Flow[Generation[K]]:
@@ -212,7 +212,7 @@ class Rendezvous(Acquirable[K, Generation[K]]):
 
     def _timeout_message(self) -> str:
         """See `Acquirable`."""
-        return f"{self.size} have not met in {self.path}"
+        return f"{self.path} got no new generation of {self.size}"
 
     def _acquire(self) -> Flow[Generation[K]]:
         """See `Acquirable`."""
@@ -290,8 +290,8 @@ class Rendezvous(Acquirable[K, Generation[K]]):
     def _join_generation(self, generation: _GenerationRecord, meeting: Generation[K]) -> bool:
         for rank, each in enumerate(generation.members):
             if each.token == meeting.token and meeting.path.endswith("/" + each.name):
-                if len(generation.members) != self.size:
-                    raise RecipeError(f"{self.path}: {len(generation.members)}, not {self.size}")
+                if (size := len(generation.members)) != self.size:
+                    raise RecipeError(f"the others in {self.path} named {size}, not {self.size}")
                 meeting.rank, meeting.members = rank, generation.members
                 meeting.generation = generation.number
                 return True

@@ -128,8 +128,8 @@ class Semaphore(QueuedLock[K, Held[K]]):
                 value, stat = done
                 if value and (stat.num_children or not value.isdigit()):
                     raise RecipeError(
-                        f"{self.path} has {value[:20].decode('ascii', 'replace')} permits for "
-                        f"those who are there, not {self.permits}: all must say the same"
+                        f"{self.path} has contenders for {value[:20].decode('ascii', 'replace')} "
+                        f"permits, not {self.permits}: all must name the same number"
                     )
                 # The queue is empty, or no number is set: set ours, unless somebody joins first.
                 change = SetData(self.path, number, stat.version)

@@ -273,7 +273,7 @@ class ServiceDiscovery(Startable[K]):
 
     def _ensure_loaded(self) -> Flow[None]:
         if self._client._is_lost():
-            raise LostError(f"{self._what} is old: the session is over")
+            raise LostError(f"{self._what} is out of date: the session is over")
         if not self._was_started and not self.is_closed:
             yield from self._start()
         yield from self._wait_until(lambda: self._is_loaded and not self.is_closed)

@@ -123,7 +123,7 @@ def _wait_until_gone(path: str, *, is_ephemeral: bool) -> Flow[None]:
             return
         try:
             if is_ephemeral and not found[1].ephemeral_owner:
-                raise RecipeError(f"{path} is no simple lock: the znode is nobody's ephemeral")
+                raise RecipeError(f"{path} is no simple lock: the znode is not ephemeral")
             yield Wait((event,))
             if any(each.type is EventType.DELETED for each in event.drain()):
                 return

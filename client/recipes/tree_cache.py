@@ -140,7 +140,7 @@ class _BaseCache(ClosableRecipe[K]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a cache is not passed on to another process: make one there")
+        raise TypeError("a cache cannot be passed to another process: make one there")
 
 
 class TreeCache(_BaseCache[K]):

@@ -403,7 +403,7 @@ class TwoPhaseCommit(Recipe[K]):
         try:
             return Decision(value)
         except ValueError:
-            raise InvalidValueError(f"{self.path} holds {value[:40]!r}, no decision") from None
+            raise InvalidValueError(f"{self.path} holds no decision: {value[:40]!r}") from None
 
     def _is_undecided(self) -> Compare:
         return Compare(self.path, CompareField.VERSION, Relation.EQUAL, _UNDECIDED)

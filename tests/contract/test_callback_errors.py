@@ -163,11 +163,11 @@ def test_what_is_wrong_is_in_the_log_if_there_is_no_on_error(connect: Open, erro
     client = begin(connect)
     live = client.configuration("/app", Limits).follow()
     client.set("/app", b"?")
-    assert "InvalidValueError: /app holds no valid Limits" in errors.find("what is followed")
+    assert "InvalidValueError: /app holds no valid Limits" in errors.find("a follower failed")
     assert isinstance(live.last_error, InvalidValueError)
     client.tree_cache("/app", znodes_max=1).start()
     client.create("/app/one", b"")
-    errors.find("what is followed: CacheFullError")
+    errors.find("a follower failed: CacheFullError")
 
 
 def test_a_blocking_client_says_that_it_awaits_no_callback(room: Room, errors: Errors) -> None:

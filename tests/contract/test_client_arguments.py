@@ -44,8 +44,8 @@ BAD = [
     (lambda c: c.get("/a", consistency="strong"), '"session" or "linearizable", not \'strong\''),
     (lambda c: c.exists("/a", consistency=None), '"session" or "linearizable", not None'),
     (lambda c: c.get_children("/a", consistency=1), '"session" or "linearizable", not 1'),
-    (lambda c: c.get_many("/a"), "paths must be several, not '/a'"),
-    (lambda c: c.get_many(3), "paths must be several, not 3"),
+    (lambda c: c.get_many("/a"), "paths must be a list of paths, not '/a'"),
+    (lambda c: c.get_many(3), "paths must be a list of paths, not 3"),
     (lambda c: c.get_many(["/a", "b"]), 'a path must start with "/"'),
     (lambda c: c.get_many(["/a"] * 1001), "1001 paths, at most 1000"),
     # Who may do what.
@@ -60,7 +60,7 @@ BAD = [
     (lambda c: c.set_quota("/a", QuotaLimits(hard_znodes=1.5)), "hard_znodes must be a number"),
     (lambda c: c.remove_quota("a"), 'a path must start with "/"'),
     (lambda c: c.get_quota("a"), 'a path must start with "/"'),
-    (lambda c: c.set(LIMITS_OF_A, b"garbage"), "a quota is such as b'count=5,bytes=100=;byteHard"),
+    (lambda c: c.set(LIMITS_OF_A, b"garbage"), "a quota looks like b'count=5,bytes=100=;byteHard"),
     (lambda c: c.create(LIMITS_OF_A, b"count=-5", makepath=True), "not b'count=-5'"),
     (lambda c: c.transaction().set(LIMITS_OF_A, b"9" * 1000), f"not {b'9' * 80!r}"),
     (lambda c: c.create("/zookeeper/quota/zookeeper_limits"), "it cannot have a quota"),
@@ -89,7 +89,7 @@ BAD_ACLS = [
     ([make_acl("kerberos", "ann", read=True)], "malformed: Acl("),
     ([Acl(32, "world", "anyone")], "malformed: Acl("),
     ([Acl("r", "world", "anyone")], "an ACL is a list of Acl, and has Acl("),  # type: ignore[arg-type]
-    ([Acl(1, "world", None)], "scheme and id of an Acl are texts"),  # type: ignore[arg-type]
+    ([Acl(1, "world", None)], "scheme and id of an Acl must be text"),  # type: ignore[arg-type]
     (OPEN_ACL_UNSAFE[0], "an ACL is a list of Acl, not Acl("),
 ]
 

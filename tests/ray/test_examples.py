@@ -138,7 +138,7 @@ def test_paused_holder(run: Run) -> None:
     tokens = [int(token) for token in re.findall(r"holds the lock, token (\d+)", "\n".join(story))]
     assert len(tokens) == 2
     assert tokens[0] < tokens[1]
-    refusal = f"token {tokens[0]} is refused by the disk: {tokens[1]} was here, a later holder's"
+    refusal = f"the disk refuses token {tokens[0]}: it has seen {tokens[1]} of a later holder"
     assert f"writer 1 writes 'late': refused, {refusal}" in story
     assert story[-1] == "on the disk: one, two"
 

@@ -316,7 +316,7 @@ def test_a_closed_follower_reports_nothing_and_watches_nothing(stage: RecipeStag
     assert (told.news, live.value) == ([1], Limits(1))
     assert watches(stage) == 0
     live.close()  # again: nothing
-    with pytest.raises(TypeError, match="follow it there"):
+    with pytest.raises(TypeError, match="follow the data there"):
         live.__reduce__()
 
 
@@ -408,7 +408,7 @@ def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
         with pytest.raises(BadArgumentsError, match="kind must be a type for msgspec"):
             alice.configuration(PATH, kind)  # type: ignore[arg-type]
     for kind in (None, object, Limits | None, Any):
-        with pytest.raises(BadArgumentsError, match="None is no value"):
+        with pytest.raises(BadArgumentsError, match="None stands for a missing value"):
             alice.configuration(PATH, kind)  # type: ignore[arg-type]
     with pytest.raises(BadArgumentsError, match="format"):
         alice.configuration(PATH, Limits, form="xml")  # type: ignore[arg-type]

@@ -397,7 +397,7 @@ def test_processes_at_several_servers_share_a_round() -> None:
 def test_another_number_or_mode_is_refused(stage: RecipeStage, mode: OnCrash) -> None:
     alice, bob = stage.member(), stage.member()
     wait = alice.begin(alice.double_barrier(PATH, 3, on_crash=mode).enter)
-    with pytest.raises(BadArgumentsError, match=f"others have entered as '3 {mode}'"):
+    with pytest.raises(BadArgumentsError, match=f"the others named '3 {mode}'"):
         bob.double_barrier(PATH, 2, on_crash=mode).enter()
     assert wait.is_done == (mode == "abort")
     alice.close()

@@ -142,7 +142,7 @@ def test_a_deposed_candidate_raises_no_epoch(stage: RecipeStage) -> None:
     (own,) = bob.do(get_children(PATH))
     bob.ask(Delete(f"{PATH}/{own}", -1))
     alice.thaw()
-    with pytest.raises(LostError, match="as it came to lead"):
+    with pytest.raises(LostError, match="when it came to lead"):
         _ = wait.value
     assert bob.election(PATH).lead().epoch == 2
 

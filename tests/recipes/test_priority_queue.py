@@ -58,7 +58,7 @@ def test_a_bound_counts_all_priorities(stage: RecipeStage) -> None:
 @pytest.mark.parametrize("priority", [-1, 1_000, True, "1", 1.5])
 def test_a_bad_priority_is_refused(stage: RecipeStage, priority: int) -> None:
     queue = stage.member().priority_queue(PATH)
-    with pytest.raises(BadArgumentsError, match="a priority is 0 to 999"):
+    with pytest.raises(BadArgumentsError, match="priority must be 0 to 999"):
         queue.put(b"", priority)
     with pytest.raises(BadArgumentsError):
         queue.put_many([b""], priority)

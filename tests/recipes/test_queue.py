@@ -121,7 +121,7 @@ def test_put_many_puts_all_or_nothing(stage: RecipeStage) -> None:
     assert (wait.is_done, queue.size()) == (False, 2)
     queue.get()
     assert (wait.is_done, queue.size()) == (True, 3)
-    with pytest.raises(BadArgumentsError, match="4 never fit into 3"):
+    with pytest.raises(BadArgumentsError, match="4 never fit into a queue of 3"):
         queue.put_many([b""] * 4)
 
 

@@ -148,7 +148,7 @@ def test_a_cancelled_wait_leaves_nothing_behind(stage: RecipeStage, how: str) ->
     wait = bob.begin(bob.rendezvous(PATH, 2).join, timeout_s=2)
     if how == "timeout":
         stage.pass_time(2_100)
-        with pytest.raises(WaitTimeoutError, match="have not met"):
+        with pytest.raises(WaitTimeoutError, match="got no new generation"):
             _ = wait.value
     elif how == "abandon":
         wait.run.cancel()

@@ -218,7 +218,7 @@ def test_the_cache_is_refused_after_the_session(stage: RecipeStage) -> None:
     bob.cut()
     stage.pass_time(3_000)
     for call in (services.names, services.malformed):
-        with pytest.raises(LostError, match="is old"):
+        with pytest.raises(LostError, match="is out of date"):
             call()
     with pytest.raises(Exception, match="expired"):
         _ = waiting.value

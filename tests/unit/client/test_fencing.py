@@ -34,7 +34,7 @@ def test_who_passes(steps: list[tuple[int, bool, bool]]) -> None:
             guard.check(token, shared=shared)
             assert guard.newest >= token
         else:
-            with pytest.raises(StaleTokenError, match=f"token {token} is refused by the disk"):
+            with pytest.raises(StaleTokenError, match=f"the disk refuses token {token}"):
                 guard.check(token, shared=shared)
 
 

@@ -146,7 +146,7 @@ def test_silence_leads_to_another_server() -> None:
     wire.at(6000).wake()  # a heartbeat, unanswered
     assert wire.core.deadline() == 9000
     closing, suspended, opening = wire.at(9000).wake()
-    assert closing == CloseLink("nothing was heard of it for too long")
+    assert closing == CloseLink("it sent nothing for too long")
     assert suspended == SUSPENDED
     assert isinstance(opening, OpenLink)
 

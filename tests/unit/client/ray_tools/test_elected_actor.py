@@ -103,7 +103,7 @@ def test_the_death_of_an_actor_that_a_method_asked_is_no_deposition(
 def test_another_election_at_the_path_is_told() -> None:
     identity = Identity("coord/x/0", "life")
     assert _identity_of("/x", Leader(encode_identity(identity), 1, Zxid(1))) == identity
-    with pytest.raises(InvalidValueError, match="no candidate of an actor"):
+    with pytest.raises(InvalidValueError, match="is no elected actor"):
         _identity_of("/x", Leader(b"worker 1", 1, Zxid(1)))
 
 
