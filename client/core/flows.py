@@ -20,8 +20,9 @@ Rules for flows:
     cancelled task or an interrupt; `Cancelled` is then raised at the flow's next `Wait`, never at
     a request, because a request under way has an outcome that somebody must clean up. A flow that
     returns before it comes to a Wait has its result released (`Releasable`).
--   So a flow cleans up in `except (Cancelled, RayKeeperError)`, by requests and without waiting.
-    Never in `finally`: a generator that is dropped would run it anywhere, at any time.
+-   So a flow cleans up in `except (Cancelled, RayKeeperError)`, or by `with_cleanup`, by requests
+    and without waiting. Never in `finally`: a generator that is dropped would run it anywhere, at
+    any time.
 -   A flow calls no code of the user's, because it runs under the lock of its client, in whichever
     thread that is. CallUser and CallInCaller have such code called where nothing is locked.
 -   A request of a flow has an outcome as long as the session lives, however late. The caller is
@@ -42,6 +43,7 @@ from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.public_types import WatchedEvent
 from raykeeper.client.core.results import result_of
+from raykeeper.client.errors import RayKeeperError
 from raykeeper.zab.ids import Millis
 
 T = TypeVar("T")
@@ -163,6 +165,17 @@ Flow = Generator[Step, Any, T]
 
 class Cancelled(Exception):
     """Raised in a flow at a Wait: its caller has given up. Clean up, and let it pass."""
+
+
+def with_cleanup(body: Flow[T], cleanup: Callable[[bool], Flow[object]]) -> Flow[T]:
+    """Run `body`, then `cleanup`, which is told whether `body` has failed or was cancelled."""
+    try:
+        result = yield from body
+    except (Cancelled, RayKeeperError):
+        yield from cleanup(True)
+        raise
+    yield from cleanup(False)
+    return result
 
 
 @runtime_checkable

@@ -40,7 +40,6 @@ from raykeeper.client.recipes.primitives import best_effort_cleanup, get_or_none
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
 from raykeeper.client.recipes.rendezvous import Generation, Rendezvous
 from raykeeper.znodes.paths import join
-from raykeeper.znodes.requests import WatchKind
 
 log = logging.getLogger("raykeeper.client")
 
@@ -208,10 +207,10 @@ def finish(meeting: Generation[Any]) -> Flow[None]:
             yield Wait((changed,))
     except (Cancelled, RayKeeperError):
         meeting.broken._unsubscribe(changed)
-        yield from best_effort_cleanup([], [(path, WatchKind.DATA, changed)])
+        yield from best_effort_cleanup([], [(path, changed)])
         raise
     meeting.broken._unsubscribe(changed)
-    yield from best_effort_cleanup([], [(path, WatchKind.DATA, changed)])
+    yield from best_effort_cleanup([], [(path, changed)])
 
 
 def _finished_of(path: str, value: bytes | None) -> _FinishedCount:

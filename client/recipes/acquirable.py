@@ -26,7 +26,7 @@ from raykeeper.client.recipes.primitives import (
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.client.transaction import results_decoder
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.requests import Compare, CompareField, Multi, Relation, WatchKind
+from raykeeper.znodes.requests import Compare, CompareField, Multi, Relation
 
 
 class LostEvent(Recipe[K]):
@@ -191,9 +191,7 @@ class Held(Recipe[K]):
         found = yield from get_or_none(self.path, self._changed)
         if found is None or found[1].czxid == self.token:
             return found is not None
-        yield from remove_watch(
-            self.path, WatchKind.DATA, self._changed
-        )  # it is another holder's by now
+        yield from remove_watch(self.path, self._changed)  # it is another holder's by now
         return False
 
     def _guard(self) -> Flow[None]:

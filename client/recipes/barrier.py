@@ -24,7 +24,7 @@ from raykeeper.client.recipes.primitives import (
     timeout_after,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.znodes.requests import GetData, WatchKind
+from raykeeper.znodes.requests import GetData
 
 
 class Barrier(Recipe[K]):
@@ -78,7 +78,7 @@ class Barrier(Recipe[K]):
             try:
                 yield Wait((removed,))
             except Cancelled:
-                yield from best_effort_cleanup([], [(self.path, WatchKind.DATA, removed)])
+                yield from best_effort_cleanup([], [(self.path, removed)])
                 raise
             if any(event.type is EventType.DELETED for event in removed.drain()):
                 return

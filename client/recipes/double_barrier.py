@@ -33,7 +33,7 @@ Paper: section 2.4, "Double Barrier", and Table 3. kazoo: `DoubleBarrier`. Curat
 
 from typing import Any, Literal
 
-from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait, with_cleanup
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import (
@@ -58,6 +58,7 @@ from raykeeper.client.recipes.primitives import (
     get_children,
     get_or_none,
     identifier_of,
+    pending_watches,
     remove_watch,
     timeout_after,
     transact,
@@ -81,7 +82,6 @@ from raykeeper.znodes.requests import (
     Relation,
     SetData,
     TxnOp,
-    WatchKind,
 )
 from raykeeper.znodes.stat import Stat
 
@@ -192,7 +192,7 @@ class DoubleBarrier(Recipe[K]):
                 yield from self._leave_without_mark(entered)
         except RayKeeperError:
             pass  # the participant's znode is gone, or goes with the session
-        yield from best_effort_cleanup([], [(self._round, WatchKind.DATA, entered._changed)])
+        yield from best_effort_cleanup([], [(self._round, entered._changed)])
 
     # Entering.
 
@@ -257,28 +257,34 @@ class DoubleBarrier(Recipe[K]):
 
     def _wait_until_open(self, entered: Entered, names: list[str]) -> Flow[None]:
         """Wait until the round is open. Afterwards its watch is set, for the end of the round."""
-        near = Event()
-        watched: str | None = None
+        near: dict[str, Event] = {}
+        yield from with_cleanup(
+            self._watch_until_open(entered, names, near),
+            lambda _: best_effort_cleanup([], pending_watches(near)),
+        )
+
+    def _watch_until_open(
+        self, entered: Entered, names: list[str], near: dict[str, Event]
+    ) -> Flow[None]:
+        """`near`: the watch of the participant that came right before, if there is one."""
+        changed = Event()
         has_gone = self._aborts and _has_anyone_left(names)
-        try:
-            while True:
-                if self._aborts and names and not has_gone and (watched is None or near.is_set()):
-                    watched, names = yield from self._watch_predecessor(entered, names, near)
-                    has_gone = watched is None
-                # Read after setting the watch: the read shows who left before the watch was set.
-                stat = yield from self._read_round(entered)
-                if stat.version > GATHERING:
-                    break
-                has_gone = has_gone or (self._aborts and stat.cversion > stat.num_children)
-                if has_gone:
-                    yield from self._break_round(entered.round, GATHERING)
-                else:
-                    yield Wait((entered._changed, near))
-        except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup([], _pending_watches(watched, near))
-            raise
-        if _pending_watches(watched, near):
-            yield from best_effort_cleanup([], _pending_watches(watched, near))
+        while True:
+            if self._aborts and names and not has_gone and (not near or changed.is_set()):
+                watched, names = yield from self._watch_predecessor(entered, names, changed)
+                near.clear()
+                if watched is not None:
+                    near[watched] = changed
+                has_gone = watched is None
+            # Read after setting the watch: the read shows who left before the watch was set.
+            stat = yield from self._read_round(entered)
+            if stat.version > GATHERING:
+                return
+            has_gone = has_gone or (self._aborts and stat.cversion > stat.num_children)
+            if has_gone:
+                yield from self._break_round(entered.round, GATHERING)
+            else:
+                yield Wait((entered._changed, changed))
 
     def _read_round(self, entered: Entered) -> Flow[Stat]:
         """Read the round, and watch it; return its Stat.
@@ -361,7 +367,7 @@ class DoubleBarrier(Recipe[K]):
             return True
         found = yield from get_or_none(self._round, entered._changed)
         if found is not None and found[1].czxid != entered.round:
-            yield from remove_watch(self._round, WatchKind.DATA, entered._changed)
+            yield from remove_watch(self._round, entered._changed)
             return True
         return found is None
 
@@ -487,7 +493,3 @@ class DoubleBarrier(Recipe[K]):
 def _has_anyone_left(names: list[str]) -> bool:
     """Return whether any participant has left again."""
     return bool(names) and sequence_number(names[-1]) + 1 > len(names)
-
-
-def _pending_watches(watched: str | None, near: Event) -> list[tuple[str, WatchKind, Event]]:
-    return [] if watched is None or near.is_set() else [(watched, WatchKind.CHILD, near)]

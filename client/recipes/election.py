@@ -54,7 +54,6 @@ from raykeeper.znodes.requests import (
     Relation,
     SetData,
     Sync,
-    WatchKind,
 )
 
 PREFIX = "candidate-"
@@ -214,9 +213,7 @@ class Observation(BackgroundRecipe[K]):
                     self._changed.notify_all()
                 yield Wait((changed,))
         except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup(
-                [], [(path, WatchKind.DATA, changed) for path in sorted(watched)]
-            )
+            yield from best_effort_cleanup([], [(path, changed) for path in sorted(watched)])
             raise
 
 

@@ -58,7 +58,6 @@ from raykeeper.znodes.requests import (
     Relation,
     SetData,
     TxnOp,
-    WatchKind,
 )
 from raykeeper.znodes.stat import Stat
 
@@ -150,7 +149,7 @@ class EphemeralMember(Held[K]):
                 if mine is None:
                     yield from self._recreate()
                 elif mine[1].czxid != self.token:
-                    yield from remove_watch(self.path, WatchKind.DATA, self._changed)
+                    yield from remove_watch(self.path, self._changed)
                     break  # somebody has taken the name
                 else:
                     yield Wait((self._changed,))
@@ -325,7 +324,7 @@ def _create_when_free(own: str, data: bytes) -> Flow[tuple[str, Stat]]:
         try:
             yield Wait((event,))
         except (Cancelled, KeeperError):
-            yield from best_effort_cleanup([], [(own, WatchKind.DATA, event)])
+            yield from best_effort_cleanup([], [(own, event)])
             raise
 
 

@@ -17,10 +17,10 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, Wait
+from raykeeper.client.core.flows import Event, Flow, Gather, Wait, with_cleanup
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import EventType
-from raykeeper.client.errors import LostError, RayKeeperError
+from raykeeper.client.errors import LostError
 from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
@@ -33,7 +33,7 @@ from raykeeper.client.recipes.primitives import (
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.znodes.errors import KeeperError, NoNodeError
 from raykeeper.znodes.paths import join
-from raykeeper.znodes.requests import GetChildren, GetData, WatchKind
+from raykeeper.znodes.requests import GetChildren, GetData
 
 PREFIX = "lock-"
 
@@ -157,37 +157,47 @@ def wait_for_predecessor(
         LostError: somebody deleted the place.
         KeeperError: what a request failed with.
     """
-    path, _, own = place.path.rpartition("/")
     changed = Event()
     watched: dict[str, None] = {}
-    try:
-        # The watch of one's own znode is set once and stays for as long as the lock is held.
-        names, mine = yield Gather(
-            [Query(GetChildren, path), Query(GetData, place.path, place._changed)]
-        )
-        if isinstance(names, KeeperError):
-            raise names
-        if isinstance(mine, KeeperError) and not isinstance(mine, NoNodeError):
-            raise mine  # the session ended between the two answers, say
-        is_there = not isinstance(mine, NoNodeError)
-        while True:
-            if not is_there or own not in names:
-                raise LostError(f"somebody deleted {place.path} while it waited")
-            before = [join(path, name) for name in find_predecessors(names, own)]
-            if not before:
-                break
-            if (yield from _watch(before, changed, watched)):
-                yield Wait((changed, place._changed))
-                for event in changed.drain():
-                    if event.type is not EventType.NONE:
-                        watched.pop(event.path, None)
-            if place._changed.is_set():
-                is_there = yield from place._reread()
-            names = yield from get_children(path)
-    except (Cancelled, RayKeeperError):
-        yield from best_effort_cleanup([place._removal()], _watches(watched, changed))
-        raise
-    yield from best_effort_cleanup([], _watches(watched, changed))
+
+    def clean_up(has_failed: bool) -> Flow[None]:
+        deletions = [place._removal()] if has_failed else []
+        return best_effort_cleanup(deletions, [(path, changed) for path in watched])
+
+    yield from with_cleanup(_watch_line(place, find_predecessors, changed, watched), clean_up)
+
+
+def _watch_line(
+    place: Held[Any],
+    find_predecessors: Callable[[list[str], str], list[str]],
+    changed: Event,
+    watched: dict[str, None],
+) -> Flow[None]:
+    """Wait until nobody stands in the way; keep in `watched` the paths whose watch is `changed`."""
+    path, _, own = place.path.rpartition("/")
+    # The watch of one's own znode is set once and stays for as long as the lock is held.
+    names, mine = yield Gather(
+        [Query(GetChildren, path), Query(GetData, place.path, place._changed)]
+    )
+    if isinstance(names, KeeperError):
+        raise names
+    if isinstance(mine, KeeperError) and not isinstance(mine, NoNodeError):
+        raise mine  # the session ended between the two answers, say
+    is_there = not isinstance(mine, NoNodeError)
+    while True:
+        if not is_there or own not in names:
+            raise LostError(f"somebody deleted {place.path} while it waited")
+        before = [join(path, name) for name in find_predecessors(names, own)]
+        if not before:
+            return
+        if (yield from _watch(before, changed, watched)):
+            yield Wait((changed, place._changed))
+            for event in changed.drain():
+                if event.type is not EventType.NONE:
+                    watched.pop(event.path, None)
+        if place._changed.is_set():
+            is_there = yield from place._reread()
+        names = yield from get_children(path)
 
 
 def _watch(paths: list[str], changed: Event, watched: dict[str, None]) -> Flow[bool]:
@@ -204,10 +214,6 @@ def _watch(paths: list[str], changed: Event, watched: dict[str, None]) -> Flow[b
         if not isinstance(error, NoNodeError):
             raise error
     return not errors
-
-
-def _watches(watched: dict[str, None], changed: Event) -> list[tuple[str, WatchKind, Event]]:
-    return [(path, WatchKind.DATA, changed) for path in watched]
 
 
 def sequence_number(name: str) -> int:

@@ -248,29 +248,34 @@ def delete_if_same(path: str, czxid: Zxid) -> Multi:
 
 
 def best_effort_cleanup(
-    deletions: Iterable[Multi | str], watches: Iterable[tuple[str, WatchKind, Event]] = ()
+    deletions: Iterable[Multi | str], watches: Iterable[tuple[str, Event]] = ()
 ) -> Flow[None]:
     """Delete znodes and remove watches, as far as possible: the caller has an error to raise.
 
     Args:
         deletions: Of each znode its `delete_if_same`; or its path, if it can only be one's own.
-        watches: Of each watch its path, its kind and its event.
+        watches: Of each watch its path and its event.
     """
     asks: list[Any] = [
         Delete(each, ANY_VERSION) if isinstance(each, str) else each for each in deletions
     ]
-    asks += [WatchRemoval(path, kind, event) for path, kind, event in watches]
+    asks += [WatchRemoval(path, WatchKind.ANY, event) for path, event in watches]
     yield Gather(asks)
 
 
-def remove_watch(path: str, kind: WatchKind, event: Event) -> Flow[None]:
+def pending_watches(events: dict[str, Event]) -> list[tuple[str, Event]]:
+    """Return the watches that have not fired; each path has a one-shot watch with its event."""
+    return [(path, event) for path, event in events.items() if not event.is_set()]
+
+
+def remove_watch(path: str, event: Event) -> Flow[None]:
     """Remove a watch, if it is still there.
 
     Raises:
         KeeperError: what the request failed with.
     """
     try:
-        yield WatchRemoval(path, kind, event)
+        yield WatchRemoval(path, WatchKind.ANY, event)
     except NoWatcherError:
         return
 

@@ -37,7 +37,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.core.flows import Event, Flow, Wait, with_cleanup
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -45,7 +45,6 @@ from raykeeper.client.errors import (
     LostError,
     NodeExistsError,
     NoNodeError,
-    RayKeeperError,
 )
 from raykeeper.client.recipes.compare_and_set import checkpoint
 from raykeeper.client.recipes.lock import (
@@ -60,6 +59,7 @@ from raykeeper.client.recipes.primitives import (
     checked_root,
     ensure_path,
     get_or_none,
+    pending_watches,
     reread_changed,
     timeout_after,
     transact,
@@ -79,7 +79,6 @@ from raykeeper.znodes.requests import (
     ReadStat,
     Relation,
     TxnOp,
-    WatchKind,
 )
 from raykeeper.znodes.stat import Stat
 
@@ -241,20 +240,24 @@ class BaseQueue(Recipe[K]):
         place: Any = yield from enqueue(self._client, self._line, prefix, b"", what)
         yield from wait_for_predecessor(place, predecessors)
         events: dict[str, Event] = {path: Event() for path in self._watched_paths}
+        return (
+            yield from with_cleanup(
+                self._attempt_on_changes(attempt, place, events),
+                lambda _: best_effort_cleanup([place._removal()], pending_watches(events)),
+            )
+        )
+
+    def _attempt_on_changes(
+        self, attempt: Callable[[list[str]], Flow[T | None]], place: Any, events: dict[str, Event]
+    ) -> Flow[T]:
         found: dict[str, list[str]] = {}
-        try:
-            while True:
-                got = yield from attempt((yield from self._watch_elements(events, found)))
-                if got is not None:
-                    break
-                yield Wait((*events.values(), place._changed))
-                if place._changed.is_set() and not (yield from place._reread()):
-                    raise LostError(f"somebody deleted {place.path} while it waited")
-        except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup([place._removal()], _pending_watches(events))
-            raise
-        yield from best_effort_cleanup([place._removal()], _pending_watches(events))
-        return got
+        while True:
+            got = yield from attempt((yield from self._watch_elements(events, found)))
+            if got is not None:
+                return got
+            yield Wait((*events.values(), place._changed))
+            if place._changed.is_set() and not (yield from place._reread()):
+                raise LostError(f"somebody deleted {place.path} while it waited")
 
     def _available(self, lists: list[list[str]]) -> list[str]:
         """Return the elements to be had, in order, from the children of each watched path."""
@@ -438,10 +441,6 @@ class PriorityProducer(BaseQueue[K]):
 
 class PriorityQueue(PriorityProducer[K], QueueConsumer[K]):
     """Lowest priority first, then first in, first out."""
-
-
-def _pending_watches(events: dict[str, Event]) -> list[tuple[str, WatchKind, Event]]:
-    return [(path, WatchKind.CHILD, event) for path, event in events.items() if not event.is_set()]
 
 
 def sort_elements(names: list[str]) -> list[str]:

@@ -62,7 +62,6 @@ from raykeeper.znodes.requests import (
     GetData,
     Relation,
     SetData,
-    WatchKind,
 )
 
 PREFIX = "participant-"
@@ -175,7 +174,7 @@ class Generation(Held[K]):
             pass  # the session is over, or somebody else writes here
         if not self._is_released:
             self.broken._set()
-        watches = [(path, WatchKind.DATA, self._changed) for path in (self._root, beside)]
+        watches = [(path, self._changed) for path in (self._root, beside)]
         yield from best_effort_cleanup([], watches)
 
 
@@ -236,7 +235,7 @@ class Rendezvous(Acquirable[K, Generation[K]]):
             yield from self._withdraw(meeting, watched)
 
     def _withdraw(self, meeting: Generation[K], watched: set[str]) -> Flow[None]:
-        watches = [(path, WatchKind.DATA, meeting._changed) for path in sorted(watched)]
+        watches = [(path, meeting._changed) for path in sorted(watched)]
         yield from best_effort_cleanup([meeting._removal()], watches)
 
     def _wait_for_generation(self, meeting: Generation[K], watched: set[str]) -> Flow[bool]:

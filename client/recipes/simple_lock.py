@@ -29,7 +29,6 @@ from raykeeper.client.recipes.primitives import (
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import KeeperError
-from raykeeper.znodes.requests import WatchKind
 from raykeeper.znodes.stat import Stat
 
 
@@ -128,7 +127,7 @@ def _wait_until_gone(path: str, *, is_ephemeral: bool) -> Flow[None]:
             if any(each.type is EventType.DELETED for each in event.drain()):
                 return
         except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup([], [(path, WatchKind.DATA, event)])
+            yield from best_effort_cleanup([], [(path, event)])
             raise
 
 

@@ -37,7 +37,7 @@ from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange, TreeMi
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.replies import GetChildrenReply, GetDataReply
-from raykeeper.znodes.requests import GetChildren, GetData, WatchKind, WatchMode
+from raykeeper.znodes.requests import GetChildren, GetData, WatchMode
 
 READ_BATCH_MAX: Final = 500
 """Requests that are sent at once, so that others need not wait behind a large subtree."""
@@ -131,7 +131,7 @@ class SubtreeFollower:
         if not self.is_closed:
             self.is_closed = True
             self.changed.set()
-            yield from best_effort_cleanup([], [(self.path, WatchKind.RECURSIVE, self.changed)])
+            yield from best_effort_cleanup([], [(self.path, self.changed)])
 
     def _apply_events(self, *, is_watched: bool) -> Flow[list[TreeChange]]:
         events: list[WatchedEvent] = []

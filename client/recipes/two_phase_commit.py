@@ -31,7 +31,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, MappedRequest, Now, Wait
+from raykeeper.client.core.flows import Event, Flow, Gather, MappedRequest, Now, Wait, with_cleanup
 from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.client.core.results import path_and_stat_of
 from raykeeper.client.errors import (
@@ -41,7 +41,6 @@ from raykeeper.client.errors import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
-    RayKeeperError,
     RecipeError,
 )
 from raykeeper.client.recipes.primitives import (
@@ -53,6 +52,7 @@ from raykeeper.client.recipes.primitives import (
     delete_if_same,
     ensure_path,
     get_or_none,
+    pending_watches,
     reread_changed,
     timeout_after,
     transact,
@@ -76,7 +76,6 @@ from raykeeper.znodes.requests import (
     Relation,
     SetData,
     TxnOp,
-    WatchKind,
 )
 
 SITES_MAX = 300
@@ -230,13 +229,11 @@ class TwoPhaseCommit(Recipe[K]):
         except NodeExistsError:
             pass  # we are the coordinator, or it is alive
         events = {self._votes: Event(), self._present: Event(), self.path: Event()}
-        try:
-            decision = yield from self._watch_votes(events, until)
-        except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup(own, self._pending_watches(events))
-            raise
-        yield from best_effort_cleanup([], self._pending_watches(events))
-        return decision
+
+        def clean_up(has_failed: bool) -> Flow[None]:
+            return best_effort_cleanup(own if has_failed else [], pending_watches(events))
+
+        return (yield from with_cleanup(self._watch_votes(events, until), clean_up))
 
     @operation
     def abort(self) -> Flow[Decision]:
@@ -261,12 +258,10 @@ class TwoPhaseCommit(Recipe[K]):
         """
         yield timeout_after(timeout_s, f"nothing was decided on {self.path}")
         events = {self.path: Event(), self._coordinator: Event()}
-        try:
-            decision = yield from self._watch_coordinator(events)
-        except (Cancelled, RayKeeperError):
-            yield from best_effort_cleanup([], self._pending_watches(events))
-            raise
-        yield from best_effort_cleanup([], self._pending_watches(events))
+        decision = yield from with_cleanup(
+            self._watch_coordinator(events),
+            lambda _: best_effort_cleanup([], pending_watches(events)),
+        )
         return decision or (yield from self._decide_now())
 
     @operation
@@ -419,14 +414,6 @@ class TwoPhaseCommit(Recipe[K]):
         if not isinstance(site, str) or not site or "/" in site:
             raise BadArgumentsError(self.path, f"a site is named like a znode, not {site!r}")
         return checked_root(join(self._sites, site)).rpartition("/")[2]
-
-    def _pending_watches(self, events: dict[str, Event]) -> list[tuple[str, WatchKind, Event]]:
-        lists = self._votes, self._present
-        return [
-            (path, WatchKind.CHILD if path in lists else WatchKind.DATA, event)
-            for path, event in events.items()
-            if not event.is_set()
-        ]
 
 
 _COMMIT: Any = Decision.COMMIT.value

@@ -40,7 +40,7 @@ from raykeeper.client.recipes.live import Live
 from raykeeper.client.recipes.primitives import best_effort_cleanup
 from raykeeper.zab.ids import ZERO
 from raykeeper.znodes.replies import MultiReadReply
-from raykeeper.znodes.requests import MultiRead, ReadData, WatchKind, WatchMode
+from raykeeper.znodes.requests import MultiRead, ReadData, WatchMode
 
 _WITH_VALUE = (EventType.CREATED, EventType.CHANGED)
 
@@ -105,7 +105,7 @@ class ZnodeFollower:
         if not self.is_closed:
             self.is_closed = True
             self._changed.set()
-            watches = [(path, WatchKind.PERSISTENT, self._changed) for path in self._paths]
+            watches = [(path, self._changed) for path in self._paths]
             yield from best_effort_cleanup([], watches)
 
     def _read(self, *, is_watched: bool) -> Flow[State]:
