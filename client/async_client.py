@@ -15,7 +15,6 @@ import concurrent.futures
 import inspect
 import logging
 from collections.abc import Callable, Generator, Iterable
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from msgspec import structs
@@ -147,12 +146,7 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _check_context(self, method: str) -> None:

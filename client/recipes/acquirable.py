@@ -11,8 +11,7 @@ Paper: section 2.4. Fencing: Kleppmann, "How to do distributed locking"; Chubby'
 
 import asyncio
 import threading
-from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from raykeeper.client.core.flows import Cancelled, Event, Flow, MappedRequest, Spawn, Wait
 from raykeeper.client.core.public_types import EventType
@@ -99,26 +98,19 @@ class LostEvent(Recipe[K]):
             event.set()
 
 
-class Held(Recipe[K]):
-    """Something that this session holds until it is released or lost."""
+class BaseHeld(Recipe[K]):
+    """Something that this session holds until it is released or lost: one thing, or several."""
 
-    def __init__(self, client: FlowRunner, what: str, path: str, token: Zxid) -> None:
-        """Use the recipe. `path` is the znode that stands for it, which exists already."""
+    def __init__(self, client: FlowRunner, what: str, lost: LostEvent[Any]) -> None:
+        """Use the recipe. `what` is held, for messages."""
         super().__init__(client)
         self._what = what
-        """For messages: what is held."""
-        self.path = path
-        """The ephemeral znode that stands for it."""
-        self.token = token
-        """The fencing token: larger than that of every holder before."""
-        self.lost: LostEvent[K] = LostEvent(client, what)
-        """Is set when it is lost; see the module."""
+        self.lost: LostEvent[K] = lost
+        """Is set when it is lost, of several when one of them is lost; see the module."""
         self._is_released = False
-        self._changed = Event()
-        """The watch of the znode itself."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"{self._what} is held by this session: pass its token on, not itself")
+        raise TypeError(f"{self._what} is held by this session: pass the token on instead")
 
     @property
     def is_released(self) -> bool:
@@ -127,16 +119,45 @@ class Held(Recipe[K]):
 
     @operation
     def release(self) -> Flow[None]:
-        """Give it back. Calling it again does nothing.
+        """Give it back. A second call does nothing.
 
         Raises:
-            LostError: it was lost before.
-            KeeperError: whether it was given back is not known; it ends with the session.
+            LostError: it was lost before. If it is one of several, the others are given back.
+            KeeperError: it is unknown whether it was given back; it ends with the session.
         """
         yield from self._release_or_raise()
 
     def _release_or_raise(self) -> Flow[None]:
         """`release` as a part of another flow."""
+        raise NotImplementedError
+
+    def _release(self) -> Flow[None]:
+        """Give it back as far as possible: nobody waits for it any more."""
+        try:
+            yield from self._release_or_raise()
+        except RayKeeperError:
+            return  # it is gone already, or goes with the session
+
+    def _guard(self) -> Flow[None]:
+        """Run beside the holder; set `lost` when it is lost. Ends when it is given back."""
+        raise NotImplementedError
+
+
+class Held(BaseHeld[K]):
+    """Something that this session holds by an ephemeral znode until it is released or lost."""
+
+    def __init__(self, client: FlowRunner, what: str, path: str, token: Zxid) -> None:
+        """Use the recipe. `path` is the znode that stands for it, which exists already."""
+        super().__init__(client, what, LostEvent(client, what))
+        self.path = path
+        """The ephemeral znode that stands for it."""
+        self.token = token
+        """The fencing token: larger than that of every holder before."""
+        self._changed = Event()
+        """The watch of the znode itself."""
+
+    def _release_or_raise(self) -> Flow[None]:
+        """See `BaseHeld`."""
         if self._is_released:
             return
         was_lost = self.lost.is_set()
@@ -172,13 +193,6 @@ class Held(Recipe[K]):
         """Return the condition that it is still held, for a transaction."""
         return Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
 
-    def _release(self) -> Flow[None]:
-        """Give it back as far as possible: nobody waits for it any more."""
-        try:
-            yield from self._release_or_raise()
-        except RayKeeperError:
-            return  # it is gone already, or goes with the session
-
     def _reread(self) -> Flow[bool]:
         """After the watch has fired: whether the znode is there; it is watched anew.
 
@@ -195,7 +209,7 @@ class Held(Recipe[K]):
         return False
 
     def _guard(self) -> Flow[None]:
-        """Set `lost` when the znode goes."""
+        """See `BaseHeld`: it is lost when the znode goes."""
         try:
             while not self._is_released:
                 yield Wait((self._changed,))
@@ -207,20 +221,7 @@ class Held(Recipe[K]):
             self.lost._set()
 
 
-class Hold(Protocol):
-    """Something that can be held: `Held`, or several of them."""
-
-    def _release_or_raise(self) -> Flow[None]:
-        """End it, or raise."""
-
-    def _release(self) -> Flow[None]:
-        """End it as far as possible."""
-
-    def _guard(self) -> Flow[None]:
-        """Run beside the holder, until it is lost or given back."""
-
-
-H = TypeVar("H", bound=Hold)
+H = TypeVar("H", bound=BaseHeld[Any])
 
 
 def spawn_guard(held: H) -> Flow[H]:
@@ -307,16 +308,9 @@ class Acquirable(Recipe[K], Generic[K, H]):
         return held
 
     def __exit__(
-        self: "Acquirable[Blocking, H]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self: "Acquirable[Blocking, H]", kind: type[BaseException] | None, *_: object
     ) -> None:
-        held = self._open.pop()
-        if kind is None:
-            self._client._run_flow(held._release_or_raise(), "release")
-        else:
-            self._client._run_flow(held._release(), "release")
+        self._client._run_flow(self._end_block(kind), "release")
 
     async def __aenter__(self: "Acquirable[Awaited, H]") -> H:
         held: H = await self._client._run_flow(self._acquire_within(), type(self).__name__)
@@ -324,13 +318,10 @@ class Acquirable(Recipe[K], Generic[K, H]):
         return held
 
     async def __aexit__(
-        self: "Acquirable[Awaited, H]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self: "Acquirable[Awaited, H]", kind: type[BaseException] | None, *_: object
     ) -> None:
+        await self._client._run_flow(self._end_block(kind), "release")
+
+    def _end_block(self, kind: type[BaseException] | None) -> Flow[None]:
         held = self._open.pop()
-        if kind is None:
-            await self._client._run_flow(held._release_or_raise(), "release")
-        else:
-            await self._client._run_flow(held._release(), "release")
+        return held._release_or_raise() if kind is None else held._release()

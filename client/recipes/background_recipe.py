@@ -10,14 +10,13 @@ Curator: the recipes with `start` and `close`, each of which has its own executo
 """
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 from raykeeper.client.core.flows import CallUser, Cancelled, Event, Flow, Spawn, Wait
 from raykeeper.client.core.scheduler import Task
 from raykeeper.client.errors import ClosedError, KeeperError, RayKeeperError, RecipeError
 from raykeeper.client.recipes.primitives import timeout_after
-from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import ClosableRecipe, FlowRunner, K, operation
 
 
 class Condition:
@@ -48,7 +47,7 @@ class Condition:
             raise
 
 
-class BackgroundRecipe(Recipe[K]):
+class BackgroundRecipe(ClosableRecipe[K]):
     """A recipe with one flow in the background. It is started once; a `with` block closes it."""
 
     def __init__(self, client: FlowRunner, what: str) -> None:
@@ -121,7 +120,7 @@ class BackgroundRecipe(Recipe[K]):
             raise
 
     def _close(self) -> Flow[None]:
-        """`close` as a part of another flow."""
+        """See `ClosableRecipe`."""
         yield from self._release()
         try:
             while self._task is not None and not self._is_over:
@@ -130,7 +129,7 @@ class BackgroundRecipe(Recipe[K]):
             return  # everything ended with the session
 
     def _release(self) -> Flow[None]:
-        """End it without waiting: nobody waits for it any more."""
+        """See `ClosableRecipe`."""
         yield from ()
         if not self._is_closed:
             self._is_closed = True
@@ -178,28 +177,6 @@ class BackgroundRecipe(Recipe[K]):
         self._changed.notify_all()
         if self._failure is not None and not self._client._is_lost():
             raise self._failure  # to be reported: perhaps nobody waits
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self: "BackgroundRecipe[Blocking]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._client._run_flow(self._close(), "close")
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self: "BackgroundRecipe[Awaited]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._client._run_flow(self._close(), "close")
 
 
 class Startable(BackgroundRecipe[K]):

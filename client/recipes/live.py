@@ -15,12 +15,11 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from raykeeper.client.core.flows import CallUser, Flow
 from raykeeper.client.errors import KeeperError, RayKeeperError
-from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import ClosableRecipe, FlowRunner, K, operation
 
 log = logging.getLogger("raykeeper.client")
 
@@ -61,7 +60,7 @@ def log_failure(error: Exception) -> None:
     log.error("a follower failed: %s: %s", type(error).__name__, error)
 
 
-class ClosableRecipe(Recipe[K]):
+class FollowingRecipe(ClosableRecipe[K]):
     """A recipe that follows data until it is closed; the end of a `with` block closes it."""
 
     @operation
@@ -69,28 +68,8 @@ class ClosableRecipe(Recipe[K]):
         """Stop following; no callback begins afterwards. The last known state stays readable."""
         yield from self._release()
 
-    def _release(self) -> Flow[None]:
-        """`close` as a part of another flow, or on behalf of a caller that has given up."""
-        raise NotImplementedError
 
-    def __exit__(
-        self: "ClosableRecipe[Blocking]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aexit__(
-        self: "ClosableRecipe[Awaited]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-
-class Live(ClosableRecipe[K], Generic[K, V]):
+class Live(FollowingRecipe[K], Generic[K, V]):
     """A state that is followed until this is closed; the end of a `with` block closes it."""
 
     def __init__(
@@ -195,12 +174,6 @@ class Live(ClosableRecipe[K], Generic[K, V]):
     def _shown(self, state: V | None) -> Any:
         """Return a state in the form that callbacks get."""
         return state
-
-    def __enter__(self) -> Self:
-        return self
-
-    async def __aenter__(self) -> Self:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a follower cannot be passed to another process: follow the data there")

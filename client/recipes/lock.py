@@ -164,10 +164,10 @@ def wait_for_predecessor(
         deletions = [place._removal()] if has_failed else []
         return best_effort_cleanup(deletions, [(path, changed) for path in watched])
 
-    yield from with_cleanup(_watch_line(place, find_predecessors, changed, watched), clean_up)
+    yield from with_cleanup(_wait_for_turn(place, find_predecessors, changed, watched), clean_up)
 
 
-def _watch_line(
+def _wait_for_turn(
     place: Held[Any],
     find_predecessors: Callable[[list[str], str], list[str]],
     changed: Event,

@@ -17,9 +17,9 @@ from typing import Any
 
 from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.errors import BadArgumentsError, LostError, RayKeeperError
-from raykeeper.client.recipes.acquirable import Acquirable, Held, LostEvent, spawn_guard
+from raykeeper.client.recipes.acquirable import Acquirable, BaseHeld, Held, LostEvent, spawn_guard
 from raykeeper.client.recipes.lock import Contender, Lock
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import KeeperError
 
@@ -39,43 +39,23 @@ class AnyLostEvent(LostEvent[K]):
         return super().is_set() or any(part.lost.is_set() for part in self._parts)
 
 
-class MultiHeld(Recipe[K]):
+class MultiHeld(BaseHeld[K]):
     """All of the locks, until they are released or one of them is lost."""
 
     def __init__(self, client: FlowRunner, parts: Sequence[Held[K]], paths: Sequence[str]) -> None:
         """Use the recipe."""
-        super().__init__(client)
+        what = "one of " + ", ".join(paths)
+        super().__init__(client, what, AnyLostEvent(client, what, parts))
         self.parts: list[Held[K]] = list(parts)
         """The held locks, in the order of their paths."""
         self.tokens: dict[str, Zxid] = {
             path: part.token for path, part in zip(paths, parts, strict=True)
         }
         """The fencing token of each lock, by its path."""
-        self.lost: LostEvent[K] = AnyLostEvent(client, "one of " + ", ".join(paths), self.parts)
-        """Set when any of the locks is lost."""
-        self._is_released = False
         self._released = Event()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("locks are held by this session: pass their tokens on, not this")
-
-    @property
-    def is_released(self) -> bool:
-        """Whether the locks were released, or are being released."""
-        return self._is_released
-
-    @operation
-    def release(self) -> Flow[None]:
-        """Release all of the locks. A second call does nothing.
-
-        Raises:
-            LostError: a lock was lost before; the others are released.
-            KeeperError: it is unknown whether a lock was released; it ends with the session.
-        """
-        yield from self._release_or_raise()
-
     def _release_or_raise(self) -> Flow[None]:
-        """`release` as a part of another flow."""
+        """See `BaseHeld`."""
         if self._is_released:
             return
         self._is_released = True
@@ -92,15 +72,8 @@ class MultiHeld(Recipe[K]):
         if errors:
             raise errors[0]
 
-    def _release(self) -> Flow[None]:
-        """Release the locks without errors, on behalf of a caller that has given up."""
-        try:
-            yield from self._release_or_raise()
-        except RayKeeperError:
-            return
-
     def _guard(self) -> Flow[None]:
-        """Set `lost` when one of the locks is lost."""
+        """See `BaseHeld`."""
         changed = Event()
         for part in self.parts:
             part.lost._subscribe(changed)

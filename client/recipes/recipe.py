@@ -53,6 +53,30 @@ class Recipe(Generic[K]):
         self._client = client
 
 
+class ClosableRecipe(Recipe[K]):
+    """A recipe that is closed by its `close`, or by the end of a `with` block."""
+
+    def _close(self) -> Flow[None]:
+        """`close` as a part of another flow."""
+        yield from self._release()
+
+    def _release(self) -> Flow[None]:
+        """Close it without waiting: also on behalf of a caller that has given up."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self: "ClosableRecipe[Blocking]", *_: object) -> None:
+        self._client._run_flow(self._close(), "close")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self: "ClosableRecipe[Awaited]", *_: object) -> None:
+        await self._client._run_flow(self._close(), "close")
+
+
 class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
     """Makes a method of a recipe, which returns a flow, one that runs it for its client."""
 

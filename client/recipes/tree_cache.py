@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 from raykeeper.client.arguments import checked_path
 from raykeeper.client.core.flows import CallUser, Flow, Spawn
 from raykeeper.client.errors import BadArgumentsError, CacheFullError, KeeperError, RecipeError
-from raykeeper.client.recipes.live import ClosableRecipe, OnError, call_guarded, log_failure
+from raykeeper.client.recipes.live import FollowingRecipe, OnError, call_guarded, log_failure
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.subtree_follower import SubtreeFollower
 from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange
@@ -31,7 +31,7 @@ ZNODES_MAX: Final = 100_000
 OnTreeChange = Callable[[TreeChange], object]
 
 
-class _BaseCache(ClosableRecipe[K]):
+class _BaseCache(FollowingRecipe[K]):
     """The life of both caches: they start once, follow their znodes, and end once."""
 
     _depth: int | None

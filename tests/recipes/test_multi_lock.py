@@ -155,7 +155,7 @@ def test_a_release_forgets_the_parts(stage: RecipeStage) -> None:
     held.release()
     for part in held.parts:
         assert part.lost._events == []
-    with pytest.raises(TypeError, match="pass their tokens on"):
+    with pytest.raises(TypeError, match="pass the token on"):
         pickle.dumps(held)
 
 
