@@ -2,37 +2,41 @@
 
 from typing import Final
 
-CLIENT_MALFORMED: Final = "client.malformed"
-CLIENT_OVERRUN: Final = "client.overrun"
-SESSION_OPENED: Final = "session.opened"
-SESSION_EXPIRED: Final = "session.expired"
-SESSION_PROCESS_DIED: Final = "session.departed"
+from raykeeper.zab.trace_events import TraceName
+
+CLIENT_MALFORMED: Final = TraceName("client.malformed", "connection", "reason")
+CLIENT_OVERRUN: Final = TraceName("client.overrun", "connection")
+SESSION_OPENED: Final = TraceName("session.opened", "session", "server")
+SESSION_EXPIRED: Final = TraceName("session.expired", "session")
+SESSION_PROCESS_DIED: Final = TraceName("session.departed", "session")
 """The client's process is dead, so the session ends before its timeout."""
-DEAD_SESSION_DROPPED: Final = "session.departure_dropped"
+DEAD_SESSION_DROPPED: Final = TraceName("session.departure_dropped", "session")
 """A process died whose session had moved or ended meanwhile."""
-SESSION_FENCED: Final = "session.fenced"
-EXPIRY_DROPPED: Final = "session.verdict_dropped"
-TRACKER_LOST: Final = "tracker.lost"
-TRACKER_REPLACED: Final = "tracker.replaced_by_core"
-WRITE_GAP: Final = "write.gap"
-WRITE_FENCED: Final = "write.fenced"
-QUOTA_EXCEEDED: Final = "quota.exceeded"
+SESSION_FENCED: Final = TraceName("session.fenced", "session", "connection")
+EXPIRY_DROPPED: Final = TraceName("session.verdict_dropped", "session")
+TRACKER_LOST: Final = TraceName("tracker.lost", "losses_before")
+TRACKER_REPLACED: Final = TraceName("tracker.replaced_by_core", "epoch")
+WRITE_GAP: Final = TraceName("write.gap", "session", "last", "number")
+WRITE_FENCED: Final = TraceName("write.fenced", "session", "number", "peer")
+QUOTA_EXCEEDED: Final = TraceName("quota.exceeded", "path", "znodes", "bytes")
 """A subtree has grown above a soft limit; above a hard one it cannot."""
-WATCHES_FULL: Final = "client.watches_full"
-REQUEST_SLOW: Final = "request.slow"
-PROPOSAL_SLOW: Final = "proposal.slow"
-COUNTER_EXHAUSTED: Final = "zxid.counter_exhausted"
-SNAPSHOT_STARTED: Final = "snapshot.started"
-SNAPSHOT_PUBLISHED: Final = "snapshot.published"
-SNAPSHOT_FAILED: Final = "snapshot.failed"
-SNAPSHOT_INSTALLED: Final = "snapshot.adopted"
-DIGEST_DIFFERS: Final = "digest.differs"
+WATCHES_FULL: Final = TraceName("client.watches_full", "session")
+REQUEST_SLOW: Final = TraceName(
+    "request.slow", "requests", "session", "kind", "number", "stage", "took_ms"
+)
+PROPOSAL_SLOW: Final = TraceName("proposal.slow", "last", "stage", "took_ms")
+COUNTER_EXHAUSTED: Final = TraceName("zxid.counter_exhausted", "epoch")
+SNAPSHOT_STARTED: Final = TraceName("snapshot.started", "zxid")
+SNAPSHOT_PUBLISHED: Final = TraceName("snapshot.published", "zxid")
+SNAPSHOT_FAILED: Final = TraceName("snapshot.failed", "zxid")
+SNAPSHOT_INSTALLED: Final = TraceName("snapshot.adopted", "zxid")
+DIGEST_DIFFERS: Final = TraceName("digest.differs", "zxid", "servers")
 """A quorum agrees on another state at a zxid than the server named."""
-DIGEST_UNDECIDED: Final = "digest.undecided"
+DIGEST_UNDECIDED: Final = TraceName("digest.undecided", "zxid", "servers")
 """Servers differ, and no quorum agrees on any state, so the right one is not known."""
-DISK_FULL: Final = "disk.full"
-DISK_SPACE_FREED: Final = "disk.has_room"
-READS_PAUSED: Final = "reads.held"
-READS_RESUMED: Final = "reads.resumed"
-READ_ONLY_BEGUN: Final = "read_only.begun"
-READ_ONLY_ENDED: Final = "read_only.ended"
+DISK_FULL: Final = TraceName("disk.full")
+DISK_SPACE_FREED: Final = TraceName("disk.has_room")
+READS_PAUSED: Final = TraceName("reads.held")
+READS_RESUMED: Final = TraceName("reads.resumed")
+READ_ONLY_BEGUN: Final = TraceName("read_only.begun")
+READ_ONLY_ENDED: Final = TraceName("read_only.ended")

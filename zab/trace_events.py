@@ -2,30 +2,43 @@
 
 from typing import Final
 
-ELECTION_STARTED: Final = "election.started"
-ELECTION_ROUND: Final = "election.round"
-ELECTION_DECIDED: Final = "election.decided"
-ROLE_LEFT: Final = "role.left"
-MESSAGE_STALE: Final = "message.stale"
-MESSAGE_ILLEGAL: Final = "message.illegal"
-QUORUM_LOST: Final = "quorum.lost_disks"
+
+class TraceName(str):
+    """The name of a trace event, and the names of the parts of its detail, a plain tuple."""
+
+    fields: tuple[str, ...]
+
+    def __new__(cls, name: str, *fields: str) -> "TraceName":
+        """Name an event whose detail has these parts."""
+        made = super().__new__(cls, name)
+        made.fields = fields
+        return made
+
+
+ELECTION_STARTED: Final = TraceName("election.started", "round")
+ELECTION_ROUND: Final = TraceName("election.round", "round")
+ELECTION_DECIDED: Final = TraceName("election.decided", "round", "leader")
+ROLE_LEFT: Final = TraceName("role.left", "role", "reason")
+MESSAGE_STALE: Final = TraceName("message.stale", "peer", "message")
+MESSAGE_ILLEGAL: Final = TraceName("message.illegal", "peer", "reason")
+QUORUM_LOST: Final = TraceName("quorum.lost_disks", "voters_lost")
 """The voters that have kept their promises are no quorum."""
-EPOCH_PROPOSED: Final = "epoch.proposed"
-HIGHER_EPOCH_PROMISED: Final = "epoch.outrun"
-NEWER_HISTORY_FOUND: Final = "history.better"
-LEARNER_JOINED: Final = "learner.joined"
-LEARNER_LOST: Final = "learner.lost"
-SYNC_DIFF: Final = "sync.diff"
-SYNC_TRUNC: Final = "sync.trunc"
-SYNC_SNAPSHOT: Final = "sync.snapshot"
-SYNC_READ_LOG: Final = "sync.read_log"
-LEADER_ESTABLISHED: Final = "leader.established"
-LEARNER_ACTIVATED: Final = "learner.activated"
-PROPOSAL_DUPLICATE: Final = "proposal.duplicate"
-COMMIT_DUPLICATE: Final = "commit.duplicate"
-ACK_DUPLICATE: Final = "ack.duplicate"
-LOG_PAUSED: Final = "log.paused"
-LOG_UNCERTAIN: Final = "log.uncertain"
+EPOCH_PROPOSED: Final = TraceName("epoch.proposed", "epoch")
+HIGHER_EPOCH_PROMISED: Final = TraceName("epoch.outrun", "peer", "promised")
+NEWER_HISTORY_FOUND: Final = TraceName("history.better", "peer", "epoch", "last")
+LEARNER_JOINED: Final = TraceName("learner.joined", "peer", "votes")
+LEARNER_LOST: Final = TraceName("learner.lost", "peer", "reason")
+SYNC_DIFF: Final = TraceName("sync.diff", "peer", "last")
+SYNC_TRUNC: Final = TraceName("sync.trunc", "peer", "last")
+SYNC_SNAPSHOT: Final = TraceName("sync.snapshot", "peer", "last")
+SYNC_READ_LOG: Final = TraceName("sync.read_log", "peer", "last")
+LEADER_ESTABLISHED: Final = TraceName("leader.established", "epoch", "last")
+LEARNER_ACTIVATED: Final = TraceName("learner.activated", "leader", "delivered")
+PROPOSAL_DUPLICATE: Final = TraceName("proposal.duplicate", "first")
+COMMIT_DUPLICATE: Final = TraceName("commit.duplicate", "upto")
+ACK_DUPLICATE: Final = TraceName("ack.duplicate", "upto")
+LOG_PAUSED: Final = TraceName("log.paused", "logged")
+LOG_UNCERTAIN: Final = TraceName("log.uncertain", "uncertain")
 """Too few of the servers that promised surely know all that was acknowledged; more must answer."""
-VOTE_REPLACED: Final = "vote.replaced"
-SNAPSHOT_DISCARDED: Final = "snapshot.discarded"
+VOTE_REPLACED: Final = TraceName("vote.replaced", "server", "disk")
+SNAPSHOT_DISCARDED: Final = TraceName("snapshot.discarded", "zxid")

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from raykeeper.actors.disk import storage_trace_events
-from raykeeper.actors.replica_logger import FIELDS, ReplicaLogger, trace_fields
+from raykeeper.actors.replica_logger import ReplicaLogger, trace_fields
 from raykeeper.server import server_trace_events
 from raykeeper.zab import trace_events
 from raykeeper.zab.effects import TraceEvent
+from raykeeper.zab.trace_events import TraceName
 
 
 @pytest.mark.parametrize(
@@ -41,14 +42,15 @@ def test_events_for_operators_are_warnings(caplog: pytest.LogCaptureFixture) -> 
     ]
 
 
-def test_every_trace_event_has_its_fields() -> None:
-    names = {
+def test_every_trace_event_names_its_fields_and_no_two_are_alike() -> None:
+    names = [
         value
         for module in (trace_events, server_trace_events, storage_trace_events)
         for name, value in vars(module).items()
         if name.isupper()
-    }
-    assert set(FIELDS) == names
+    ]
+    assert all(isinstance(name, TraceName) for name in names)
+    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(
