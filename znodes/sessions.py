@@ -10,8 +10,11 @@ of two numbers that only rise, so every way to the same state holds the same one
 ZooKeeper: `SessionTrackerImpl` and `ZKDatabase.sessionsWithTimeouts`; outcomes have no counterpart.
 """
 
+from typing import Final
+
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Identities, identities_of
@@ -40,7 +43,10 @@ _encode_record = msgspec.msgpack.Encoder().encode
 
 
 class Session(Struct, gc=False):
-    """One session. `owner_zxid` is the zxid of its latest CreateSessionTxn."""
+    """One session. `owner_zxid` is the zxid of its latest CreateSessionTxn.
+
+    It begins with the fields of its record.
+    """
 
     session_id: SessionId
     password: bytes
@@ -61,6 +67,10 @@ class Session(Struct, gc=False):
     """Of both: the identities that ACLs see."""
     digest_term: int = 0
     """The term of this session in the digest."""
+
+
+_RECORD_FIELDS: Final = len(SessionRecord.__struct_fields__)
+assert Session.__struct_fields__[:_RECORD_FIELDS] == SessionRecord.__struct_fields__
 
 
 class SessionTable:
@@ -171,32 +181,9 @@ class SessionTable:
 
 def session_of(record: SessionRecord) -> Session:
     """Return the session that a snapshot holds."""
-    return Session(
-        record.session_id,
-        record.password,
-        record.timeout_ms,
-        record.owner_zxid,
-        record.last_number,
-        record.acked,
-        record.reply_cache,
-        record.attempt,
-        record.host,
-        record.auth_ids,
-        identities_of(record.auth_ids, record.host),
-    )
+    return Session(*[*astuple(record), identities_of(record.auth_ids, record.host)])
 
 
 def record_of(session: Session) -> SessionRecord:
     """Return the session's record; it shares the reply cache, so encode it at once."""
-    return SessionRecord(
-        session.session_id,
-        session.password,
-        session.timeout_ms,
-        session.owner_zxid,
-        session.last_number,
-        session.acked,
-        session.reply_cache,
-        session.attempt,
-        session.host,
-        session.auth_ids,
-    )
+    return SessionRecord(*astuple(session)[:_RECORD_FIELDS])
