@@ -13,17 +13,12 @@ from typing import Final
 
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Identities, Permission
-from raykeeper.znodes.children import SHARDED_FROM
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX
-from raykeeper.znodes.op_preparer import (
-    ERROR_TXNS,
-    OpPreparer,
-    missing_error,
-    stat_of_record,
-)
+from raykeeper.znodes.op_preparer import ERROR_TXNS, OpPreparer, stat_of_record
 from raykeeper.znodes.outstanding_changes import ChangeRecord, OutstandingChanges
 from raykeeper.znodes.paths import path_fault
+from raykeeper.znodes.reads import result_of_read
 from raykeeper.znodes.requests import (
     Check,
     Compare,
@@ -47,6 +42,7 @@ from raykeeper.znodes.txns import (
     MultiTxn,
     OpChildren,
     OpDone,
+    OpFailed,
     OpResult,
     OpStat,
     OpValue,
@@ -154,22 +150,8 @@ class MultiPreparer:
         self, identities: Identities, op: ReadData | ReadStat | ReadChildren
     ) -> tuple[None, OpResult] | ErrorTxn:
         record = self._tree.find(op.path)
-        if record is None:
-            if type(op) is ReadStat and path_fault(op.path) is None:
-                return None, OpStat(None)
-            return missing_error(op.path)
-        if not is_allowed(record.attributes, identities, Permission.READ):
-            return ERROR_TXNS[Code.NO_AUTH]
-        stat = stat_of_record(record)
-        match op:
-            case ReadData():
-                return None, OpValue(record.value, stat)
-            case ReadStat():
-                return None, OpStat(stat)
-            case _:
-                if record.num_children > SHARDED_FROM:
-                    return ERROR_TXNS[Code.THROTTLED_OP]
-                return None, OpChildren(self._tree.names_of(op.path), stat)
+        result = result_of_read(op, identities, record, stat_of_record, self._tree.names_of)
+        return ERROR_TXNS[Code(result.code)] if type(result) is OpFailed else (None, result)
 
     def _holds(self, identities: Identities, compare: Compare) -> bool | ErrorTxn:
         field, operand = compare.field, compare.operand

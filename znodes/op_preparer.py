@@ -16,8 +16,8 @@ from raykeeper.znodes.paths import (
     SEQUENCE_DIGITS,
     SYSTEM_PATHS,
     is_valid_name,
+    missing_code,
     parent_of,
-    path_fault,
 )
 from raykeeper.znodes.quotas import QUOTA_PREFIX, is_valid_quota
 from raykeeper.znodes.requests import (
@@ -229,5 +229,5 @@ def next_version(version: int) -> int:
 
 
 def missing_error(path: str) -> ErrorTxn:
-    """Return why `path` has no znode. Checked only now: a malformed path never has one."""
-    return ERROR_TXNS[Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS]
+    """Return the error of a request about `path`, which has no znode."""
+    return ERROR_TXNS[missing_code(path)]

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
-from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.paths import name_start, parent_of
 from raykeeper.znodes.quotas import QUOTA_PREFIX, OutstandingQuotas, Usage, count_subtree
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.tree import Tree
@@ -113,7 +113,7 @@ class OutstandingChanges:
 
     def names_of(self, path: str) -> list[str]:
         """Return the names of the children that the znode at `path` will have."""
-        start = 1 if path == "/" else len(path) + 1
+        start = name_start(path)
         znode = self._znodes.get(path)
         names = dict.fromkeys(
             child[start:] for child in (znode.children if znode is not None else None) or ()

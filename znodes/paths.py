@@ -10,7 +10,7 @@ ZooKeeper: `PathUtils.validatePath`.
 import re
 from typing import Final
 
-from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.errors import BadArgumentsError, Code
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 
 SEQUENCE_DIGITS: Final = 10
@@ -92,3 +92,13 @@ def _explain(path: str) -> str | None:
             return f'component "{name}" at {at}: a path must be absolute'
         at += len(name) + 1
     return None
+
+
+def name_start(path: str) -> int:
+    """Return where the names of its children start in their paths."""
+    return 1 if path == "/" else len(path) + 1
+
+
+def missing_code(path: str) -> Code:
+    """Return why `path` has no znode. Checked only now: a malformed path never has one."""
+    return Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS

@@ -8,10 +8,15 @@ ZooKeeper: `FinalRequestProcessor` (getData, exists, getChildren, getACL, multiR
 getEphemerals, getAllChildrenNumber). `listquota` of its command line.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
 from raykeeper.znodes.acl import Identities, Permission, mask_hashes
 from raykeeper.znodes.children import SHARDED_FROM
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX
+from raykeeper.znodes.outstanding_changes import ChangeRecord
 from raykeeper.znodes.pages import (
     PAGE_CHARS,
     PAGE_NAMES,
@@ -20,7 +25,7 @@ from raykeeper.znodes.pages import (
     PagedReply,
     PathsPages,
 )
-from raykeeper.znodes.paths import path_fault
+from raykeeper.znodes.paths import missing_code, name_start
 from raykeeper.znodes.quotas import limits_path
 from raykeeper.znodes.replies import (
     ErrorReply,
@@ -51,10 +56,13 @@ from raykeeper.znodes.requests import (
     WhoAmI,
 )
 from raykeeper.znodes.sessions import Session
+from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import OpChildren, OpFailed, OpResult, OpStat, OpValue
 from raykeeper.znodes.watches import WatchTable
 from raykeeper.znodes.znode import Znode, is_allowed, stat_of
+
+Z = TypeVar("Z", Znode, ChangeRecord)
 
 
 def reply_to_read(
@@ -67,12 +75,10 @@ def reply_to_read(
     path = request.path
     znode = state.tree.znodes.get(path)
     if znode is None:
-        # A malformed path never has a znode, so only here its form is looked at.
-        if path_fault(path) is not None:
-            return ErrorReply(request.xid, state.zxid, Code.BAD_ARGUMENTS)
-        if type(request) is Exists:
+        code = missing_code(path)
+        if type(request) is Exists and code is Code.NO_NODE:
             return ExistsReply(request.xid, state.zxid, None)
-        return ErrorReply(request.xid, state.zxid, Code.NO_NODE)
+        return ErrorReply(request.xid, state.zxid, code)
     if znode.attributes is not None and not is_allowed(
         znode.attributes, identities, Permission.READ
     ):
@@ -94,7 +100,7 @@ def _listing(
         names = _names(path, znode)
         if sum(map(len, names)) <= PAGE_CHARS:
             return GetChildrenReply(xid, zxid, names, stat)
-    return ChildrenPages(xid, zxid, stat, znode.children, _name_start(path), page)
+    return ChildrenPages(xid, zxid, stat, znode.children, name_start(path), page)
 
 
 def reply_to_aux_read(
@@ -129,8 +135,7 @@ def _about(
     xid, zxid, path = request.xid, state.zxid, request.path
     znode = state.tree.znodes.get(path)
     if znode is None:
-        code = Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS
-        return ErrorReply(xid, zxid, code)
+        return ErrorReply(xid, zxid, missing_code(path))
     if type(request) is CountDescendants:
         if not is_allowed(znode.attributes, identities, Permission.READ):
             return ErrorReply(xid, zxid, Code.NO_AUTH)
@@ -148,8 +153,7 @@ def _quota(state: State, identities: Identities, request: GetQuota) -> Item:
     quotas = state.tree.quotas
     limits = quotas.limits.get(path)
     if limits is None:
-        code = Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS
-        return ErrorReply(xid, zxid, code)
+        return ErrorReply(xid, zxid, missing_code(path))
     if not is_allowed(state.tree.znodes[limits_path(path)].attributes, identities, Permission.READ):
         return ErrorReply(xid, zxid, Code.NO_AUTH)
     usage = quotas.usage_of(path)
@@ -168,7 +172,8 @@ def _results(
     for op in ops:
         result: OpResult = OpFailed(Code.THROTTLED_OP)
         if room >= 0:
-            answered = _result(state, identities, op)
+            znode = state.tree.znodes.get(op.path)
+            answered = result_of_read(op, identities, znode, stat_of, partial(_names, znode=znode))
             if type(answered) is OpValue:
                 room -= len(answered.value)
             elif type(answered) is OpChildren:
@@ -179,35 +184,37 @@ def _results(
     return results
 
 
-def _result(
-    state: State, identities: Identities, op: ReadData | ReadStat | ReadChildren
+def result_of_read(
+    op: ReadData | ReadStat | ReadChildren,
+    identities: Identities,
+    znode: Z | None,
+    stat: Callable[[Z], Stat],
+    names: Callable[[str], list[str]],
 ) -> OpResult:
-    path = op.path
-    znode = state.tree.znodes.get(path)
+    """Return the result of one read of several; `znode` is that at its path, None if missing.
+
+    `stat` returns the Stat of a znode, `names` the names of the children at a path.
+    """
     if znode is None:
-        if path_fault(path) is not None:
-            return OpFailed(Code.BAD_ARGUMENTS)
-        return OpStat(None) if type(op) is ReadStat else OpFailed(Code.NO_NODE)
+        code = missing_code(op.path)
+        return OpStat(None) if type(op) is ReadStat and code is Code.NO_NODE else OpFailed(code)
     if not is_allowed(znode.attributes, identities, Permission.READ):
         return OpFailed(Code.NO_AUTH)
+    found = stat(znode)
     match op:
         case ReadData():
-            return OpValue(znode.value, stat_of(znode))
+            return OpValue(znode.value, found)
         case ReadStat():
-            return OpStat(stat_of(znode))
+            return OpStat(found)
         case _:
-            if znode.children is not None and len(znode.children) > SHARDED_FROM:
+            if found.num_children > SHARDED_FROM:
                 return OpFailed(Code.THROTTLED_OP)
-            return OpChildren(_names(path, znode), stat_of(znode))
+            return OpChildren(names(op.path), found)
 
 
-def _names(path: str, znode: Znode) -> list[str]:
-    start = _name_start(path)
-    return [child[start:] for child in znode.children or ()]
-
-
-def _name_start(path: str) -> int:
-    return 1 if path == "/" else len(path) + 1
+def _names(path: str, znode: Znode | None) -> list[str]:
+    start = name_start(path)
+    return [child[start:] for child in (znode.children if znode is not None else None) or ()]
 
 
 def set_watch_of_read(
