@@ -107,13 +107,12 @@ class ExperimentRun:
 
     def ensembles(
         self, sizes: Sequence[int], observers: int = 0
-    ) -> Iterator[tuple[System, EnsembleShape, Servers]]:
+    ) -> Iterator[tuple[System, Servers]]:
         """Yield each system at each size, started with empty disks and stopped afterwards."""
         for voters in sizes:
             for system in self.systems:
-                shape = EnsembleShape(voters, observers)
-                with self.ensemble(system, shape) as servers:
-                    yield system, shape, servers
+                with self.ensemble(system, EnsembleShape(voters, observers)) as servers:
+                    yield system, servers
 
     @contextmanager
     def ensemble(self, system: System, shape: EnsembleShape) -> Iterator[Servers]:
@@ -126,12 +125,33 @@ class ExperimentRun:
             yield servers
 
 
-def measure_load(
-    servers: Servers, shape: EnsembleShape, task: LoadTask, processes: int
-) -> Measurement:
+class Contender(Struct, frozen=True):
+    """One kind of client of one ensemble: what is measured, and a row of the results tells of."""
+
+    system: str
+    client: str
+    servers: Servers
+
+    def __str__(self) -> str:
+        return f"{self.system} ({self.client}), {self.servers.shape.servers} servers"
+
+    @property
+    def columns(self) -> dict[str, Value]:
+        """Return the columns that name it."""
+        shape = self.servers.shape
+        return {"system": self.system, "client": self.client, "servers": shape.servers}
+
+
+def contenders(system: System, servers: Servers) -> list[Contender]:
+    """Return each kind of client of an ensemble."""
+    return [Contender(system.name, client, servers) for client in system.clients]
+
+
+def measure_load(servers: Servers, task: LoadTask, processes: int) -> Measurement:
     """Measure a load from `processes` processes, which share the clients of `task`."""
     shares = split_task(task, processes)
     with servers.load(task.client, shares) as load:
+        shape = servers.shape
         pids = [servers.pid(i + 1) for i in range(shape.servers + shape.observers)]
         before = cpu_s(pids)
         began = load.begin()

@@ -14,8 +14,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import ExperimentRun, measure_load
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
+from raykeeper.bench.experiment_run import Contender, ExperimentRun, measure_load
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Processes
 from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import OURS, Row
@@ -27,10 +27,10 @@ Counts = Annotated[tuple[Count, ...], Meta(min_length=1)]
 class BarrierSizes(Struct, frozen=True, kw_only=True):
     """How large the load is."""
 
-    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3,)
+    servers: Ensembles = (3,)
     clients: Annotated[Counts, Meta(description="numbers of clients")] = (50, 100, 200)
     barriers: Annotated[Counts, Meta(description="numbers of barriers")] = (20, 40, 80, 160)
-    processes: Annotated[Count, Meta(description="processes of clients")] = 4
+    processes: Processes = 4
 
 
 def clients_of(system: System) -> tuple[str, ...]:
@@ -45,10 +45,11 @@ def run_table3(run: ExperimentRun, sizes: BarrierSizes) -> Iterator[Row]:
     loads = [(clients, barriers) for clients in sizes.clients for barriers in sizes.barriers]
     run.systems = [system for system in run.systems if clients_of(system)]
     run.expect(len(sizes.servers) * len(loads))
-    for system, shape, servers in run.ensembles(sizes.servers):
+    for system, servers in run.ensembles(sizes.servers):
         for kind in clients_of(system):
+            contender = Contender(system.name, kind, servers)
             for clients, barriers in loads:
-                run.step(f"{system.name} ({kind}), {clients} clients, {barriers} barriers")
+                run.step(f"{contender}, {clients} clients, {barriers} barriers")
                 task = LoadTask(
                     kind="barriers",
                     client=kind,
@@ -58,13 +59,11 @@ def run_table3(run: ExperimentRun, sizes: BarrierSizes) -> Iterator[Row]:
                     participants=clients,
                     count=barriers,
                 )
-                measured = measure_load(servers, shape, task, sizes.processes)
+                measured = measure_load(servers, task, sizes.processes)
                 done = sum(report.done for report in measured.reports)
                 yield run.done(
                     {
-                        "system": system.name,
-                        "client": kind,
-                        "servers": shape.servers,
+                        **contender.columns,
                         "clients": clients,
                         "barriers": barriers,
                         "seconds": measured.seconds,

@@ -19,8 +19,8 @@ from msgspec import Meta, Struct
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.bench.errors import BenchError
-from raykeeper.bench.experiment_run import ExperimentRun, cpu_s
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds
+from raykeeper.bench.experiment_run import ExperimentRun, contenders, cpu_s
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds, ValueBytes
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import OURS, Row
 from raykeeper.bench.systems.raykeeper import NAME, RaykeeperServers
@@ -37,13 +37,11 @@ _PATIENCE_S = 60.0
 class BroadcastSizes(Struct, frozen=True, kw_only=True):
     """How large the load is."""
 
-    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (
-        *(1, 3, 5, 7),
-    )
+    servers: Ensembles = (1, 3, 5, 7)
     outstanding: Annotated[Count, Meta(description="transactions under way")] = 2_000
     seconds: Annotated[Seconds, Meta(description="each ensemble is measured, in one piece")] = 10.0
     rounds: Annotated[Count, Meta(description="pieces; the plot shows least and most")] = 3
-    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+    value_bytes: ValueBytes = 1024
 
 
 async def propose(replica: Any, txn: bytes, outstanding: int, seconds: float) -> tuple[int, float]:
@@ -90,24 +88,23 @@ def run_broadcast(run: ExperimentRun, sizes: BroadcastSizes) -> Iterator[Row]:
             run.console.print(f"{system.name} cannot broadcast without clients; it is left out")
     run.systems = [system for system in run.systems if system.name == OURS]
     run.expect(len(sizes.servers) * sizes.rounds)
-    for system, shape, servers in run.ensembles(sizes.servers):
+    for system, servers in run.ensembles(sizes.servers):
         assert isinstance(servers, RaykeeperServers)
+        (contender,) = contenders(system, servers)
         with servers.ensemble.connect() as client:
             client.create(PATH, b"")
             created = client.get(PATH)[1].czxid
         txn = made_up_txn(sizes.value_bytes, created)
-        pids = [servers.pid(i + 1) for i in range(shape.servers)]
+        pids = [servers.pid(i + 1) for i in range(servers.shape.servers)]
         for index in range(sizes.rounds):
-            run.step(f"{shape.servers} servers, {index + 1} of {sizes.rounds}")
+            run.step(f"{servers.shape.servers} servers, {index + 1} of {sizes.rounds}")
             before = cpu_s(pids)
             committed, seconds = broadcast(
                 servers.leader(), txn, sizes.outstanding, sizes.seconds / sizes.rounds
             )
             yield run.done(
                 {
-                    "system": system.name,
-                    "client": system.clients[0],
-                    "servers": shape.servers,
+                    **contender.columns,
                     "round": index + 1,
                     "txns_per_s": committed / seconds,
                     "server_cores": (cpu_s(pids) - before) / seconds,

@@ -14,7 +14,14 @@ Sizes = TypeVar("Sizes", bound=Struct)
 Count = Annotated[int, Meta(ge=1, le=100_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Percent = Annotated[int, Meta(ge=0, le=100)]
-Ensembles = Annotated[tuple[Annotated[int, Meta(ge=1, le=255)], ...], Meta(min_length=1)]
+Ensembles = Annotated[
+    tuple[Annotated[int, Meta(ge=1, le=255)], ...],
+    Meta(min_length=1, description="servers that vote, of each ensemble"),
+]
+ValueBytes = Annotated[Count, Meta(description="size of values")]
+Sessions = Annotated[Count, Meta(description="sessions")]
+Outstanding = Annotated[Count, Meta(description="requests of each under way")]
+Processes = Annotated[Count, Meta(description="processes of clients")]
 
 
 class Experiment(Struct, Generic[Sizes], frozen=True, kw_only=True):

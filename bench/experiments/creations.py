@@ -13,8 +13,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import ExperimentRun, measure_load
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
+from raykeeper.bench.experiment_run import ExperimentRun, contenders, measure_load
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, ValueBytes
 from raykeeper.bench.loads.task import Kind, LoadTask
 from raykeeper.bench.plots import curves, plot_bars, plot_curves
 from raykeeper.bench.results import Row
@@ -23,7 +23,7 @@ from raykeeper.bench.results import Row
 class Table2Sizes(Struct, frozen=True, kw_only=True):
     """How large the load is."""
 
-    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3, 5)
+    servers: Ensembles = (3, 5)
     workers: Annotated[tuple[Count, ...], Meta(min_length=1, description="numbers of workers")] = (
         1,
         10,
@@ -31,28 +31,28 @@ class Table2Sizes(Struct, frozen=True, kw_only=True):
     )
     creates: Annotated[Count, Meta(description="znodes that each worker creates")] = 5_000
     processes: Annotated[Count, Meta(description="processes of workers")] = 4
-    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+    value_bytes: ValueBytes = 1024
 
 
 class ZnodesSizes(Struct, frozen=True, kw_only=True):
     """How large the load is."""
 
-    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3,)
+    servers: Ensembles = (3,)
     znodes: Annotated[Count, Meta(description="znodes that are created")] = 5_000
-    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+    value_bytes: ValueBytes = 1024
 
 
 def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
     """Measure creations per second."""
     run.expect(len(sizes.servers) * len(sizes.workers))
-    for system, shape, servers in run.ensembles(sizes.servers):
+    for system, servers in run.ensembles(sizes.servers):
         number = 0
         for workers in sizes.workers:
-            for client in system.clients:
-                run.step(f"{system.name} ({client}), {shape.servers} servers, {workers} workers")
+            for contender in contenders(system, servers):
+                run.step(f"{contender}, {workers} workers")
                 task = LoadTask(
                     kind="creates",
-                    client=client,
+                    client=contender.client,
                     where=servers.where(),
                     number=number,
                     clients=workers,
@@ -60,13 +60,11 @@ def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
                     value_bytes=sizes.value_bytes,
                 )
                 number += sizes.processes
-                measured = measure_load(servers, shape, task, sizes.processes)
+                measured = measure_load(servers, task, sizes.processes)
                 created = sum(report.done for report in measured.reports)
                 yield run.done(
                     {
-                        "system": system.name,
-                        "client": client,
-                        "servers": shape.servers,
+                        **contender.columns,
                         "workers": workers,
                         "creates_per_s": created / measured.seconds,
                         "mean_ms": workers * measured.seconds / created * 1000,
@@ -79,25 +77,23 @@ def run_znodes(run: ExperimentRun, sizes: ZnodesSizes) -> Iterator[Row]:
     """Measure the seconds that all creations take."""
     ways: tuple[Kind, ...] = ("one_by_one", "pipelined")
     run.expect(len(sizes.servers) * len(ways))
-    for system, shape, servers in run.ensembles(sizes.servers):
-        for number, client in enumerate(system.clients):
+    for system, servers in run.ensembles(sizes.servers):
+        for number, contender in enumerate(contenders(system, servers)):
             for way in ways:
-                run.step(f"{system.name} ({client}), {sizes.znodes} znodes, {way}")
+                run.step(f"{contender}, {sizes.znodes} znodes, {way}")
                 task = LoadTask(
                     kind=way,
-                    client=client,
+                    client=contender.client,
                     where=servers.where(),
                     number=number,
                     outstanding=sizes.znodes,
                     count=sizes.znodes,
                     value_bytes=sizes.value_bytes,
                 )
-                measured = measure_load(servers, shape, task, 1)
+                measured = measure_load(servers, task, 1)
                 yield run.done(
                     {
-                        "system": system.name,
-                        "client": client,
-                        "servers": shape.servers,
+                        **contender.columns,
                         "way": way,
                         "znodes": sizes.znodes,
                         "seconds": measured.seconds,

@@ -18,17 +18,24 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.errors import BenchError
-from raykeeper.bench.experiment_run import ExperimentRun, split_task
-from raykeeper.bench.experiments.contract import Count, Experiment, Percent, Seconds
+from raykeeper.bench.experiment_run import ExperimentRun, contenders, split_task
+from raykeeper.bench.experiments.contract import (
+    Count,
+    Experiment,
+    Outstanding,
+    Percent,
+    Processes,
+    Seconds,
+    Sessions,
+    ValueBytes,
+)
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import longest_pause, percentile, series
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import Row
-from raykeeper.bench.systems.contract import EnsembleShape, Servers, System
+from raykeeper.bench.systems.contract import EnsembleShape, Servers, System, wait_for_all
 
 _PATIENCE_S = 60.0
-_POLL_S = 0.02
 
 
 class FailureTarget(StrEnum):
@@ -61,12 +68,12 @@ class Figure8Sizes(Struct, frozen=True, kw_only=True):
         int, Meta(ge=5, le=255, description="servers that vote; two fail at once")
     ] = 5
     reads: Annotated[Percent, Meta(description="share of reads")] = 70
-    clients: Annotated[Count, Meta(description="sessions")] = 12
-    outstanding: Annotated[Count, Meta(description="requests of each under way")] = 100
-    processes: Annotated[Count, Meta(description="processes of clients")] = 4
+    clients: Sessions = 12
+    outstanding: Outstanding = 100
+    processes: Processes = 4
     seconds: Annotated[Seconds, Meta(description="the whole run")] = 120.0
     step_s: Annotated[Seconds, Meta(description="length of a sample")] = 0.5
-    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+    value_bytes: ValueBytes = 1024
 
 
 class FailoverSizes(Struct, frozen=True, kw_only=True):
@@ -75,7 +82,7 @@ class FailoverSizes(Struct, frozen=True, kw_only=True):
     servers: Annotated[Count, Meta(description="servers that vote")] = 3
     kills: Annotated[Count, Meta(description="kills of the leader")] = 10
     seconds: Annotated[Seconds, Meta(description="of writes around each kill")] = 8.0
-    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+    value_bytes: ValueBytes = 1024
 
 
 def plan_of(seconds: float) -> list[FailureEvent]:
@@ -93,18 +100,12 @@ def run_figure8(run: ExperimentRun, sizes: Figure8Sizes) -> Iterator[Row]:
     for system in run.systems:
         for client in system.clients:
             # Each client kind begins with all servers, on empty disks.
-            shape = EnsembleShape(sizes.servers)
-            with run.ensemble(system, shape) as servers:
-                yield from _failures(run, sizes, system, client, shape, servers)
+            with run.ensemble(system, EnsembleShape(sizes.servers)) as servers:
+                yield from _failures(run, sizes, system, client, servers)
 
 
 def _failures(
-    run: ExperimentRun,
-    sizes: Figure8Sizes,
-    system: System,
-    client: str,
-    shape: EnsembleShape,
-    servers: Servers,
+    run: ExperimentRun, sizes: Figure8Sizes, system: System, client: str, servers: Servers
 ) -> Iterator[Row]:
     task = LoadTask(
         kind="mixed",
@@ -121,7 +122,7 @@ def _failures(
     with servers.load(client, split_task(task, sizes.processes)) as load:
         began = load.begin()
         kills = []
-        inflict = _Failures(servers, shape)
+        inflict = _Failures(servers)
         for moment in plan_of(sizes.seconds):
             run.step(f"{system.name} ({client}): {moment.label}")
             inflict.prepare(moment)
@@ -154,9 +155,8 @@ def _gap_ms(reports: Sequence[LoadReport], at: float, seconds: float) -> float:
 class _Failures:
     """Kills servers and starts them again."""
 
-    def __init__(self, servers: Servers, shape: EnsembleShape) -> None:
+    def __init__(self, servers: Servers) -> None:
         self._servers = servers
-        self._shape = shape
         self._chosen: list[int] = []
         self._away: list[int] = []
         self._spared: list[int] = []
@@ -166,7 +166,7 @@ class _Failures:
         if moment.is_return:
             return
         leader = self._servers.leader()
-        followers = [i + 1 for i in range(self._shape.servers) if i + 1 != leader]
+        followers = [i + 1 for i in range(self._servers.shape.servers) if i + 1 != leader]
         if moment.target in (FailureTarget.LEADER, FailureTarget.LAST):
             self._chosen = [leader]
             return
@@ -190,15 +190,15 @@ class _Failures:
 def run_failover(run: ExperimentRun, sizes: FailoverSizes) -> Iterator[Row]:
     """Yield a row for each kill, and one for all of them."""
     run.expect(sizes.kills)
-    for system, shape, servers in run.ensembles([sizes.servers]):
-        for offset, client in enumerate(system.clients):
+    for system, servers in run.ensembles([sizes.servers]):
+        for offset, contender in enumerate(contenders(system, servers)):
             gaps = []
-            first: Row = {"system": system.name, "client": client, "servers": shape.servers}
+            first = contender.columns
             for index in range(sizes.kills):
-                run.step(f"{system.name} ({client}), kill {index + 1} of {sizes.kills}")
-                _wait_for_all(servers, shape)
+                run.step(f"{contender}, kill {index + 1} of {sizes.kills}")
+                wait_for_all(servers, _PATIENCE_S)
                 number = offset * sizes.kills + index
-                gap_ms = _one_gap_ms(servers, client, number, sizes)
+                gap_ms = _one_gap_ms(servers, contender.client, number, sizes)
                 gaps.append(gap_ms)
                 yield run.done({**first, "kind": "kill", "kill": index + 1, "gap_ms": gap_ms})
             yield {
@@ -225,19 +225,6 @@ def _one_gap_ms(servers: Servers, client: str, number: int, sizes: FailoverSizes
         at = servers.crash(leader)
         reports = load.reports(sizes.seconds + _PATIENCE_S)
     return _gap_ms(reports, at, sizes.seconds)
-
-
-def _wait_for_all(servers: Servers, shape: EnsembleShape) -> None:
-    """Wait until all servers serve.
-
-    Raises:
-        BenchError: a killed server does not return.
-    """
-    deadline = time.monotonic() + _PATIENCE_S
-    while not all(servers.serves(i + 1) for i in range(shape.servers)):
-        if time.monotonic() > deadline:
-            raise BenchError(f"a server that was killed does not serve after {_PATIENCE_S:g} s")
-        time.sleep(_POLL_S)
 
 
 def _plot_figure8(path: Path, rows: Sequence[Row]) -> None:

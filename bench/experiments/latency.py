@@ -11,12 +11,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import ExperimentRun, measure_load
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
+from raykeeper.bench.experiment_run import ExperimentRun, contenders, measure_load
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, ValueBytes
 from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.measures import percentile
 from raykeeper.bench.plots import plot_bars
-from raykeeper.bench.results import Row, Value
+from raykeeper.bench.results import Row
 from raykeeper.bench.systems.contract import follower_of
 
 PERCENTILES = (50, 90, 99, 99.9, 100)
@@ -25,36 +25,31 @@ PERCENTILES = (50, 90, 99, 99.9, 100)
 class LatencySizes(Struct, frozen=True, kw_only=True):
     """How large the load is."""
 
-    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3,)
+    servers: Ensembles = (3,)
     requests: Annotated[Count, Meta(description="of each kind")] = 5_000
     warmup: Annotated[Count, Meta(description="of each kind before them")] = 200
-    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+    value_bytes: ValueBytes = 1024
 
 
 def run_latency(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
     """Yield a row for each kind of request."""
     run.expect(len(sizes.servers))
-    for system, shape, servers in run.ensembles(sizes.servers):
-        for number, client in enumerate(system.clients):
-            run.step(f"{system.name} ({client}), {shape.servers} servers")
+    for system, servers in run.ensembles(sizes.servers):
+        for number, contender in enumerate(contenders(system, servers)):
+            run.step(str(contender))
             task = LoadTask(
                 kind="latency",
-                client=client,
-                where=servers.where(follower_of(servers, shape)),
+                client=contender.client,
+                where=servers.where(follower_of(servers)),
                 number=number,
                 count=sizes.warmup + sizes.requests,
                 value_bytes=sizes.value_bytes,
             )
-            measured = measure_load(servers, shape, task, 1)
-            first: dict[str, Value] = {
-                "system": system.name,
-                "client": client,
-                "servers": shape.servers,
-            }
+            measured = measure_load(servers, task, 1)
             for name, timings in measured.reports[0].timings.items():
                 taken = [value for _, value in timings[sizes.warmup :]]
-                yield {**first, "request": name, **columns_of(taken)}
-            run.done(first)
+                yield {**contender.columns, "request": name, **columns_of(taken)}
+            run.done({})
 
 
 def columns_of(taken_us: Sequence[float]) -> Row:

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Annotated
 
 import psutil
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
-from raykeeper.bench.errors import BenchError
-from raykeeper.bench.experiment_run import ExperimentRun, measure_load
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds
+from raykeeper.bench.experiment_run import Contender, ExperimentRun, contenders, measure_load
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds, ValueBytes
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import Span, percentile, split_by
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row, Value
-from raykeeper.bench.systems.contract import EnsembleShape, Servers, System, follower_of
+from raykeeper.bench.systems.contract import Servers, System, follower_of, poll
 
 _PATIENCE_S = 120.0
 _POLL_S = 0.02
@@ -32,9 +31,9 @@ _MB = 1e6
 class MillionSizes(Struct, frozen=True, kw_only=True):
     """How large the load is."""
 
-    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3,)
+    servers: Ensembles = (3,)
     znodes: Annotated[Count, Meta(description="znodes")] = 1_000_000
-    value_bytes: Annotated[Count, Meta(description="size of values")] = 100
+    value_bytes: ValueBytes = 100
     outstanding: Annotated[Count, Meta(description="creations under way")] = 1_000
     writers: Annotated[Count, Meta(description="clients that write while snapshots are due")] = 4
     writes: Annotated[Count, Meta(description="of each of them under way")] = 20
@@ -105,23 +104,18 @@ def watched(folder: Path) -> Iterator[SnapshotTimes]:
 def run_million(run: ExperimentRun, sizes: MillionSizes) -> Iterator[Row]:
     """Yield a row for each ensemble."""
     run.expect(len(sizes.servers))
-    for system, shape, servers in run.ensembles(sizes.servers):
+    for system, servers in run.ensembles(sizes.servers):
         # The servers have the cost, so one kind of client is enough.
-        client = system.clients[0]
-        row: dict[str, Value] = {
-            "system": system.name,
-            "client": client,
-            "servers": shape.servers,
-            "znodes": sizes.znodes,
-        }
+        contender, *_ = contenders(system, servers)
+        row = {**contender.columns, "znodes": sizes.znodes}
         run.step(f"{system.name}: {sizes.znodes} znodes are created")
-        row["fill_s"] = _fill(servers, shape, client, sizes)
+        row["fill_s"] = _fill(contender, sizes)
         leader = servers.leader()
-        follower = follower_of(servers, shape)
+        follower = follower_of(servers)
         row["leader_mb"] = _rss_mb(servers, leader)
         row["follower_mb"] = _rss_mb(servers, follower)
         run.step(f"{system.name}: snapshots under load")
-        row.update(_snapshots(servers, leader, client, sizes))
+        row.update(_snapshots(contender, leader, sizes))
         run.step(f"{system.name}: a server restarts")
         row["restart_s"] = _restart_s(system, servers, follower)
         for each in system.clients:
@@ -129,22 +123,23 @@ def run_million(run: ExperimentRun, sizes: MillionSizes) -> Iterator[Row]:
         yield row
 
 
-def _fill(servers: Servers, shape: EnsembleShape, client: str, sizes: MillionSizes) -> float:
+def _fill(contender: Contender, sizes: MillionSizes) -> float:
     task = LoadTask(
         kind="fill",
-        client=client,
-        where=servers.where(),
+        client=contender.client,
+        where=contender.servers.where(),
         number=0,
         outstanding=sizes.outstanding,
         count=sizes.znodes,
         value_bytes=sizes.value_bytes,
         seconds=sizes.znodes / 500,  # how long it may take
     )
-    return measure_load(servers, shape, task, 1).seconds
+    return measure_load(contender.servers, task, 1).seconds
 
 
-def _snapshots(servers: Servers, server: int, client: str, sizes: MillionSizes) -> Row:
-    common = LoadTask(
+def _snapshots(contender: Contender, server: int, sizes: MillionSizes) -> Row:
+    client, servers = contender.client, contender.servers
+    single = LoadTask(
         kind="sets",
         client=client,
         where=servers.where(),
@@ -152,17 +147,10 @@ def _snapshots(servers: Servers, server: int, client: str, sizes: MillionSizes) 
         seconds=sizes.seconds,
         value_bytes=sizes.value_bytes,
     )
-    press = LoadTask(
-        kind="mixed",
-        client=client,
-        where=servers.where(),
-        number=1,
-        clients=sizes.writers,
-        outstanding=sizes.writes,
-        seconds=sizes.seconds,
-        value_bytes=sizes.value_bytes,
+    press = structs.replace(
+        single, kind="mixed", number=1, clients=sizes.writers, outstanding=sizes.writes
     )
-    with watched(servers.folder(server)) as times, servers.load(client, [common, press]) as load:
+    with watched(servers.folder(server)) as times, servers.load(client, [single, press]) as load:
         load.begin()
         reports = load.reports(sizes.seconds + _PATIENCE_S)
     return {**times.columns(), **set_times(reports, times.spans)}
@@ -191,11 +179,12 @@ def _restart_s(system: System, servers: Servers, server: int) -> float:
     """
     pid = servers.pid(server)
     killed = servers.crash(server)
-    while time.monotonic() < killed + _PATIENCE_S:
-        if servers.pid(server) not in (0, pid) and servers.serves(server):
-            return time.monotonic() - killed
-        time.sleep(_POLL_S)
-    raise BenchError(f"a server of {system.name} does not serve {_PATIENCE_S:g} s after its kill")
+    poll(
+        lambda: servers.pid(server) not in (0, pid) and servers.serves(server),
+        _PATIENCE_S,
+        f"a server of {system.name} does not serve {_PATIENCE_S:g} s after its kill",
+    )
+    return time.monotonic() - killed
 
 
 def _plot(path: Path, rows: Sequence[Row]) -> None:

@@ -13,32 +13,42 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import ExperimentRun, measure_load, throughput
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Percent, Seconds
+from raykeeper.bench.experiment_run import (
+    Contender,
+    ExperimentRun,
+    contenders,
+    measure_load,
+    throughput,
+)
+from raykeeper.bench.experiments.contract import (
+    Ensembles,
+    Experiment,
+    Outstanding,
+    Percent,
+    Processes,
+    Seconds,
+    Sessions,
+    ValueBytes,
+)
 from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import Row
-from raykeeper.bench.systems.contract import EnsembleShape, Servers, System
 
 
 class ThroughputSizes(Struct, frozen=True, kw_only=True):
     """How large the load is."""
 
-    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (
-        1,
-        3,
-        5,
-    )
+    servers: Ensembles = (1, 3, 5)
     observers: Annotated[int, Meta(ge=0, le=64, description="servers without a vote, added")] = 0
     reads: Annotated[
         tuple[Percent, ...], Meta(min_length=1, description="shares of reads, in percent")
     ] = (0, 20, 40, 50, 60, 80, 90, 100)
-    clients: Annotated[Count, Meta(description="sessions")] = 12
-    outstanding: Annotated[Count, Meta(description="requests of each under way")] = 100
-    processes: Annotated[Count, Meta(description="processes of clients")] = 4
+    clients: Sessions = 12
+    outstanding: Outstanding = 100
+    processes: Processes = 4
     seconds: Annotated[Seconds, Meta(description="each point is measured")] = 10.0
     warmup_s: Annotated[Seconds, Meta(description="seconds before that")] = 2.0
-    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+    value_bytes: ValueBytes = 1024
 
 
 _QUICK = ThroughputSizes(
@@ -49,26 +59,21 @@ _QUICK = ThroughputSizes(
 def run_throughput(run: ExperimentRun, sizes: ThroughputSizes, *, on_leader: bool) -> Iterator[Row]:
     """Measure each share of reads; clients are on the leader, or spread over all servers."""
     run.expect(len(sizes.servers) * len(sizes.reads))
-    for system, shape, servers in run.ensembles(sizes.servers, sizes.observers):
+    for system, servers in run.ensembles(sizes.servers, sizes.observers):
         where = servers.where(servers.leader()) if on_leader else servers.where()
-        yield from _points(run, sizes, system, servers, shape, where)
+        yield from _points(run, sizes, contenders(system, servers), where)
 
 
 def _points(
-    run: ExperimentRun,
-    sizes: ThroughputSizes,
-    system: System,
-    servers: Servers,
-    shape: EnsembleShape,
-    where: str,
+    run: ExperimentRun, sizes: ThroughputSizes, clients: Sequence[Contender], where: str
 ) -> Iterator[Row]:
     number = 0
     for reads in sizes.reads:
-        for client in system.clients:
-            run.step(f"{system.name} ({client}), {shape.servers} servers, {reads} % reads")
+        for contender in clients:
+            run.step(f"{contender}, {reads} % reads")
             task = LoadTask(
                 kind="mixed",
-                client=client,
+                client=contender.client,
                 where=where,
                 number=number,
                 clients=sizes.clients,
@@ -78,13 +83,11 @@ def _points(
                 value_bytes=sizes.value_bytes,
             )
             number += sizes.processes
-            measured = measure_load(servers, shape, task, sizes.processes)
+            measured = measure_load(contender.servers, task, sizes.processes)
             yield run.done(
                 {
-                    "system": system.name,
-                    "client": client,
-                    "servers": shape.servers,
-                    "observers": shape.observers,
+                    **contender.columns,
+                    "observers": sizes.observers,
                     "reads": reads,
                     "ops_per_s": throughput(measured, sizes.warmup_s, sizes.seconds),
                     **measured.columns(),

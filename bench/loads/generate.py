@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from raykeeper.bench.loads.clients import (
     BarrierClient,
     BlockingClient,
-    Done,
     PipelinedClient,
 )
 from raykeeper.bench.loads.task import (
@@ -27,6 +27,8 @@ from raykeeper.bench.loads.task import (
     parse_task,
 )
 from raykeeper.bench.measures import BIN_S
+
+C = TypeVar("C", BlockingClient, BarrierClient)
 
 CHILDREN = 1_000
 """Children of one parent, when very many znodes are created."""
@@ -130,8 +132,11 @@ async def _pipelined(task: LoadTask) -> LoadReport:
     clients = [await open_pipelined(task, number) for number in range(task.clients)]
     value = bytes(task.value_bytes)
     paths = [f"/{task.kind}-{task.number}-{i}" for i in range(task.clients)]
+    window = _Window(1)
     for client, path in zip(clients, paths, strict=True):
-        await _call(lambda done, c=client, p=path: c.create(p, value, done))  # type: ignore[misc]
+        await window.room.acquire()
+        client.create(path, value, window.done)
+    await window.drain()
     if task.kind == "mixed":
         report = await _mixed(task, clients, paths)
     else:
@@ -141,20 +146,26 @@ async def _pipelined(task: LoadTask) -> LoadReport:
     return report
 
 
-async def _call(start: Callable[[Done], object]) -> None:
-    """Wait for one request of a pipelined client."""
-    loop, answered = asyncio.get_running_loop(), asyncio.Event()
-    errors: list[BaseException] = []
+class _Window:
+    """At most `size` requests of pipelined clients under way; each acquires `room` first."""
 
-    def done(error: BaseException | None) -> None:
+    def __init__(self, size: int) -> None:
+        self.room = asyncio.Semaphore(size)
+        self._loop, self._size = asyncio.get_running_loop(), size
+        self._errors: list[BaseException] = []
+
+    def done(self, error: BaseException | None) -> None:
+        """Record that a request was answered."""
         if error is not None:
-            errors.append(error)
-        loop.call_soon_threadsafe(answered.set)
+            self._errors.append(error)
+        self._loop.call_soon_threadsafe(self.room.release)
 
-    start(done)
-    await answered.wait()
-    if errors:
-        raise errors[0]
+    async def drain(self) -> None:
+        """Wait until all requests are answered, and raise the first error; then it is closed."""
+        for _ in range(self._size):
+            await self.room.acquire()
+        if self._errors:
+            raise self._errors[0]
 
 
 class _Pauses:
@@ -257,129 +268,116 @@ async def _mixed(task: LoadTask, clients: list[PipelinedClient], paths: list[str
 async def _creations(task: LoadTask, client: PipelinedClient, root: str) -> LoadReport:
     """Create `count` znodes below `root`, with `outstanding` requests at a time."""
     value = bytes(task.value_bytes)
+    parents = _Window(1)
     for parent in range((task.count - 1) // CHILDREN + 1):
-        await _call(lambda done, p=parent: client.create(f"{root}/{p}", b"", done))  # type: ignore[misc]
-    loop, room = asyncio.get_running_loop(), asyncio.Semaphore(task.outstanding)
-    errors: list[BaseException] = []
-
-    def done(error: BaseException | None) -> None:
-        if error is not None:
-            errors.append(error)
-        loop.call_soon_threadsafe(room.release)
-
+        await parents.room.acquire()
+        client.create(f"{root}/{parent}", b"", parents.done)
+    await parents.drain()
+    window = _Window(task.outstanding)
     span = await asyncio.to_thread(_Span)
     for index in range(task.count):
-        await room.acquire()
-        client.create(f"{root}/{index // CHILDREN}/{index}", value, done)
-    for _ in range(task.outstanding):
-        await room.acquire()
-    if errors:
-        raise errors[0]
+        await window.room.acquire()
+        client.create(f"{root}/{index // CHILDREN}/{index}", value, window.done)
+    await window.drain()
     return span.report(done=task.count)
 
 
 # One at a time.
 
 
+def _in_threads(
+    task: LoadTask, open_client: Callable[[LoadTask], C], work: Callable[[C, int], int]
+) -> LoadReport:
+    """Have each client, given with its number, do its work in a thread of its own.
+
+    `work` returns how many operations it did.
+    """
+    with ExitStack() as stack:
+        clients = [stack.enter_context(closing(open_client(task))) for _ in range(task.clients)]
+        span = _Span()
+        with ThreadPoolExecutor(task.clients) as pool:
+            done = sum(pool.map(work, clients, range(task.clients)))
+        return span.report(done=done)
+
+
 def _creates(task: LoadTask) -> LoadReport:
-    clients = [open_blocking(task) for _ in range(task.clients)]
     value = bytes(task.value_bytes)
 
-    def work(number: int) -> None:
+    def work(client: BlockingClient, number: int) -> int:
         for index in range(task.count):
             path = f"/creates-{task.number}-{number}-{index}"
-            clients[number].create(path, value)
-            clients[number].delete_nowait(path)
+            client.create(path, value)
+            client.delete_nowait(path)
+        return task.count
 
-    span = _Span()
-    with ThreadPoolExecutor(task.clients) as pool:
-        for each in [pool.submit(work, number) for number in range(task.clients)]:
-            each.result()
-    report = span.report(done=task.clients * task.count)
-    for client in clients:
-        client.close()
-    return report
+    return _in_threads(task, open_blocking, work)
 
 
 def _one_by_one(task: LoadTask) -> LoadReport:
-    client, value = open_blocking(task), bytes(task.value_bytes)
-    root = f"/one-by-one-{task.number}"
-    client.create(root, b"")
-    span = _Span()
-    for index in range(task.count):
-        client.create(f"{root}/{index}", value)
-    report = span.report(done=task.count)
-    client.close()
-    return report
+    value, root = bytes(task.value_bytes), f"/one-by-one-{task.number}"
+    with closing(open_blocking(task)) as client:
+        client.create(root, b"")
+        span = _Span()
+        for index in range(task.count):
+            client.create(f"{root}/{index}", value)
+        return span.report(done=task.count)
 
 
 def _latency(task: LoadTask) -> LoadReport:
-    client, other, value = open_blocking(task), open_blocking(task), bytes(task.value_bytes)
-    root = f"/latency-{task.number}"
-    client.create(root, value)
+    value, root = bytes(task.value_bytes), f"/latency-{task.number}"
     told = threading.Event()
-
-    def notify() -> None:
-        other.set(root, value)
-        told.wait()
-
-    span = _Span()
     timings: dict[str, list[tuple[float, float]]] = {}
-    for index in range(task.count):
-        path = f"{root}/{index}"
-        calls: list[tuple[str, Callable[[], object]]] = [
-            ("create", lambda: client.create(path, value)),  # noqa: B023
-            ("set", lambda: client.set(path, value)),  # noqa: B023
-            ("get", lambda: client.get(path)),  # noqa: B023
-            ("linearizable get", lambda: client.get_linearizable(path)),  # noqa: B023
-        ]
-        for name, call in calls:
-            timings.setdefault(name, []).append(_timed(call))
-        told.clear()
-        client.watch(root, told.set)
-        timings.setdefault("watch notification", []).append(_timed(notify))
-    report = span.report(done=5 * task.count, timings=timings)
-    client.close()
-    other.close()
-    return report
+    with closing(open_blocking(task)) as client, closing(open_blocking(task)) as other:
+        client.create(root, value)
+
+        def notify() -> None:
+            other.set(root, value)
+            told.wait()
+
+        span = _Span()
+        for index in range(task.count):
+            path = f"{root}/{index}"
+            calls: list[tuple[str, Callable[[], object]]] = [
+                ("create", lambda: client.create(path, value)),  # noqa: B023
+                ("set", lambda: client.set(path, value)),  # noqa: B023
+                ("get", lambda: client.get(path)),  # noqa: B023
+                ("linearizable get", lambda: client.get_linearizable(path)),  # noqa: B023
+            ]
+            for name, call in calls:
+                timings.setdefault(name, []).append(_timed(call))
+            told.clear()
+            client.watch(root, told.set)
+            timings.setdefault("watch notification", []).append(_timed(notify))
+        return span.report(done=5 * task.count, timings=timings)
 
 
 def _sets(task: LoadTask) -> LoadReport:
-    client, value = open_blocking(task), bytes(task.value_bytes)
-    path = f"/sets-{task.number}"
-    client.create(path, value)
-    span = _Span()
-    timings = []
-    while time.monotonic() < span.began + task.seconds:
-        timings.append(_timed(lambda: client.set(path, value)))
-    report = span.report(done=len(timings), timings={"set": timings})
-    client.close()
-    return report
+    value, path = bytes(task.value_bytes), f"/sets-{task.number}"
+    with closing(open_blocking(task)) as client:
+        client.create(path, value)
+        span = _Span()
+        timings = []
+        while time.monotonic() < span.began + task.seconds:
+            timings.append(_timed(lambda: client.set(path, value)))
+        return span.report(done=len(timings), timings={"set": timings})
 
 
 def _barriers(task: LoadTask) -> LoadReport:
-    clients = [open_with_barriers(task) for _ in range(task.clients)]
     root = f"/barriers-{task.participants}-{task.count}"
 
-    def work(number: int) -> None:
+    def work(client: BarrierClient, number: int) -> int:
         name = f"{task.number}-{number}"
         barriers = [
-            clients[number].double_barrier(f"{root}-{index}", task.participants, name)
+            client.double_barrier(f"{root}-{index}", task.participants, name)
             for index in range(task.count)
         ]
         for barrier in barriers:
             barrier.enter()
         for barrier in barriers:
             barrier.leave()
+        return 2 * task.count
 
-    span = _Span()
-    with ThreadPoolExecutor(task.clients) as pool:
-        for each in [pool.submit(work, number) for number in range(task.clients)]:
-            each.result()
-    report = span.report(done=2 * task.clients * task.count)
-    for client in clients:
-        client.close()
-    return report
+    return _in_threads(task, open_with_barriers, work)
 
 
 def _timed(call: Callable[[], object]) -> tuple[float, float]:

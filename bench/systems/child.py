@@ -1,16 +1,26 @@
-"""Server processes that are children of this one: start, kill, restart, and stop them by pid."""
+"""Server processes that are children of this one: start, kill, restart, and stop them by pid.
+
+`ChildServers` is the base of the systems whose servers are such processes, on the loopback
+interface.
+"""
 
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from raykeeper.bench.errors import BenchError
+from raykeeper.bench.loads.processes import LoadProcesses
+from raykeeper.bench.loads.task import LoadTask
+from raykeeper.bench.systems.contract import EnsembleShape, Servers
 
 OUTPUT_TAIL_BYTES = 2_000
+_START_S = 60.0
 _STOP_S = 10.0
 _POLL_S = 0.02
 
@@ -69,6 +79,85 @@ class ChildProcess:
     def output_tail(self) -> str:
         """Return the end of its output."""
         return self._printed.read_bytes()[-OUTPUT_TAIL_BYTES:].decode(errors="replace").strip()
+
+
+class ChildServers(ABC):
+    """One ensemble of child processes; `ports` has the port of each server for clients."""
+
+    def __init__(self, shape: EnsembleShape, folder: Path, ports: Mapping[int, int]) -> None:
+        self.shape = shape
+        self._folder = folder
+        self._ports = ports
+        self._children: dict[int, ChildProcess] = {}
+
+    @contextmanager
+    def running(self) -> Iterator[Servers]:
+        """Start all servers and wait until all serve; stop every process afterwards."""
+        self._children = {server: self._child(server) for server in self._ports}
+        try:
+            for child in self._children.values():
+                child.start()
+            children = list(self._children.values())
+            wait_until(lambda: all(map(self.serves, self._ports)), _START_S, children)
+            yield self
+        finally:
+            for child in self._children.values():
+                child.stop()
+
+    def where(self, server: int | None = None) -> str:
+        """See `Servers`."""
+        chosen = self._ports.values() if server is None else [self._ports[server]]
+        return ",".join(f"127.0.0.1:{port}" for port in chosen)
+
+    def leader(self) -> int:
+        """See `Servers`."""
+        found: list[int] = []
+
+        def is_found() -> bool:
+            found[:] = filter(self._leads, self._ports)
+            return bool(found)
+
+        wait_until(is_found, _START_S, [c for c in self._children.values() if c.is_up()])
+        return found[0]
+
+    def pid(self, server: int) -> int:
+        """See `Servers`."""
+        child = self._children.get(server)  # etcd has none for an observer
+        return 0 if child is None else child.pid
+
+    def crash(self, server: int) -> float:
+        """See `Servers`; restarts the process at once, as a supervisor would."""
+        moment = self.kill(server)
+        self.start(server)
+        return moment
+
+    def kill(self, server: int) -> float:
+        """See `Servers`."""
+        return self._children[server].kill()
+
+    def start(self, server: int) -> None:
+        """See `Servers`."""
+        self._children[server].start()
+
+    def folder(self, server: int) -> Path:
+        """See `Servers`."""
+        return self._folder / str(server)
+
+    @abstractmethod
+    def serves(self, server: int) -> bool:
+        """See `Servers`."""
+
+    @abstractmethod
+    def load(self, client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
+        """See `Servers`."""
+
+    @abstractmethod
+    def _leads(self, server: int) -> bool:
+        """Return whether a server says that it leads."""
+
+    @abstractmethod
+    def _child(self, server: int) -> ChildProcess:
+        """Return the process of a server, not started."""
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,15 +1,19 @@
 """The interface of a measured system: start servers, find the leader, kill and restart servers."""
 
+import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
+from raykeeper.bench.errors import BenchError
 from raykeeper.bench.loads.processes import LoadProcesses
 from raykeeper.bench.loads.task import LoadTask
+
+_POLL_S = 0.02
 
 
 class EnsembleShape(Struct, frozen=True):
@@ -21,6 +25,8 @@ class EnsembleShape(Struct, frozen=True):
 
 class Servers(Protocol):
     """A running ensemble. Servers are numbered from 1, observers after the others."""
+
+    shape: EnsembleShape
 
     @abstractmethod
     def where(self, server: int | None = None) -> str:
@@ -79,7 +85,31 @@ class System(Protocol):
         """End what the ensembles of a run share."""
 
 
-def follower_of(servers: Servers, shape: EnsembleShape) -> int:
+def wait_for_all(servers: Servers, patience_s: float) -> None:
+    """Wait until all servers serve.
+
+    Raises:
+        BenchError: a server does not serve in time.
+    """
+    everyone = range(1, servers.shape.servers + servers.shape.observers + 1)
+    problem = f"not all servers serve after {patience_s:g} s"
+    poll(lambda: all(map(servers.serves, everyone)), patience_s, problem)
+
+
+def poll(found: Callable[[], bool], patience_s: float, problem: str) -> None:
+    """Call `found` until it returns True; the systems offer no event to wait for.
+
+    Raises:
+        BenchError: it takes too long; says `problem`.
+    """
+    deadline = time.monotonic() + patience_s
+    while not found():
+        if time.monotonic() > deadline:
+            raise BenchError(problem)
+        time.sleep(_POLL_S)
+
+
+def follower_of(servers: Servers) -> int:
     """Return a server that does not lead now; with a single server, that one."""
     leader = servers.leader()
-    return next((server for server in range(1, shape.servers + 1) if server != leader), leader)
+    return next((i for i in range(1, servers.shape.servers + 1) if i != leader), leader)

@@ -15,11 +15,10 @@ import ray
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import ReplicaStatus
-from raykeeper.bench.errors import BenchError
 from raykeeper.bench.loads.processes import GENERATE, LoadProcesses
 from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.results import OURS
-from raykeeper.bench.systems.contract import EnsembleShape, Servers
+from raykeeper.bench.systems.contract import EnsembleShape, Servers, wait_for_all
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.config import DEFAULTS
 from raykeeper.clusters.ensemble import call_actors
@@ -28,31 +27,19 @@ from raykeeper.zab.ids import ServerId
 
 NAME = "bench"
 _PATIENCE_S = 60.0
-_POLL_S = 0.02
 
 
 class RaykeeperServers:
     """One ensemble."""
 
-    def __init__(self, settings: dict[str, Any], folder: Path) -> None:
+    def __init__(self, shape: EnsembleShape, settings: dict[str, Any], folder: Path) -> None:
+        self.shape = shape
+        settings = {**settings, "servers": shape.servers, "observers": shape.observers}
         self._launch = partial(launch, name=NAME, data_dir=str(folder), **settings)
         self._folder = folder
         self.ensemble: Ensemble = self._launch()
         self._launches = ThreadPoolExecutor(1)
         self._starting: list[Future[Ensemble]] = []
-        self._all = settings["servers"] + settings["observers"]
-
-    def wait_for_all(self) -> None:
-        """Wait until all servers serve; a launch returns when a majority does.
-
-        Raises:
-            BenchError: a server does not serve in time.
-        """
-        deadline = time.monotonic() + _PATIENCE_S
-        while not all(self.serves(i + 1) for i in range(self._all)):
-            if time.monotonic() > deadline:
-                raise BenchError(f"not all servers serve after {_PATIENCE_S:g} s")
-            time.sleep(_POLL_S)
 
     def close(self) -> None:
         """Stop all servers, after pending launches have finished."""
@@ -140,10 +127,9 @@ class Raykeeper:
         """See `System`."""
         if not ray.is_initialized():
             self._ray.enter_context(private_ray())
-        settings = {"servers": shape.servers, "observers": shape.observers, **self._settings}
-        servers = RaykeeperServers(settings, folder)
+        servers = RaykeeperServers(shape, self._settings, folder)
         try:
-            servers.wait_for_all()
+            wait_for_all(servers, _PATIENCE_S)  # a launch returns when a majority serves
             yield servers
         finally:
             servers.close()

@@ -8,20 +8,19 @@ administrators, and the limit of connections per address, because all clients ar
 import importlib.util
 import shutil
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from raykeeper.bench.loads.processes import GENERATE, LoadProcesses, compile_java
 from raykeeper.bench.loads.task import LoadTask
-from raykeeper.bench.systems.child import ChildProcess, free_ports, wait_until
+from raykeeper.bench.systems.child import ChildProcess, ChildServers, free_ports
 from raykeeper.bench.systems.contract import EnsembleShape, Servers
 
 JARS = Path("/usr/share/java")
 _NEEDED = ("zookeeper.jar", "zookeeper-jute.jar")
 _LOGGING = ("slf4j-log4j12.jar", "log4j-1.2.jar")
 _HEAP = "-Xmx1000m"
-_START_S = 60.0
 _ASK_S = 2.0
 _SOURCE = Path(__file__).parents[1] / "loads/Load.java"
 _LOG = """log4j.rootLogger=${bench.level}, out
@@ -31,76 +30,21 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} - %-5p [%t:%C{1}@%L] - %
 """
 
 
-class ZooKeeperServers:
+class ZooKeeperServers(ChildServers):
     """One ensemble."""
 
     def __init__(self, shape: EnsembleShape, folder: Path, jars: Path = JARS) -> None:
-        self._folder = folder
+        ports = free_ports(3 * (shape.servers + shape.observers))
+        super().__init__(shape, folder, dict(enumerate(ports[::3], 1)))
         self._jars = jars
-        count = shape.servers + shape.observers
-        ports = free_ports(3 * count)
-        self._ports = {i: ports[3 * (i - 1)] for i in range(1, count + 1)}
-        self._voters = range(1, shape.servers + 1)
         (folder / "log4j.properties").write_text(_LOG)
         for server in self._ports:
-            configure(folder / str(server), server, shape, ports)
-        self._children = {i: self._child(i) for i in self._ports}
+            configure(self.folder(server), server, shape, ports)
         self._classes: Path | None = None
-
-    def start_all(self) -> None:
-        """Start all servers, and wait until all serve."""
-        for child in self._children.values():
-            child.start()
-        children = list(self._children.values())
-        wait_until(lambda: all(self.serves(i) for i in self._ports), _START_S, children)
-
-    def stop_all(self) -> None:
-        """Stop every process."""
-        for child in self._children.values():
-            child.stop()
-
-    def where(self, server: int | None = None) -> str:
-        """See `Servers`."""
-        chosen = self._ports.values() if server is None else [self._ports[server]]
-        return ",".join(f"127.0.0.1:{port}" for port in chosen)
-
-    def leader(self) -> int:
-        """See `Servers`. A single server is the leader."""
-        up = [child for child in self._children.values() if child.is_up()]
-        found: list[int] = []
-
-        def is_found() -> bool:
-            found[:] = [i for i in self._voters if self._mode(i) in ("leader", "standalone")]
-            return bool(found)
-
-        wait_until(is_found, _START_S, up)
-        return found[0]
-
-    def pid(self, server: int) -> int:
-        """See `Servers`."""
-        return self._children[server].pid
-
-    def crash(self, server: int) -> float:
-        """See `Servers`; restarts the process at once, as a supervisor would."""
-        moment = self.kill(server)
-        self.start(server)
-        return moment
-
-    def kill(self, server: int) -> float:
-        """See `Servers`."""
-        return self._children[server].kill()
-
-    def start(self, server: int) -> None:
-        """See `Servers`."""
-        self._children[server].start()
 
     def serves(self, server: int) -> bool:
         """See `Servers`."""
         return self._mode(server) in ("leader", "follower", "observer", "standalone")
-
-    def folder(self, server: int) -> Path:
-        """See `Servers`."""
-        return self._folder / str(server)
 
     def load(self, client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
         """See `Servers`."""
@@ -113,8 +57,11 @@ class ZooKeeperServers:
         path = f"{self._folder}:{self._classes}:{classpath(self._jars)}"
         return LoadProcesses(["java", "-Dbench.level=WARN", "-cp", path, "Load"], tasks)
 
+    def _leads(self, server: int) -> bool:
+        return self._mode(server) in ("leader", "standalone")
+
     def _child(self, server: int) -> ChildProcess:
-        folder = self._folder / str(server)
+        folder = self.folder(server)
         path = f"{self._folder}:{classpath(self._jars)}"
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         options = [_HEAP, "-Dbench.level=INFO", "-Dzookeeper.admin.enableServer=false"]
@@ -152,15 +99,9 @@ class ZooKeeper:
             return "there is no javac (Debian's package default-jdk-headless)"
         return ""
 
-    @contextmanager
-    def launch(self, shape: EnsembleShape, folder: Path) -> Iterator[Servers]:
+    def launch(self, shape: EnsembleShape, folder: Path) -> AbstractContextManager[Servers]:
         """See `System`."""
-        servers = ZooKeeperServers(shape, folder, self._jars)
-        try:
-            servers.start_all()
-            yield servers
-        finally:
-            servers.stop_all()
+        return ZooKeeperServers(shape, folder, self._jars).running()
 
     def close(self) -> None:
         """See `System`."""
