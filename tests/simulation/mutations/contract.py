@@ -210,8 +210,8 @@ def _itself_too(right: Any) -> Any:
 
 
 def _missing_is_an_error(right: Any) -> Any:
-    def result(state: Any, identities: Any, op: Any) -> Any:
-        found = right(state, identities, op)
+    def result(*asked: Any) -> Any:
+        found = right(*asked)
         return OpFailed(-101) if getattr(found, "stat", 0) is None else found
 
     return result
@@ -356,7 +356,7 @@ MUTATIONS = [
     Mutation(
         "inquiries",
         "a missing znode among several is an error",
-        [(reads, "_result", _missing_is_an_error)],
+        [(reads, "result_of_read", _missing_is_an_error)],
     ),
     Mutation(
         "inquiries",
