@@ -88,7 +88,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(scenario())  # type: ignore[arg-type]
 
 
-def test_asks_until_the_process_is_known_to_be_dead() -> None:
+def test_the_monitor_asks_until_the_process_is_dead() -> None:
     async def scenario() -> None:
         scene = Scene(pauses_s=(0.0,) * 5, patrol_s=NEVER_S, worker_1=3)
         scene.links.accept(Wire(), "", process(1)).closed("gone")
@@ -100,7 +100,7 @@ def test_asks_until_the_process_is_known_to_be_dead() -> None:
     run(scenario)
 
 
-def test_stops_asking_about_a_live_process() -> None:
+def test_the_monitor_stops_asking_about_a_live_process() -> None:
     async def scenario() -> None:
         scene = Scene(pauses_s=(0.0,) * 3, patrol_s=NEVER_S)
         scene.links.accept(Wire(), "", process(1)).closed("gone")
@@ -113,7 +113,7 @@ def test_stops_asking_about_a_live_process() -> None:
     run(scenario)
 
 
-def test_asks_about_clients_over_calls_while_their_link_exists() -> None:
+def test_the_monitor_asks_about_clients_over_calls_while_their_link_exists() -> None:
     async def scenario() -> None:
         scene = Scene(pauses_s=(), patrol_s=0.001, worker_2=2)
         for number, carrier in ((1, RAY_CALLS), (2, RAY_CALLS), (3, STREAM)):
@@ -143,7 +143,7 @@ def test_clients_over_calls_take_turns() -> None:
     run(scenario)
 
 
-def test_asks_nothing_after_the_close() -> None:
+def test_the_monitor_asks_nothing_after_its_close() -> None:
     async def scenario() -> None:
         scene = Scene(pauses_s=(NEVER_S,), patrol_s=NEVER_S)
         scene.links.accept(Wire(), "", process(1)).closed("gone")
@@ -166,7 +166,7 @@ def test_the_kernel_answers_for_its_own_node() -> None:
 
 
 @pytest.mark.parametrize("worker", ["", "no hex", "ab" * 28])
-def test_without_ray_there_is_doubt(worker: str) -> None:
+def test_without_ray_the_answer_is_unknown(worker: str) -> None:
     assert not is_gone("here", structs.replace(REMOTE, worker=worker), link_is_over=True)
 
 
@@ -185,7 +185,7 @@ def test_without_ray_there_is_doubt(worker: str) -> None:
         (1, EOF, False),
     ],
 )
-def test_one_cause_is_proof(type_: int, detail: str, proof: bool) -> None:
+def test_one_death_cause_is_proof(type_: int, detail: str, proof: bool) -> None:
     assert is_raylet_witness(WorkerExit(7, type_, detail)) is proof
 
 
@@ -212,7 +212,7 @@ def test_ray_and_the_probe_decide_together(
         assert answer is dead
 
 
-def test_every_failure_leaves_doubt() -> None:
+def test_every_failure_leaves_the_answer_unknown() -> None:
     def fails(_: object) -> None:
         raise RuntimeError("no such table")
 

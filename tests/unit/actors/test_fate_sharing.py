@@ -75,7 +75,7 @@ def test_a_worker_ends_with_an_unreaped_raylet(program: str, last_words: bytes) 
         worker.wait(PATIENCE_S)
 
 
-def test_a_stopped_raylet_is_not_gone() -> None:
+def test_a_stopped_raylet_counts_as_alive() -> None:
     with started(_TELLS_OF_EACH_LOOK) as raylet:
         read(raylet, 3)
         raylet.send_signal(signal.SIGSTOP)

@@ -54,12 +54,12 @@ def config(**settings: Any) -> ReplicaConfig:
         ("session_timeout_min_ms", 70_000, "session_timeout_min_ms is 70000"),
     ],
 )
-def test_refuses(setting: str, value: object, words: str) -> None:
+def test_bad_settings_are_refused(setting: str, value: object, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         config(**{setting: value})
 
 
-def test_pickles() -> None:
+def test_a_config_pickles() -> None:
     made = config(tick_ms=Millis(100))
     assert pickle.loads(pickle.dumps(made)) == made
 
@@ -89,7 +89,7 @@ def test_the_shortest_session_is_reported_several_times(shortest_ms: int, touch_
     assert made.options().session_report_ms == touch_ms
 
 
-def test_observers_are_others_without_a_vote() -> None:
+def test_observers_are_servers_without_a_vote() -> None:
     both = (ServerId(4), ServerId(5))
     observer = config(server_id=ServerId(5), observers=both)
     assert observer.other_servers == [1, 2, 3, 4]
@@ -98,12 +98,12 @@ def test_observers_are_others_without_a_vote() -> None:
 
 
 @pytest.mark.parametrize(("server", "has"), [(2, False), (4, True)])
-def test_observers_are_no_help_to_a_sole_voter(server: int, has: bool) -> None:
+def test_observers_do_not_make_a_quorum_with_a_sole_voter(server: int, has: bool) -> None:
     alone = config(server_id=ServerId(server), voters=(2,), observers=(ServerId(4),))
     assert alone.has_other_voters is has
 
 
-def test_the_folder_may_be_in_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_may_be_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ray")
     assert config(folder="~/x").path == Path("/home/ray/x")
     assert config().path == Path("/data/2")

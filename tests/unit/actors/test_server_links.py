@@ -235,7 +235,7 @@ def test_a_new_incarnation_replaces_the_link_of_the_old_one() -> None:
     run_on_network(scenario)
 
 
-def test_a_link_that_the_core_breaks_is_not_reported_to_it() -> None:
+def test_a_link_broken_by_the_core_is_not_reported_to_it() -> None:
     async def scenario(network: MemoryNetwork) -> None:
         low, high = Shell(network, S1), Shell(network, S2).start()
         await low.events.wait(1)
@@ -269,7 +269,7 @@ def test_a_malformed_frame_breaks_the_link() -> None:
         (S3, 4, "incarnation 4 of server 3 was fenced"),
     ],
 )
-def test_refuses(caller: ServerId, incarnation: int, words: str) -> None:
+def test_a_bad_dialer_is_refused(caller: ServerId, incarnation: int, words: str) -> None:
     async def scenario(network: MemoryNetwork) -> None:
         shell = Shell(network, S2)
         Shell(network, S3, incarnation=5).start()
@@ -352,7 +352,9 @@ def links(events: list[Event]) -> ClientLinks:
     return ClientLinks(6, 2, events.append)
 
 
-def test_frames_and_replies_go_by_number(links: ClientLinks, events: list[Event]) -> None:
+def test_frames_and_replies_carry_connection_numbers(
+    links: ClientLinks, events: list[Event]
+) -> None:
     one, two = Wire(), Wire()
     links.accept(one, "10.0.0.1").frames([b"a", b"b"])
     links.accept(two).frames([b"c"])
@@ -383,7 +385,7 @@ def test_sent_bytes_are_reported_in_portions(links: ClientLinks, events: list[Ev
     assert len(events) == 2
 
 
-def test_a_client_over_the_bound_is_refused_until_another_has_gone(
+def test_a_client_beyond_the_bound_is_refused_until_another_disconnects(
     links: ClientLinks, events: list[Event]
 ) -> None:
     first = links.accept(Wire())
@@ -397,9 +399,7 @@ def test_a_client_over_the_bound_is_refused_until_another_has_gone(
     links.accept(Wire())
 
 
-def test_a_link_that_was_closed_here_delivers_nothing_more(
-    links: ClientLinks, events: list[Event]
-) -> None:
+def test_a_closed_link_delivers_nothing_more(links: ClientLinks, events: list[Event]) -> None:
     wire = Wire()
     end = links.accept(wire)
     links.close(FIRST, "expired")
@@ -410,7 +410,7 @@ def test_a_link_that_was_closed_here_delivers_nothing_more(
     assert (wire.reasons, wire.sent, events) == (["expired"], [], [])
 
 
-def test_all_are_closed_when_the_server_stops(links: ClientLinks) -> None:
+def test_a_server_that_stops_closes_all_links(links: ClientLinks) -> None:
     wires = [Wire(), Wire()]
     for wire in wires:
         links.accept(wire)

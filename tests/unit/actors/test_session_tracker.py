@@ -25,5 +25,5 @@ def test_a_tracker_that_missed_the_beginning_asks_for_a_full_report() -> None:
     assert SessionTracker().track(report(2, False, 0)) is None
 
 
-def test_the_process_is_told() -> None:
+def test_the_process_of_the_tracker_is_reported() -> None:
     assert SessionTracker().pid() == os.getpid()

@@ -95,7 +95,7 @@ def test_the_actor_is_looked_up_once_until_it_fails() -> None:
         (ValueError(""), "ValueError"),
     ],
 )
-def test_the_first_line_of_an_error(error: Exception, text: str) -> None:
+def test_an_error_is_reported_by_its_first_line(error: Exception, text: str) -> None:
     assert first_line(error) == text
 
 

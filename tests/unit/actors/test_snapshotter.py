@@ -40,7 +40,7 @@ def test_a_finished_snapshot_is_whole_and_under_its_temporary_name(
     assert list(SnapshotChunks(path)) == [b"one", b"two"]
 
 
-def test_the_next_one_leaves_a_finished_one_to_the_replica(
+def test_the_next_snapshot_keeps_a_finished_one_for_the_replica(
     snapshotter: Snapshotter, tmp_path: Path
 ) -> None:
     snapshotter.begin(Z5)
@@ -51,7 +51,9 @@ def test_the_next_one_leaves_a_finished_one_to_the_replica(
     assert names(tmp_path) == ["published", temp_snapshot_path(tmp_path, Z6).name]
 
 
-def test_the_next_one_drops_an_unfinished_one(snapshotter: Snapshotter, tmp_path: Path) -> None:
+def test_the_next_snapshot_drops_an_unfinished_one(
+    snapshotter: Snapshotter, tmp_path: Path
+) -> None:
     snapshotter.begin(Z5)
     snapshotter.begin(Z6)
     assert names(tmp_path) == [temp_snapshot_path(tmp_path, Z6).name]
@@ -81,11 +83,11 @@ def test_a_snapshot_that_was_not_begun_here_is_refused(snapshotter: Snapshotter)
     snapshotter.abort(Z5)
 
 
-def test_the_process_is_told(snapshotter: Snapshotter) -> None:
+def test_the_process_of_the_snapshotter_is_reported(snapshotter: Snapshotter) -> None:
     assert snapshotter.pid() == os.getpid()
 
 
-def test_the_next_one_drops_what_the_replica_has_removed(
+def test_the_next_snapshot_forgets_one_removed_by_the_replica(
     snapshotter: Snapshotter, tmp_path: Path
 ) -> None:
     # It was restarted in the middle, and its start removes unfinished files.
@@ -98,7 +100,9 @@ def test_the_next_one_drops_what_the_replica_has_removed(
 
 
 @pytest.mark.parametrize("is_finished", [False, True])
-def test_the_next_one_drops_what_an_earlier_process_left(tmp_path: Path, is_finished: bool) -> None:
+def test_the_next_snapshot_drops_one_of_an_earlier_process(
+    tmp_path: Path, is_finished: bool
+) -> None:
     # Killed each time, it would fill the disk; or finished after the replica had given it up.
     killed = Snapshotter(str(tmp_path))
     killed.begin(Z5)
@@ -109,7 +113,9 @@ def test_the_next_one_drops_what_an_earlier_process_left(tmp_path: Path, is_fini
     assert names(tmp_path) == [temp_snapshot_path(tmp_path, Z6).name]
 
 
-def test_a_late_end_is_dropped_by_the_next(snapshotter: Snapshotter, tmp_path: Path) -> None:
+def test_a_late_end_does_not_end_the_next_snapshot(
+    snapshotter: Snapshotter, tmp_path: Path
+) -> None:
     snapshotter.begin(Z5)
     snapshotter.finish(Z5, Z5)
     snapshotter.begin(Z6)

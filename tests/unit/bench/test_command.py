@@ -16,7 +16,7 @@ from raykeeper.bench.systems.zookeeper import ZooKeeper
 from raykeeper.clusters.config import ConfigError
 
 
-def test_sizes_are_the_full_ones_unless_told() -> None:
+def test_sizes_are_full_by_default() -> None:
     assert sizes_of(FIGURE5, {"servers": None}, is_quick=False) == ThroughputSizes()
 
 
@@ -41,12 +41,12 @@ def test_an_option_overrules_the_quick_size() -> None:
         ("value_bytes", "-1"),
     ],
 )
-def test_a_size_that_makes_no_sense_is_refused_by_its_name(name: str, value: str) -> None:
+def test_a_senseless_size_is_refused_by_its_name(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"^--{name.replace('_', '-')}: "):
         sizes_of(FIGURE5, {name: value}, is_quick=False)
 
 
-def test_systems_are_ours_and_each_other_once() -> None:
+def test_the_systems_are_ours_and_each_other_once() -> None:
     systems = systems_of([], [], Console(file=StringIO()))
     assert [system.name for system in systems] == ["raykeeper"]
 
@@ -64,12 +64,12 @@ def test_an_unknown_system_is_refused() -> None:
         systems_of(["consul"], [], Console(file=StringIO()))
 
 
-def test_links_that_no_ensemble_can_have_are_refused() -> None:
+def test_an_impossible_kind_of_links_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^links: "):
         systems_of([], ["pigeons"], Console(file=StringIO()))
 
 
-def test_a_system_that_is_missing_is_left_out_with_a_note(
+def test_a_missing_system_is_left_out_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(command.PEERS, "zookeeper", lambda: ZooKeeper(tmp_path))
@@ -80,7 +80,7 @@ def test_a_system_that_is_missing_is_left_out_with_a_note(
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
-def test_every_size_is_an_option_with_words(experiment: AnyExperiment) -> None:
+def test_every_size_is_an_option_with_help(experiment: AnyExperiment) -> None:
     (found,) = [c for c in command.app.registered_commands if c.name == experiment.name]
     assert found.callback is not None
     hints = found.callback.__annotations__

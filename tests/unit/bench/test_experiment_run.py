@@ -24,7 +24,7 @@ def test_every_process_has_its_share_and_a_number_of_its_own() -> None:
     assert [(share.number, share.clients) for share in shares] == [(7, 3), (8, 2), (9, 2)]
 
 
-def test_no_process_is_without_a_client() -> None:
+def test_every_process_has_a_client() -> None:
     assert [share.clients for share in split_task(task(2), 4)] == [1, 1]
 
 
@@ -43,17 +43,17 @@ def test_a_generator_with_threads_needs_all_its_cores_to_be_the_limit() -> None:
     assert bottleneck_note([report(38.0, threads=4)], 5.0, cores=8) == "the generator is the limit"
 
 
-def test_generators_that_keep_the_servers_from_the_cores_are_told_of() -> None:
+def test_generators_that_take_the_servers_cores_are_reported() -> None:
     note = "the generator takes most of the cores"
     assert bottleneck_note([report(7.0), report(5.0)], 7.0, cores=2) == note
     assert bottleneck_note([report(4.0), report(4.0)], 11.0, cores=2) == ""  # the servers do
 
 
-def test_a_process_that_is_gone_took_no_time() -> None:
+def test_an_ended_process_took_no_time() -> None:
     assert cpu_s([0, 2**22 + 1]) == 0
 
 
-def test_columns_are_of_the_time_of_the_slowest_generator() -> None:
+def test_columns_cover_the_time_of_the_slowest_generator() -> None:
     reports = [
         LoadReport(seconds=4.0, cpu_s=1.0, errors=2),
         LoadReport(seconds=2.0, cpu_s=1.0, errors=1),

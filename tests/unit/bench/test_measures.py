@@ -85,7 +85,7 @@ def test_longest_pause_touches_the_window(window: Span, expected: float) -> None
     assert longest_pause([[(1, 2), (5, 9)]], window) == expected
 
 
-def test_split_by_tells_values_apart_by_when_they_began() -> None:
+def test_split_by_groups_values_by_their_begin() -> None:
     timings = [(1.0, 10.0), (2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
     assert split_by(timings, [(2.0, 3.0)]) == ([10.0, 40.0], [20.0, 30.0])
     assert split_by(timings, []) == ([10.0, 20.0, 30.0, 40.0], [])

@@ -62,7 +62,9 @@ def test_an_experiment_without_rows_leaves_an_empty_file(tmp_path: Path) -> None
         ([OURS, {**JAVA, "rate": 0.0}], ("rate",), []),  # nothing to divide by
     ],
 )
-def test_ratios(rows: list[Row], values: tuple[str, ...], expected: list[Ratio]) -> None:
+def test_ratios_are_formatted(
+    rows: list[Row], values: tuple[str, ...], expected: list[Ratio]
+) -> None:
     assert list(ratios(rows, ("reads",), values)) == expected
 
 

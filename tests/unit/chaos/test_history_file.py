@@ -26,7 +26,7 @@ SOUND = created().get("end", 90, 91, "u", 1, synced=True)
 LOST = created().set(B, 5, 6, "v", 5).get("end", 90, 91, "u", 1, synced=True)
 
 
-def test_what_was_written_comes_back(tmp_path: Path) -> None:
+def test_records_are_read_as_written(tmp_path: Path) -> None:
     other = [SessionBegan("b", 1, 1), Called("b", 1, 1, 2, Read("/x", ReadKind.EXISTS))]
     for name, records in (("a", RECORDS), ("b", other)):
         with HistoryFile(tmp_path / name) as file:
@@ -48,7 +48,7 @@ def test_a_line_cut_short_by_the_death_of_its_client_is_left_out(tmp_path: Path)
         assert read_history([path]).sessions == History(RECORDS[:kept]).sessions
 
 
-def test_a_line_in_the_middle_that_is_no_record_is_told(tmp_path: Path) -> None:
+def test_a_malformed_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b'{"type":"began","client":"a","life":1,"at":5}\n{}\n\n')
     with pytest.raises(HistoryError, match="a:2"):

@@ -9,7 +9,7 @@ from raykeeper.clusters.config import ConfigError
 
 
 @pytest.mark.parametrize(("minutes", "seed"), [(0.1, 0), (10_000, 7)])
-def test_accepts(minutes: float, seed: int) -> None:
+def test_valid_options_are_accepted(minutes: float, seed: int) -> None:
     assert check_settings(minutes, seed) == ChaosSettings(minutes, seed)
 
 
@@ -24,6 +24,6 @@ def test_accepts(minutes: float, seed: int) -> None:
         (1, -1, "--seed must not be negative"),
     ],
 )
-def test_refuses(minutes: float, seed: int, said: str) -> None:
+def test_invalid_options_are_refused(minutes: float, seed: int, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check_settings(minutes, seed)

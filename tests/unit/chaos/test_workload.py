@@ -26,7 +26,7 @@ def test_a_seed_decides_everything() -> None:
     assert calls("1", 100) != calls("2", 100)
 
 
-def test_everything_occurs_and_no_value_twice() -> None:
+def test_every_operation_occurs_and_no_value_repeats() -> None:
     made = calls("1")
     assert len({type(call) for call in made}) == 4
     assert {call.flags for call in made if isinstance(call, Create)} == {
@@ -43,7 +43,7 @@ def test_everything_occurs_and_no_value_twice() -> None:
     assert len(set(values)) == len(values)
 
 
-def test_versions_that_were_seen_are_asked_for() -> None:
+def test_conditions_use_observed_versions() -> None:
     versions = [call.version for call in calls("1") if isinstance(call, SetData)]
     assert ANY_VERSION in versions
     assert max(versions) > 0
@@ -55,5 +55,5 @@ def test_own_sequential_znodes_are_deleted_once() -> None:
     assert len(set(deleted)) == len(deleted)
 
 
-def test_folders_come_parents_first() -> None:
+def test_folders_are_created_parents_first() -> None:
     assert folders("/top") == ["/top", "/top/r", "/top/q", "/top/e"]

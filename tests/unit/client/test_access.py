@@ -15,7 +15,7 @@ from raykeeper.client.errors import AuthFailedError, BadArgumentsError
 from raykeeper.znodes.acl import USER_BYTES_MAX, Acl, authenticate
 
 
-def test_entries() -> None:
+def test_acl_helpers_make_entries() -> None:
     assert make_acl("ip", "10.0.0.0/8", read=True, admin=True) == Acl(17, "ip", "10.0.0.0/8")
     assert make_acl("world", "anyone", all=True, read=False) == Acl(31, "world", "anyone")
     # The example of ZooKeeper's documentation of the scheme.
@@ -24,7 +24,7 @@ def test_entries() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["digest", "scrypt"])
-def test_whoever_proves_it_is_whom_the_entry_means(scheme: str) -> None:
+def test_the_credential_proves_the_identity_of_the_entry(scheme: str) -> None:
     make: Any = {
         "digest": make_digest_acl,
         "scrypt": lambda *user: make_scrypt_acl("uuid", *user),
@@ -35,7 +35,7 @@ def test_whoever_proves_it_is_whom_the_entry_means(scheme: str) -> None:
         assert identity.id == make("ann", "a:b").id
 
 
-def test_neither_the_password_nor_what_opens_another_ensemble_travels() -> None:
+def test_no_password_or_reusable_credential_is_sent() -> None:
     proof = credential_proof("uuid", "scrypt", "ann:secret")
     assert b"secret" not in proof
     assert proof != credential_proof("other", "scrypt", "ann:secret")
@@ -60,7 +60,7 @@ def test_neither_the_password_nor_what_opens_another_ensemble_travels() -> None:
         ("scrypt", "\u00fc" * 65 + ":x", "at most 128 bytes, not 130"),
     ],
 )
-def test_what_proves_nothing_is_not_sent(scheme: str, credential: str | bytes, text: str) -> None:
+def test_an_invalid_credential_is_not_sent(scheme: str, credential: str | bytes, text: str) -> None:
     with pytest.raises(AuthFailedError) as caught:
         credential_proof("uuid", scheme, credential)
     assert text in str(caught.value) and caught.value.definite
@@ -70,11 +70,11 @@ def test_what_proves_nothing_is_not_sent(scheme: str, credential: str | bytes, t
     ("scheme", "credential"),
     [("digest", ":"), ("digest", ":x"), ("digest", "ann:"), ("scrypt", "u" * USER_BYTES_MAX + ":")],
 )
-def test_what_is_sent_proves_something(scheme: str, credential: str) -> None:
+def test_every_credential_sent_proves_an_identity(scheme: str, credential: str) -> None:
     assert authenticate(scheme, credential_proof("uuid", scheme, credential)) is not None
 
 
-def test_refuses_what_is_no_entry() -> None:
+def test_an_invalid_entry_is_refused() -> None:
     with pytest.raises(BadArgumentsError, match="'raed' is no permission"):
         make_acl("world", "anyone", raed=True)  # type: ignore[call-arg]
     for name in ("a:b", 3):

@@ -53,14 +53,14 @@ class Unhashable:
         (lambda: arguments.milliseconds("timeout_s", "5"), "positive"),  # type: ignore[arg-type]
     ],
 )
-def test_refuses(call: Callable[[], object], text: str) -> None:
+def test_invalid_arguments_are_refused(call: Callable[[], object], text: str) -> None:
     with pytest.raises(BadArgumentsError, match="bad arguments") as caught:
         call()
     assert text in str(caught.value)
     assert caught.value.definite
 
 
-def test_accepts() -> None:
+def test_valid_arguments_are_converted() -> None:
     assert create(value=bytearray(b"1234")) == Create("/a", b"1234", 0)
     assert create(value=memoryview(b"12")) == Create("/a", b"12", 0)
     assert create("/a/", sequence=True) == Create("/a/", b"", 2)

@@ -35,7 +35,7 @@ async def opened(
     return await AsyncClient.open(ensemble.servers, ensemble, options, clock=loop.time)
 
 
-def test_a_server_without_a_leader_will_do_if_that_was_said() -> None:
+def test_read_only_accepts_a_server_without_a_leader() -> None:
     async def main(loop: VirtualLoop) -> None:
         ensemble = ScriptedEnsemble()
         ensemble.leaderless = set(ensemble.servers)
@@ -51,7 +51,7 @@ def test_a_server_without_a_leader_will_do_if_that_was_said() -> None:
     run_virtually(main)
 
 
-def test_serves_the_operations() -> None:
+def test_every_operation_is_served() -> None:
     async def main(loop: VirtualLoop) -> None:
         async with await opened(ScriptedEnsemble(), loop) as client:
             assert client.session_id
@@ -78,7 +78,7 @@ def test_serves_the_operations() -> None:
     run_virtually(main)
 
 
-def test_requests_leave_in_the_order_of_the_calls_whoever_awaits_them() -> None:
+def test_requests_leave_in_the_order_of_the_calls() -> None:
     async def main(loop: VirtualLoop) -> None:
         ensemble = ScriptedEnsemble()
         async with await opened(ensemble, loop) as client:
@@ -101,7 +101,7 @@ def test_bad_arguments_use_up_nothing() -> None:
     run_virtually(main)
 
 
-def test_callbacks_run_before_who_awaits_a_later_reply_goes_on() -> None:
+def test_callbacks_run_before_the_awaiter_of_a_later_reply() -> None:
     async def main(loop: VirtualLoop) -> None:
         calls: list[Any] = []
 
@@ -127,7 +127,7 @@ def test_callbacks_run_before_who_awaits_a_later_reply_goes_on() -> None:
     run_virtually(main)
 
 
-def test_what_a_callback_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_a_callback_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main(loop: VirtualLoop) -> None:
         def plain(event: WatchedEvent) -> None:
             raise ValueError("plain")
@@ -150,7 +150,7 @@ def test_what_a_callback_raises_is_logged(caplog: pytest.LogCaptureFixture) -> N
     assert "ValueError: coroutine" in caplog.text
 
 
-def test_listeners() -> None:
+def test_listeners_receive_the_states() -> None:
     async def main(loop: VirtualLoop) -> None:
         ensemble, states, once = ScriptedEnsemble(), [], []
         client = await opened(ensemble, loop)
@@ -182,7 +182,7 @@ def test_listeners() -> None:
     run_virtually(main)
 
 
-def test_a_reply_nobody_awaits_any_more_is_dropped() -> None:
+def test_a_reply_of_a_cancelled_request_is_dropped() -> None:
     async def main(loop: VirtualLoop) -> None:
         async with await opened(ScriptedEnsemble(), loop) as client:
             for path in ("/", "/none"):
@@ -211,7 +211,7 @@ def test_requests_time_out() -> None:
     run_virtually(main)
 
 
-def test_an_expired_session() -> None:
+def test_an_expired_session_fails_its_requests() -> None:
     async def main(loop: VirtualLoop) -> None:
         ensemble, events = ScriptedEnsemble(), []
         client = await opened(ensemble, loop)
@@ -227,7 +227,7 @@ def test_an_expired_session() -> None:
     run_virtually(main)
 
 
-def test_it_knows_that_it_is_lost_though_the_loop_was_kept_from_running() -> None:
+def test_a_client_is_lost_on_time_though_its_loop_was_blocked() -> None:
     async def main(loop: VirtualLoop) -> None:
         client = await opened(ScriptedEnsemble(), loop)
         assert client.state is ClientState.CONNECTED
@@ -249,7 +249,7 @@ def test_opening_can_be_cancelled() -> None:
     run_virtually(main)
 
 
-def test_it_belongs_to_its_loop() -> None:
+def test_a_client_belongs_to_its_loop() -> None:
     async def make(loop: VirtualLoop) -> AsyncClient:
         return await opened(ScriptedEnsemble(), loop)
 

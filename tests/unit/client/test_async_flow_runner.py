@@ -47,7 +47,7 @@ def test_an_error_is_raised_where_it_is_awaited(stage: ClientStage) -> None:
     asyncio.run(main())
 
 
-def test_a_cancelled_task_abandons_its_flow(stage: ClientStage) -> None:
+def test_a_cancelled_task_cancels_its_flow(stage: ClientStage) -> None:
     ends: list[str] = []
 
     def wait() -> Flow[None]:

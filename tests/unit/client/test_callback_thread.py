@@ -15,7 +15,7 @@ def wait_idle(dispatch: CallbackThread) -> None:
     assert reached.wait(5)
 
 
-def test_calls_in_order_on_one_thread() -> None:
+def test_calls_run_in_order_on_one_thread() -> None:
     dispatch, calls, threads = CallbackThread(), [], set()
 
     def call(number: int) -> None:
@@ -46,7 +46,7 @@ def test_a_callback_that_raises_is_logged_and_forgotten(
     assert type(error).__name__ in caplog.text
 
 
-def test_run_in_order_is_at_once_only_on_the_thread_itself() -> None:
+def test_run_in_order_is_immediate_only_on_the_thread_itself() -> None:
     dispatch, calls = CallbackThread(), []
 
     def outer() -> None:

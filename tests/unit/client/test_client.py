@@ -28,7 +28,7 @@ from raykeeper.znodes.quotas import QuotaLimits
 from tests.harness.client_stage import ClientStage, called
 
 
-def test_serves_the_operations(stage: ClientStage) -> None:
+def test_every_operation_is_served(stage: ClientStage) -> None:
     client = stage.open()
     assert client.state is ClientState.CONNECTED
     assert client.session_id
@@ -53,7 +53,7 @@ def test_serves_the_operations(stage: ClientStage) -> None:
     assert client.exists("/a") is None
 
 
-def test_the_async_twins(stage: ClientStage) -> None:
+def test_async_twins_return_futures(stage: ClientStage) -> None:
     client = stage.open()
     futures: list[Future[Any]] = [
         client.create_async("/a", b"1"),
@@ -74,7 +74,7 @@ def test_the_async_twins(stage: ClientStage) -> None:
     assert set_stat == stat
 
 
-def test_arguments_are_checked_before_anything_is_sent(stage: ClientStage) -> None:
+def test_arguments_are_checked_before_a_request_is_sent(stage: ClientStage) -> None:
     client = stage.open(value_bytes_max=10)
     for call in (
         lambda: client.create("a"),
@@ -128,7 +128,7 @@ def test_blocking_calls_in_an_event_loop_name_the_other_client(stage: ClientStag
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_process_is_told_at_once(stage: ClientStage) -> None:
+def test_a_call_in_a_child_process_raises_at_once(stage: ClientStage) -> None:
     client = stage.open()
     child = os.fork()
     if child == 0:
@@ -170,7 +170,7 @@ def passed_on(stage: ClientStage) -> Client:
     return client
 
 
-def test_a_handle_that_was_passed_on_connects_when_it_is_used(passed_on: Client) -> None:
+def test_a_pickled_handle_connects_when_it_is_used(passed_on: Client) -> None:
     assert Reopened.count == 0
     assert passed_on.get("/")[0] == b""
     assert passed_on.state is ClientState.CONNECTED
@@ -181,13 +181,13 @@ def test_a_handle_that_was_passed_on_connects_when_it_is_used(passed_on: Client)
         copy.get("/")
 
 
-def test_many_threads_use_it_first(passed_on: Client) -> None:
+def test_many_threads_may_use_a_handle_first(passed_on: Client) -> None:
     threads = [called(lambda: passed_on.session_id) for _ in range(8)]
     assert len({thread.result(5) for thread in threads}) == 1
     assert Reopened.count == 1
 
 
-def test_a_handle_that_was_passed_into_an_event_loop_says_so(passed_on: Client) -> None:
+def test_a_pickled_handle_in_an_event_loop_raises(passed_on: Client) -> None:
     async def main() -> None:
         with pytest.raises(WrongContextError, match=r"passed on.*AsyncClient"):
             passed_on.get_async("/")
@@ -195,12 +195,12 @@ def test_a_handle_that_was_passed_into_an_event_loop_says_so(passed_on: Client) 
     asyncio.run(main())
 
 
-def test_a_handle_that_nobody_could_reopen_is_not_passed_on(stage: ClientStage) -> None:
+def test_a_handle_that_cannot_be_reopened_is_not_pickled(stage: ClientStage) -> None:
     with pytest.raises(TypeError, match="connect"):
         pickle.dumps(stage.open())
 
 
-def test_both_clients_show_what_each_operation_takes_and_gives() -> None:
+def test_both_clients_have_the_signature_of_each_operation() -> None:
     """The signature that `help(Client.get)` and editors show."""
     path, returned = inspect.Parameter.POSITIONAL_OR_KEYWORD, "list[str]"
     for method, result in (

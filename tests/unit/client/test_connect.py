@@ -10,7 +10,7 @@ from raykeeper.client.connect import connect
 from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
 
 
-def test_in_an_event_loop_it_names_the_other_client() -> None:
+def test_connect_in_an_event_loop_names_the_other_client() -> None:
     async def main() -> None:
         with pytest.raises(WrongContextError, match=r"AsyncClient\.connect"):
             connect("coord")
@@ -18,7 +18,7 @@ def test_in_an_event_loop_it_names_the_other_client() -> None:
     asyncio.run(main())
 
 
-def test_errors_survive_the_way_out_of_a_task() -> None:
+def test_errors_survive_their_way_out_of_a_task() -> None:
     for error in (EnsembleNotFoundError("no"), WrongContextError("no")):
         copy = pickle.loads(pickle.dumps(error))
         assert (type(copy), str(copy)) == (type(error), str(error))

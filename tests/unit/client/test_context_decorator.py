@@ -40,7 +40,7 @@ class Story:
         self.lines.append("aexit")
 
 
-def test_a_function() -> None:
+def test_a_function_runs_inside_the_context() -> None:
     story = Story()
 
     def work(a: int) -> int:
@@ -56,7 +56,7 @@ def test_a_function() -> None:
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])
-def test_a_generator(is_dropped: bool) -> None:
+def test_a_generator_runs_inside_the_context(is_dropped: bool) -> None:
     story = Story()
 
     def count() -> Iterator[int]:
@@ -78,7 +78,7 @@ def test_a_generator(is_dropped: bool) -> None:
         assert story.lines == ["enter", "end", "exit"]
 
 
-def test_coroutines() -> None:
+def test_coroutines_run_inside_the_context() -> None:
     story = Story()
 
     async def work() -> int:

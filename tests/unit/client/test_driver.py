@@ -124,7 +124,7 @@ def test_a_cut_link_costs_a_pause() -> None:
 
 
 @pytest.mark.parametrize("switch", ["is_deaf", "is_mute"])
-def test_a_silent_ensemble_ends_in_lost_on_time(switch: str) -> None:
+def test_a_client_of_a_silent_ensemble_is_lost_on_time(switch: str) -> None:
     async def main(loop: VirtualLoop) -> None:
         ensemble, listener = ScriptedEnsemble(), Listener()
         driver = driver_of(ensemble, loop, listener)
@@ -155,7 +155,7 @@ def test_without_servers_opening_fails_on_time() -> None:
     run_virtually(main)
 
 
-def test_closed_before_it_is_open() -> None:
+def test_a_driver_may_close_before_it_is_open() -> None:
     async def main(loop: VirtualLoop) -> None:
         driver = driver_of(ScriptedEnsemble(), loop, Listener())
         driver.close()
@@ -198,7 +198,7 @@ class DeadLink:
         self.closed.append(reason)
 
 
-def test_a_link_that_opens_too_late_is_closed_and_not_heard() -> None:
+def test_a_link_that_opens_too_late_is_closed_and_ignored() -> None:
     async def main(loop: VirtualLoop) -> None:
         dialer, listener = SlowDialer(), Listener()
         driver = driver_of(dialer, loop, listener)
@@ -242,7 +242,7 @@ def test_a_token_that_submits_is_served_in_the_next_turn() -> None:
     run_virtually(main)
 
 
-def test_watches_and_replies_in_the_order_of_the_frame() -> None:
+def test_watches_and_replies_come_in_the_order_of_the_frame() -> None:
     async def main(loop: VirtualLoop) -> None:
         ensemble, listener = ScriptedEnsemble(), Listener()
         driver = driver_of(ensemble, loop, listener)
@@ -257,7 +257,7 @@ def test_watches_and_replies_in_the_order_of_the_frame() -> None:
     run_virtually(main)
 
 
-def test_moves_from_a_server_without_a_leader_to_one_that_has_one() -> None:
+def test_a_client_moves_from_a_server_without_a_leader_to_one_with_a_leader() -> None:
     async def main(loop: VirtualLoop) -> None:
         ensemble, listener = ScriptedEnsemble(), Listener()
         ensemble.leaderless = {ServerId(1), ServerId(2)}
@@ -287,7 +287,7 @@ def test_moves_from_a_server_without_a_leader_to_one_that_has_one() -> None:
     run_virtually(main)
 
 
-def test_a_search_that_finds_nobody_goes_on() -> None:
+def test_a_search_that_finds_no_server_goes_on() -> None:
     async def main(loop: VirtualLoop) -> None:
         ensemble, listener = ScriptedEnsemble(), Listener()
         ensemble.leaderless = {ServerId(1), ServerId(2)}

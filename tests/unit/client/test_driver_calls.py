@@ -72,9 +72,7 @@ def test_calls_need_no_other_thread(connect: Open, stuck_loop: threading.Event) 
         client.delete("/c")
 
 
-def test_what_was_submitted_before_leaves_before(
-    connect: Open, stuck_loop: threading.Event
-) -> None:
+def test_earlier_requests_leave_before_a_call(connect: Open, stuck_loop: threading.Event) -> None:
     client = connect()
     stop_loop(stuck_loop)
     first = client.create_async("/a", b"v")
@@ -82,7 +80,7 @@ def test_what_was_submitted_before_leaves_before(
     assert first.done()
 
 
-def test_a_watch_fires_while_nobody_calls(connect: Open) -> None:
+def test_a_watch_fires_without_a_call(connect: Open) -> None:
     client, other = connect(), connect()
     other.create("/a")
     for _ in range(20):
@@ -135,7 +133,7 @@ def test_many_threads_share_a_handle(connect: Open) -> None:
     assert versions == list(range(1, 321))
 
 
-def test_calls_and_futures_of_several_threads_mix(connect: Open) -> None:
+def test_threads_mix_calls_and_futures(connect: Open) -> None:
     client = connect()
     client.create("/a")
 
@@ -157,7 +155,7 @@ def test_a_call_inside_a_callback_is_answered(connect: Open) -> None:
     assert seen.result(5) == b"w"
 
 
-def test_a_link_that_breaks_under_a_call_costs_no_answer(connect: Open, room: StreamRoom) -> None:
+def test_a_link_that_breaks_during_a_call_loses_no_reply(connect: Open, room: StreamRoom) -> None:
     client = connect()
     client.create("/a")
     for number in range(1, 6):
@@ -206,7 +204,7 @@ def test_an_interrupt_in_the_middle_of_a_step_ends_the_session(connect: Open) ->
         client.get("/")
 
 
-def test_a_session_that_is_taken_over_is_told_in_a_call(connect: Open) -> None:
+def test_a_call_reports_that_its_session_was_taken_over(connect: Open) -> None:
     client = connect()
     assert isinstance(client.client_id, ClientId)
     taker = connect(client_id=client.client_id)

@@ -20,7 +20,7 @@ from tests.harness.client_stage import ClientStage
 SLEPT_S = 3_600.0
 
 
-def test_it_counts_the_time_a_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_counts_the_time_a_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the module where CLOCK_BOOTTIME is an hour ahead of CLOCK_MONOTONIC."""
     ticks = time.clock_gettime
 
@@ -34,13 +34,13 @@ def test_it_counts_the_time_a_machine_slept(monkeypatch: pytest.MonkeyPatch) -> 
     assert before >= time.monotonic() + SLEPT_S - 1
 
 
-def test_elsewhere_it_is_the_monotonic_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_boottime_the_clock_is_monotonic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(time, "CLOCK_BOOTTIME")
     assert driver._best_clock() is time.monotonic
 
 
 @pytest.mark.parametrize("who", [Driver.__init__, BlockingSession.open, AsyncClient.open])
-def test_every_client_goes_by_it(who: Callable[..., Any]) -> None:
+def test_every_client_uses_the_clock(who: Callable[..., Any]) -> None:
     assert inspect.signature(who).parameters["clock"].default is client_clock
 
 

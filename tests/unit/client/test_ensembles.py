@@ -26,7 +26,7 @@ ACTORS = [
 ]
 
 
-def test_finds_the_servers_of_one_ensemble() -> None:
+def test_the_servers_of_one_ensemble_are_found() -> None:
     assert ensembles.servers_among("coord", ACTORS) == [1, 2, 10]
     assert ensembles.servers_among("team/coord", ACTORS) == [5]
 
@@ -35,7 +35,7 @@ def test_finds_the_servers_of_one_ensemble() -> None:
     ("actors", "known"),
     [(ACTORS, "coord, team/coord"), ([], "none runs in this Ray cluster")],
 )
-def test_an_unknown_name_is_told_what_there_is(actors: list[dict[str, Any]], known: str) -> None:
+def test_an_unknown_name_lists_the_ensembles(actors: list[dict[str, Any]], known: str) -> None:
     with pytest.raises(EnsembleNotFoundError, match="no ensemble") as caught:
         ensembles.servers_among("cord", actors)
     assert '"cord"' in str(caught.value)

@@ -28,7 +28,7 @@ def test_threads_take_turns() -> None:
     assert not turns._is_taken
 
 
-def test_tasks_take_turns_in_order_and_one_that_gives_up_is_left_out() -> None:
+def test_tasks_take_turns_in_order_without_cancelled_ones() -> None:
     async def go() -> list[int]:
         turns, order = FairMutex(), list[int]()
 
@@ -52,7 +52,7 @@ def test_tasks_take_turns_in_order_and_one_that_gives_up_is_left_out() -> None:
     assert order == [0, 3]
 
 
-def test_a_turn_that_was_given_to_a_cancelled_task_is_ended() -> None:
+def test_a_turn_of_a_cancelled_task_ends() -> None:
     async def go() -> None:
         turns = FairMutex()
         await turns.acquire_async()
@@ -97,7 +97,7 @@ def test_a_loop_is_not_blocked() -> None:
     asyncio.run(go())
 
 
-def test_another_process_has_its_own() -> None:
+def test_a_pickled_mutex_is_unlocked() -> None:
     turns = FairMutex()
     turns.acquire()
     pickle.loads(pickle.dumps(turns)).acquire()

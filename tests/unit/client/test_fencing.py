@@ -27,7 +27,7 @@ from raykeeper.client.fencing import FencedResource
         [(9, False, True), (3, True, False), (9, False, True), (9, True, True)],
     ],
 )  # fmt: skip
-def test_who_passes(steps: list[tuple[int, bool, bool]]) -> None:
+def test_only_the_newest_token_passes(steps: list[tuple[int, bool, bool]]) -> None:
     guard = FencedResource("the disk")
     for token, shared, passes in steps:
         if passes:
@@ -39,14 +39,14 @@ def test_who_passes(steps: list[tuple[int, bool, bool]]) -> None:
 
 
 @pytest.mark.parametrize("token", [0, -1, True, None, "7", 7.0])
-def test_what_is_no_token_is_refused(token: int) -> None:
+def test_an_invalid_token_is_refused(token: int) -> None:
     guard = FencedResource()
     with pytest.raises(BadArgumentsError, match="positive number"):
         guard.check(token)
     assert guard.newest == 0
 
 
-def test_a_use_keeps_later_holders_out_until_it_ends() -> None:
+def test_a_use_blocks_later_holders_until_it_ends() -> None:
     guard = FencedResource()
     written: list[int] = []
     waits = threading.Event()

@@ -38,7 +38,7 @@ NODE = "5d0e9a1c7b3f00112233445566778899"
         (("process", "a", "", 1, "no\nhost"), "process a pid 1 on no?host"),
     ],
 )
-def test_a_line_has_what_is_known(parts: tuple[Any, ...], line: str) -> None:
+def test_a_line_has_the_known_details(parts: tuple[Any, ...], line: str) -> None:
     assert identity_line(*parts) == line.encode()
 
 
@@ -48,7 +48,7 @@ def test_a_line_is_bounded() -> None:
     assert line.decode().startswith("task ää")
 
 
-def test_without_ray_it_is_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_line_names_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["/opt/" + "tool" * 40 + "\n.py"])
     words = identity_of_process().decode().split()
     assert words[0] == "process"
@@ -76,7 +76,7 @@ def made(client: Any, kind: str, **identifier: Any) -> Any:
     ("identifier", "shown"),
     [({}, b"its own line"), ({"identifier": b""}, b""), ({"identifier": b"me"}, b"me")],
 )
-def test_contenders_show_it_unless_they_are_given_another_one(
+def test_contenders_show_the_line_unless_given_an_identifier(
     kind: str, identifier: dict[str, bytes], shown: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = RecipeStage().member()
@@ -87,7 +87,7 @@ def test_contenders_show_it_unless_they_are_given_another_one(
         assert [each.identifier for each in contenders] == [shown]
 
 
-def test_members_of_partitioners_and_double_barriers_show_it(
+def test_members_of_partitioners_and_double_barriers_show_the_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     member = RecipeStage().member()
@@ -102,7 +102,7 @@ def test_members_of_partitioners_and_double_barriers_show_it(
     assert member.do(get_or_none(f"/d/round/{name}"))[0] == b"its own line"
 
 
-def test_a_renewed_lease_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renewed_lease_shows_the_same_line(monkeypatch: pytest.MonkeyPatch) -> None:
     member = RecipeStage().member()
     monkeypatch.setattr(member, "_identity", lambda: b"its own line")
     lease = member.lease("/x", 60)
@@ -117,7 +117,7 @@ def _open(options: Any) -> BlockingSession:
     return BlockingSession.open([ServerId(1)], ROOM, structs.replace(options, identity=b"there"))
 
 
-def test_a_recipe_that_was_passed_on_shows_who_uses_it() -> None:
+def test_a_pickled_recipe_shows_its_present_process() -> None:
     options = options_of()
     here = BlockingSession.open([ServerId(1)], ROOM, structs.replace(options, identity=b"here"))
     client = Client(here, partial(_open, options))
@@ -131,7 +131,7 @@ def test_a_recipe_that_was_passed_on_shows_who_uses_it() -> None:
     client.close()
 
 
-def test_both_clients_show_it() -> None:
+def test_both_clients_show_the_line() -> None:
     async def go() -> list[Contender]:
         options = structs.replace(options_of(), identity=b"awaited")
         async with await ROOM.open_session(options) as client:

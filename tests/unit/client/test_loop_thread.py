@@ -18,7 +18,7 @@ from tests.contract.blocking_calls import not_refused, unlisted
 from tests.harness.client_stage import ClientStage
 
 
-def test_one_loop_that_runs() -> None:
+def test_a_process_has_one_running_loop() -> None:
     loop = shared_loop()
     assert shared_loop() is loop
 
@@ -28,7 +28,7 @@ def test_one_loop_that_runs() -> None:
     assert asyncio.run_coroutine_threadsafe(where(), loop).result(5) == "raykeeper-client"
 
 
-def test_a_forked_process_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_process_has_its_own_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, pid = shared_loop(), os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     other = shared_loop()
@@ -62,11 +62,11 @@ def test_a_timer_does_not_outlive_the_interpreter() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_it_is_uvloops() -> None:
+def test_the_loop_is_that_of_uvloop() -> None:
     assert isinstance(shared_loop(), uvloop.Loop)
 
 
-def test_without_uvloop_it_is_asyncios(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_uvloop_the_loop_is_that_of_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def without(name: str, *args: Any, **named: Any) -> Any:
@@ -90,7 +90,7 @@ def test_a_blocking_call_in_a_loop_is_refused() -> None:
     asyncio.run(main())
 
 
-def test_every_call_of_a_client_that_waits_is_refused(stage: ClientStage) -> None:
+def test_every_blocking_call_of_a_client_is_refused_in_a_loop(stage: ClientStage) -> None:
     client = stage.open()
 
     async def main() -> list[str]:

@@ -144,7 +144,7 @@ def is_refused(error: BaseException | None, made: Call) -> None:
     assert isinstance(error, KeeperError) and error.definite
 
 
-def test_the_blocking_client_refuses(stage: ClientStage) -> None:
+def test_the_blocking_client_refuses_bad_arguments(stage: ClientStage) -> None:
     client = stage.open(value_bytes_max=10)
     for made in (*CALLS, *ACL_CALLS, *AUTH_CALLS):
         name, args, more = made
@@ -158,7 +158,7 @@ def test_the_blocking_client_refuses(stage: ClientStage) -> None:
     assert len(stage.ensemble.requests) == 1
 
 
-def test_the_async_client_refuses() -> None:
+def test_the_async_client_refuses_bad_arguments() -> None:
     async def main(loop: VirtualLoop) -> None:
         ensemble = ScriptedEnsemble()
         options = SessionOptions(session_timeout_s=9, timeout_s=1e6, value_bytes_max=10)

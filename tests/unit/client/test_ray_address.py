@@ -32,16 +32,16 @@ def gone() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_nothing_was_started(ray_note: Path) -> None:
+def test_without_a_record_there_is_no_address(ray_note: Path) -> None:
     assert running_address() is None
 
 
-def test_the_last_one_started(ray_note: Path, listening: str) -> None:
+def test_the_last_cluster_started_is_found(ray_note: Path, listening: str) -> None:
     ray_note.write_text(listening)
     assert running_address() == listening
 
 
-def test_a_cluster_that_is_gone(ray_note: Path, gone: str) -> None:
+def test_a_stopped_cluster_is_not_found(ray_note: Path, gone: str) -> None:
     ray_note.write_text(gone)
     assert not answers_at(gone)
     assert running_address() is None
@@ -56,7 +56,7 @@ def test_the_environment_comes_first(
     assert answers_at("ray://somewhere:10001"), "an address of another form is left to Ray"
 
 
-def test_connect_does_not_wait_for_a_cluster_that_is_gone(
+def test_connect_does_not_wait_for_a_stopped_cluster(
     ray_note: Path, gone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(WrongContextError, match="no Ray cluster runs"):
@@ -77,7 +77,7 @@ class _NoToken:
         return False
 
 
-def test_a_mode_without_a_token_is_told_before_ray_aborts(
+def test_a_missing_token_is_reported_before_ray_aborts(
     ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ray
@@ -89,7 +89,7 @@ def test_a_mode_without_a_token_is_told_before_ray_aborts(
 
 
 @pytest.mark.parametrize("address", ["auto", "local", "ray://somewhere:10001"])
-def test_an_address_of_another_form_is_not_asked_for_its_token(
+def test_an_address_of_another_form_needs_no_token(
     ray_note: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ray
@@ -104,7 +104,7 @@ def test_an_address_of_another_form_is_not_asked_for_its_token(
     assert (join_problem(address), asked) == (None, [])
 
 
-def test_auto_is_the_last_one_started(
+def test_auto_is_the_last_cluster_started(
     ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray_note.write_text(listening)

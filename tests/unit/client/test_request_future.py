@@ -34,7 +34,7 @@ class Held:
         assert reached.wait(5)
 
 
-def test_without_callbacks_it_is_settled_at_once() -> None:
+def test_without_callbacks_a_future_completes_at_once() -> None:
     value: RequestFuture[int] = RequestFuture(CallbackThread())
     value.succeed(7)
     assert value.result(0) == 7
@@ -55,7 +55,7 @@ def test_a_request_cannot_be_called_back() -> None:
     assert reply.result(0) == 1
 
 
-def test_behind_callbacks_it_waits_for_them() -> None:
+def test_a_future_waits_for_earlier_callbacks() -> None:
     held = Held()
     reply: RequestFuture[int] = RequestFuture(held.dispatch)
     reply.succeed(7)
@@ -103,7 +103,7 @@ def in_callback(dispatch: CallbackThread, act: Any) -> Future[Any]:
     return outcome
 
 
-def test_in_a_callback_a_reply_overtakes_those_queued() -> None:
+def test_in_a_callback_a_reply_overtakes_queued_callbacks() -> None:
     dispatch, calls = CallbackThread(), []
     reply: RequestFuture[int] = RequestFuture(dispatch)
     waits = threading.Event()

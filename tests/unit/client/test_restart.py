@@ -73,7 +73,7 @@ def test_a_pause_is_never_above_the_bound() -> None:
     assert Backoff(0.01, rng=lambda: 0.0).next_delay_s(LostError("gone")) == 0.01
 
 
-def test_an_ensemble_that_was_there_may_be_away_for_a_while() -> None:
+def test_a_known_ensemble_may_be_down_for_a_while() -> None:
     backoff = Backoff(5.0)
     assert backoff.next_delay_s(LostError("gone")) is not None
     assert backoff.next_delay_s(EnsembleNotFoundError("it is down")) is not None
@@ -109,7 +109,7 @@ def test_a_loss_is_survived_with_the_same_arguments(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["blocking", "awaited"])
 @pytest.mark.parametrize("error", ENDS, ids=lambda error: type(error).__name__)
-def test_anything_else_ends_it(kind: str, error: BaseException) -> None:
+def test_any_other_error_ends_the_loop(kind: str, error: BaseException) -> None:
     if kind == "awaited" and isinstance(error, KeyboardInterrupt):
         return  # asyncio ends its loop
     with pytest.raises(type(error)):

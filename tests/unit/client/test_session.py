@@ -106,9 +106,7 @@ def test_a_callback_that_does_not_return_is_named(
     gate.set()
 
 
-def test_an_operation_that_goes_on_is_waited_for(
-    stage: ClientStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_operation_is_awaited(stage: ClientStage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "CORE_TIMEOUT_GRACE_S", 0.0)
     client = stage.open()
     client._open_session()._timeout_s = 0.001
@@ -162,7 +160,7 @@ def test_a_listener_can_remove_itself(stage: ClientStage) -> None:
     assert states == ["SUSPENDED"]
 
 
-def test_no_answer_in_time(stage: ClientStage) -> None:
+def test_a_request_without_a_reply_times_out(stage: ClientStage) -> None:
     client = stage.open(timeout_s=2)
     stage.switch(is_deaf=True)
     setting, reading = called(lambda: client.set("/", b"")), client.get_async("/")
@@ -177,7 +175,7 @@ def test_no_answer_in_time(stage: ClientStage) -> None:
     assert error.definite
 
 
-def test_lets_go_on_time(stage: ClientStage) -> None:
+def test_a_session_is_lost_on_time(stage: ClientStage) -> None:
     client = stage.open()
     events: list[WatchedEvent] = []
     client.exists("/a", watch=events.append)
@@ -192,13 +190,13 @@ def test_lets_go_on_time(stage: ClientStage) -> None:
     assert [(event.type, event.state) for event in events] == [(EventType.NONE, "LOST")]
 
 
-def test_it_knows_that_it_is_lost_before_its_loop_does(stage: ClientStage) -> None:
+def test_a_session_is_lost_before_its_loop_runs(stage: ClientStage) -> None:
     client = stage.open()
     stage.loop.seconds += 8.6
     assert client.state is ClientState.LOST
 
 
-def test_opening_in_vain_says_why(stage: ClientStage) -> None:
+def test_a_failed_opening_names_the_reason(stage: ClientStage) -> None:
     stage.switch(is_down=True)
     opening = called(lambda: stage.open(timeout_s=3))
     while not opening.done():
@@ -217,7 +215,7 @@ def test_close_ends_the_session(stage: ClientStage) -> None:
     client.close()
 
 
-def test_close_inside_a_callback(stage: ClientStage) -> None:
+def test_a_callback_may_close_the_client(stage: ClientStage) -> None:
     client = stage.open()
     closed = threading.Event()
 

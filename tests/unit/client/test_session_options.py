@@ -34,13 +34,13 @@ def test_no_two_sessions_have_the_same_password() -> None:
     assert first.timeout_ms == 10_000
 
 
-def test_read_only_is_asked_for_only_when_wished() -> None:
+def test_read_only_is_requested_only_when_given() -> None:
     assert not connect_of_a_new_core().read_only
     assert connect_of_a_new_core(read_only=True).read_only
 
 
 @pytest.mark.parametrize(("session", "request_"), [(0, 30), (10, -1)])
-def test_refuses_senseless_spans(session: float, request_: float) -> None:
+def test_senseless_durations_are_refused(session: float, request_: float) -> None:
     with pytest.raises(BadArgumentsError):
         options = SessionOptions(session_timeout_s=session, timeout_s=request_)
         new_core([ServerId(1)], options)
@@ -67,12 +67,12 @@ def test_a_name_may_have_a_chroot(name: str, place: tuple[str, str]) -> None:
         ("coord/a/", "end with"),
     ],
 )
-def test_refuses_what_is_no_name(name: Any, text: str) -> None:
+def test_an_invalid_name_is_refused(name: Any, text: str) -> None:
     with pytest.raises(BadArgumentsError, match=text):
         split_ensemble_name(name)
 
 
-def test_a_session_to_take_over() -> None:
+def test_a_client_id_names_the_session_to_take_over() -> None:
     taken = ClientId(SessionId(7), b"0123456789abcdef")
     connect = connect_of_a_new_core(client_id=tuple(taken))
     assert (connect.session_id, connect.password) == taken
@@ -82,7 +82,7 @@ def test_a_session_to_take_over() -> None:
             new_core([ServerId(1)], SessionOptions(client_id=wrong))  # type: ignore[arg-type]
 
 
-def test_refuses_a_default_acl_that_is_none() -> None:
+def test_an_invalid_default_acl_is_refused() -> None:
     with pytest.raises(InvalidAclError, match="it has 0 entries"):
         checked_default_acl([])
     assert checked_default_acl(None) is None

@@ -66,7 +66,7 @@ class Worker:
         call()
 
 
-def test_it_lives_as_long_as_its_task() -> None:
+def test_a_session_lives_as_long_as_its_task() -> None:
     worker = Worker()
     session = worker.open(Opened())
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_it_lives_as_long_as_its_task() -> None:
     assert worker.timers == [], "nothing is left to look after"
 
 
-def test_a_loop_that_ends_meanwhile_keeps_nobody_from_looking() -> None:
+def test_a_loop_that_ends_does_not_stop_the_check() -> None:
     worker = Worker()
     first, second = worker.open(Closing()), worker.open(Opened())
     worker.task = "next"
@@ -90,7 +90,7 @@ def test_a_loop_that_ends_meanwhile_keeps_nobody_from_looking() -> None:
     assert third.is_asked
 
 
-def test_of_the_next_task_too_it_is_watched() -> None:
+def test_a_session_of_the_next_task_is_watched_too() -> None:
     worker = Worker()
     old = worker.open(Opened())
     worker.task = "second"
@@ -107,7 +107,7 @@ def test_of_the_next_task_too_it_is_watched() -> None:
     assert later.is_asked
 
 
-def test_one_that_was_closed_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_closed_session_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     worker = Worker()
     session = worker.open(Opened())
     session.is_over = True
@@ -117,7 +117,7 @@ def test_one_that_was_closed_is_left_alone(caplog: pytest.LogCaptureFixture) -> 
     assert (worker.timers, caplog.text) == ([], "")
 
 
-def test_one_that_was_forgotten_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_forgotten_session_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     worker = Worker()
     worker.open(Opened())
@@ -126,7 +126,7 @@ def test_one_that_was_forgotten_is_told(caplog: pytest.LogCaptureFixture) -> Non
     assert "with connect(...)" in caplog.text
 
 
-def test_outside_of_tasks_it_is_not_watched() -> None:
+def test_a_session_outside_of_tasks_is_not_watched() -> None:
     worker = Worker()
     worker.task = None
     session = worker.open(Opened())
@@ -136,7 +136,7 @@ def test_outside_of_tasks_it_is_not_watched() -> None:
     assert not session.is_asked
 
 
-def test_two_executions_of_a_task_are_not_one() -> None:
+def test_two_executions_of_a_task_are_distinct() -> None:
     worker = Worker()
     worker.task = ["the same id"]
     session = worker.open(Opened())
@@ -145,7 +145,7 @@ def test_two_executions_of_a_task_are_not_one() -> None:
     assert session.is_asked
 
 
-def test_who_connects_later_waits_until_it_has_ended() -> None:
+def test_a_later_connect_waits_until_the_session_has_ended() -> None:
     worker = Worker()
     session, loopless = worker.open(Opened(ends=False)), worker.open(Loopless())
     worker.task = "second"
@@ -159,7 +159,7 @@ def test_a_process_without_ray_runs_no_task() -> None:
     assert running_task() is None
 
 
-def test_a_forked_process_has_none_of_its_parents() -> None:
+def test_a_forked_process_has_no_sessions_of_its_parent() -> None:
     inherited = task_sessions.task_sessions
     child = os.fork()
     if not child:

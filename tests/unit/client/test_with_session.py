@@ -41,7 +41,7 @@ def rest(*a: int, client: object, **b: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("function", [first, second, named, rest])
 @pytest.mark.parametrize(("args", "by_name"), [((1,), {"b": 2}), ((1, 2), {})])
-def test_the_client_takes_its_place(
+def test_the_client_replaces_its_parameter(
     function: Any, args: tuple[int, ...], by_name: dict[str, int]
 ) -> None:
     given, names = _client_inserter("client", function)("C", args, by_name)
@@ -49,7 +49,7 @@ def test_the_client_takes_its_place(
 
 
 @pytest.mark.parametrize("function", [first, second, named])
-def test_all_others_may_come_by_name(function: Any) -> None:
+def test_other_parameters_may_be_given_by_name(function: Any) -> None:
     given, names = _client_inserter("client", function)("C", (), {"a": 1, "b": 3})
     assert function(*given, **names) == ("C", 1, 3)
 
@@ -66,14 +66,14 @@ def test_callers_do_not_see_the_parameter() -> None:
     assert decorated.__name__ == "second"
 
 
-def test_a_setting_that_makes_no_sense_is_refused_at_once() -> None:
+def test_a_senseless_setting_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="session_timeout"):
         with_session("coord", session_timeout=3)  # type: ignore[call-arg]
     with pytest.raises(InvalidAclError, match="it has 0 entries"):
         with_session("coord", default_acl=[])
 
 
-def test_every_kind_of_function_stays_what_it_is() -> None:
+def test_every_kind_of_function_keeps_its_kind() -> None:
     def generator(client: object) -> Iterator[int]:
         yield 1
 
@@ -89,7 +89,7 @@ def test_every_kind_of_function_stays_what_it_is() -> None:
     assert inspect.isasyncgenfunction(decorate(async_generator))
 
 
-def test_in_an_event_loop_a_plain_one_is_refused() -> None:
+def test_in_an_event_loop_a_plain_function_is_refused() -> None:
     async def main() -> None:
         with pytest.raises(WrongContextError, match="AsyncClient"):
             with_session("coord")(first)(1)
@@ -100,7 +100,7 @@ def test_in_an_event_loop_a_plain_one_is_refused() -> None:
 # The session: `stage.open` and `opened` stand for connect().
 
 
-def test_a_call_has_a_session_that_ends_with_it(stage: ClientStage) -> None:
+def test_each_call_has_a_session_that_ends_with_it(stage: ClientStage) -> None:
     seen: list[Client] = []
 
     def work(a: int, client: Client) -> str:
@@ -114,7 +114,7 @@ def test_a_call_has_a_session_that_ends_with_it(stage: ClientStage) -> None:
     assert seen[0].session_id != seen[1].session_id
 
 
-def test_an_error_ends_it_too(stage: ClientStage) -> None:
+def test_an_error_ends_the_session(stage: ClientStage) -> None:
     seen: list[Client] = []
 
     def work(client: Client) -> None:
@@ -127,7 +127,7 @@ def test_an_error_ends_it_too(stage: ClientStage) -> None:
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])
-def test_a_generator_has_it_until_it_ends(stage: ClientStage, is_dropped: bool) -> None:
+def test_a_generator_has_its_session_until_it_ends(stage: ClientStage, is_dropped: bool) -> None:
     def count(client: Client) -> Iterator[Client]:
         yield client
         yield client
@@ -149,7 +149,7 @@ async def opened(loop: VirtualLoop) -> AsyncClient:
     )
 
 
-def test_a_coroutine_has_one_to_await() -> None:
+def test_a_coroutine_has_a_session() -> None:
     async def work(client: AsyncClient, a: int) -> tuple[AsyncClient, str]:
         assert client.state is ClientState.CONNECTED
         return client, await client.create(f"/{a}")
@@ -165,7 +165,7 @@ def test_a_coroutine_has_one_to_await() -> None:
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])
-def test_an_async_generator_has_it_until_it_ends(is_dropped: bool) -> None:
+def test_an_async_generator_has_its_session_until_it_ends(is_dropped: bool) -> None:
     ends: list[str] = []
 
     async def count(client: AsyncClient) -> AsyncIterator[AsyncClient]:

@@ -58,7 +58,7 @@ def test_the_ticks_are_those_of_the_protocol() -> None:
         ("data_dir: /d", make_config({"data_dir": Path("/d")})),
     ],
 )
-def test_accepts(tmp_path: Path, text: str, expected: EnsembleConfig) -> None:
+def test_valid_settings_are_accepted(tmp_path: Path, text: str, expected: EnsembleConfig) -> None:
     assert load_config(write(tmp_path, text)) == expected
 
 
@@ -78,7 +78,7 @@ def test_observers_are_numbered_after_the_voters() -> None:
     assert DEFAULTS.observer_ids == ()
 
 
-def test_arguments_go_over_the_file(tmp_path: Path) -> None:
+def test_arguments_override_the_file(tmp_path: Path) -> None:
     file = write(tmp_path, "name: a\nservers: 5\n")
     config = resolve_config(file, {"servers": 1})
     assert (config.name, config.servers) == ("a", 1)
@@ -131,7 +131,9 @@ def test_arguments_go_over_the_file(tmp_path: Path) -> None:
         ("name: a\n---\nname: b", 2, "but found another document"),
     ],
 )
-def test_refuses_with_the_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+def test_a_bad_setting_is_refused_with_its_line(
+    tmp_path: Path, text: str, line: int, words: str
+) -> None:
     file = write(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         load_config(file)
@@ -140,7 +142,7 @@ def test_refuses_with_the_line(tmp_path: Path, text: str, line: int, words: str)
     assert str(caught.value).startswith(f"{file}:{line}: ")
 
 
-def test_refuses_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file") as caught:
         load_config(tmp_path / "missing.yaml")
     assert (caught.value.file, caught.value.line) == (tmp_path / "missing.yaml", None)
@@ -160,7 +162,7 @@ def test_refuses_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         ({"session_timeout_max_s": 1}, "is above"),
     ],
 )
-def test_refuses_arguments(settings: dict[str, object], words: str) -> None:
+def test_bad_arguments_are_refused(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         make_config(settings)
     assert (caught.value.file, caught.value.line) == (None, None)
@@ -176,7 +178,7 @@ def test_refuses_arguments(settings: dict[str, object], words: str) -> None:
         (6, "6 bear the loss of 2, as 5 would; 7 bear the loss of 3"),
     ],
 )
-def test_an_even_number_of_servers_is_warned_of(servers: int, words: str | None) -> None:
+def test_an_even_number_of_servers_is_a_warning(servers: int, words: str | None) -> None:
     warnings = warnings_about(make_config({"name": "even", "servers": servers, "observers": 0}))
     assert len(warnings) == (words is not None)
     for warning in warnings:
@@ -186,7 +188,7 @@ def test_an_even_number_of_servers_is_warned_of(servers: int, words: str | None)
     assert warnings_about(make_config({"observers": 1})) == []
 
 
-def test_the_error_travels_between_processes() -> None:
+def test_the_error_survives_a_pickle() -> None:
     error = ConfigError("problem", Path("a.yaml"), 7)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.file, again.line) == ("a.yaml:7: problem", Path("a.yaml"), 7)

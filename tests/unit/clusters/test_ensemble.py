@@ -31,7 +31,7 @@ def heard(*answers: ReplicaStatus | str) -> dict[ServerId, ReplicaStatus | str]:
     return {ServerId(number): answer for number, answer in enumerate(answers, 1)}
 
 
-def test_a_healthy_ensemble() -> None:
+def test_a_healthy_ensemble_has_a_leader() -> None:
     leader = said(2, "leader", epoch=Epoch(3), last_zxid=Zxid(7), sessions=4, znodes=5)
     report = summarize("coord", heard(said(1, "follower"), leader, "no answer within 2 s"))
     assert (report.leader, report.reason) == (2, None)
@@ -44,7 +44,7 @@ def test_a_healthy_ensemble() -> None:
     ]
 
 
-def test_the_carriers_of_links_and_why_there_are_no_streams() -> None:
+def test_the_status_shows_carriers_and_why_streams_are_missing() -> None:
     carriers, clients = {ServerId(1): "ray calls"}, {"ray calls": 2, "stream": 1}
     reason = "cannot listen at 10.0.0.1: no such address"
     answer = said(2, "leader", carriers=carriers, clients=clients, stream_problem=reason)
@@ -53,7 +53,7 @@ def test_the_carriers_of_links_and_why_there_are_no_streams() -> None:
     assert status.problem == f"takes Ray calls only: it {reason}"
 
 
-def test_of_two_leaders_the_newer_epoch_is_right() -> None:
+def test_among_two_leaders_the_newer_epoch_counts() -> None:
     old, new = said(1, "leader", epoch=Epoch(1)), said(3, "leader", epoch=Epoch(2))
     assert summarize("coord", heard(old, said(2, "follower"), new)).leader == 3
 
@@ -82,7 +82,7 @@ IN_USE = "/d/2 is in use by process 7 on host-b"
         (heard(follows(1), "gone", follows(3), follows(4), follows(5, 1, epoch=Epoch(2))), "gone"),
     ],
 )
-def test_a_leader_that_ray_does_not_reach(
+def test_a_leader_that_ray_cannot_reach_is_reported(
     answers: dict[ServerId, ReplicaStatus | str], problem: str
 ) -> None:
     report = summarize("coord", answers)
@@ -111,14 +111,16 @@ def test_a_leader_that_ray_does_not_reach(
         heard(follows(1, 9, links={ServerId(9): LINKED}), "gone", "gone"),
     ],
 )
-def test_what_does_not_make_a_leader(answers: dict[ServerId, ReplicaStatus | str]) -> None:
+def test_a_leader_without_a_quorum_does_not_count(
+    answers: dict[ServerId, ReplicaStatus | str],
+) -> None:
     report = summarize("coord", answers)
     assert report.leader is None
     assert report.reason is not None
     assert "unreached" not in {server.role for server in report.servers}
 
 
-def test_an_observer_that_follows_makes_no_leader() -> None:
+def test_a_following_observer_does_not_prove_a_leader() -> None:
     answers = heard("gone", follows(2, 1), follows(3, 1), "gone", "gone")
     assert summarize("coord", answers).leader == 1
     assert summarize("coord", answers, {ServerId(3)}).leader is None
@@ -181,14 +183,16 @@ def test_an_observer_that_follows_makes_no_leader() -> None:
         ),
     ],
 )
-def test_why_there_is_no_leader(answers: dict[ServerId, ReplicaStatus | str], reason: str) -> None:
+def test_the_status_says_why_there_is_no_leader(
+    answers: dict[ServerId, ReplicaStatus | str], reason: str
+) -> None:
     report = summarize("coord", answers)
     assert report.leader is None
     assert report.reason is not None
     assert reason in report.reason
 
 
-def test_observers_are_in_no_majority() -> None:
+def test_observers_count_in_no_majority() -> None:
     """Two of three voters are down: the observers that look for a leader do not help."""
     alone = {ServerId(i): "no answer" for i in (2, 3)} | {ServerId(4): LINKED}
     watches = {ServerId(1): LINKED, **{ServerId(i): "no answer" for i in (2, 3, 5)}}
@@ -208,7 +212,7 @@ def test_observers_are_in_no_majority() -> None:
     )
 
 
-def test_an_observer_that_follows_lacks_nothing() -> None:
+def test_a_following_observer_lacks_nothing() -> None:
     answers = heard(said(1, "leader"), said(2, "observer", votes=False))
     report = summarize("coord", answers, {ServerId(2)})
     assert (report.leader, [server.role for server in report.servers]) == (

@@ -37,10 +37,10 @@ def test_a_living_process_is_found(record: Path) -> None:
     ],
     ids=["empty", "no fields", "not JSON", "a later process", "no process"],
 )
-def test_nobody_is_found(record: Path, content: bytes) -> None:
+def test_a_dead_process_is_not_found(record: Path, content: bytes) -> None:
     record.write_bytes(content)
     assert find_head() is None
 
 
-def test_without_a_record(record: Path) -> None:
+def test_without_a_record_no_process_is_found(record: Path) -> None:
     assert find_head() is None

@@ -17,13 +17,13 @@ def ray_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ray/ray_current_cluster"
 
 
-def test_nothing_was_started(ray_note: Path) -> None:
+def test_without_a_record_there_is_no_cluster(ray_note: Path) -> None:
     assert not is_ray_connected()
     with pytest.raises(RayNotFoundError, match="start one with `raykeeper up`"):
         join_ray()
 
 
-def test_a_cluster_that_is_gone_is_not_waited_for(ray_note: Path) -> None:
+def test_a_stopped_cluster_is_not_awaited(ray_note: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         closed = f"127.0.0.1:{server.getsockname()[1]}"
     ray_note.write_text(closed)

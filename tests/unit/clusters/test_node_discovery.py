@@ -32,7 +32,7 @@ def test_an_empty_disk_holds_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_formatted_is_found(tmp_path: Path) -> None:
+def test_a_formatted_folder_is_found(tmp_path: Path) -> None:
     first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, is_founding=True)
     second = prepare_folder(str(tmp_path), "coord", RECORD, TWO, is_founding=False)
     prepare_folder(str(tmp_path), "other", RECORD, ONE, is_founding=True)
@@ -51,14 +51,14 @@ def test_what_was_formatted_is_found(tmp_path: Path) -> None:
     assert [f.name for f in (tmp_path / "coord").iterdir() if f.suffix == ".tmp"] == []
 
 
-def test_of_two_that_format_the_first_one_decides(tmp_path: Path) -> None:
+def test_the_first_of_two_formats_decides(tmp_path: Path) -> None:
     first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, is_founding=True)
     late = EnsembleRecord("another uuid", 3)
     assert prepare_folder(str(tmp_path), "coord", late, ONE, is_founding=True) == first
     assert inspect_node(str(tmp_path), "coord").record == RECORD
 
 
-def test_many_format_at_once(tmp_path: Path) -> None:
+def test_many_formats_at_once_agree(tmp_path: Path) -> None:
     def prepare(number: int) -> Identity:
         record = EnsembleRecord(f"uuid {number}", 3)
         return prepare_folder(str(tmp_path), "coord", record, ONE, is_founding=True)
@@ -77,7 +77,7 @@ def test_a_home_folder_is_that_of_the_node(tmp_path: Path, monkeypatch: pytest.M
     assert read_identity(tmp_path / "data/coord/1") is not None
 
 
-def test_damage_is_told_beside_what_is_whole(tmp_path: Path) -> None:
+def test_damage_is_reported_beside_whole_folders(tmp_path: Path) -> None:
     first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, is_founding=True)
     prepare_folder(str(tmp_path), "coord", RECORD, TWO, is_founding=True)
     (tmp_path / "coord" / RECORD_FILE).write_text("{")
@@ -89,7 +89,7 @@ def test_damage_is_told_beside_what_is_whole(tmp_path: Path) -> None:
     assert "identity is damaged" in found.folders[1].damage
 
 
-def test_a_damaged_record_is_written_anew(tmp_path: Path) -> None:
+def test_a_damaged_record_is_rewritten(tmp_path: Path) -> None:
     prepare_folder(str(tmp_path), "coord", RECORD, ONE, is_founding=True)
     record = tmp_path / "coord" / RECORD_FILE
     for content in (b"", b"{", b"\xff", record.read_bytes()[:-5]):
@@ -190,9 +190,7 @@ def test_a_folder_without_permission_hides_no_other() -> None:
     assert done.stdout == f"[1] {told} {damage}\n", done.stderr
 
 
-def test_a_system_without_the_calls_of_the_disk_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unsupported_system_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fdatasync")
     with pytest.raises(StorageError, match=r"a server needs Linux: .* has no fdatasync"):
         prepare_folder(str(tmp_path), "app", RECORD, ONE, is_founding=True)

@@ -108,14 +108,14 @@ def placements_of(
         ),
     ],
 )
-def test_seats(
+def test_servers_are_placed_where_their_disks_are(
     nodes: list[NodeReport], running: dict[int, str], expected: list[tuple[int, str, FolderFormat]]
 ) -> None:
     assert placements_of(nodes, running) == expected
     assert placements_of(nodes[::-1], running) == expected
 
 
-def test_pins() -> None:
+def test_pins_choose_the_nodes() -> None:
     labelled = [node(name, labels={"slot": name}) for name in "123"]
     assert placements_of(labelled, placement=LabelPin("slot")) == [
         (1, "1", VOTE),
@@ -134,7 +134,7 @@ def test_pins() -> None:
         placements_of([node("a")], placement=ResourcePin("disk"))
 
 
-def test_sharing_a_node_is_told_or_refused() -> None:
+def test_sharing_a_node_is_reported_or_refused() -> None:
     two = [node("a"), node("b")]
     plan = place(EnsembleConfig(), two, {})
     assert plan.warnings == [
@@ -184,7 +184,7 @@ SILENT = node("z", problem="does not answer")
         ),
     ],
 )
-def test_what_is_found_starts_and_what_may_be_unread_is_not_formatted(
+def test_found_disks_start_and_a_possibly_hidden_one_is_not_formatted(
     nodes: list[NodeReport],
     expected: list[tuple[int, str, FolderFormat]],
     reasons: dict[ServerId, list[str]],
@@ -198,7 +198,7 @@ def test_what_is_found_starts_and_what_may_be_unread_is_not_formatted(
             assert each in plan.refused[server]
 
 
-def test_servers_that_run_count_as_found() -> None:
+def test_running_servers_count_as_found() -> None:
     broken = node("a", unreadable=[NOT_A_FOLDER])
     plan = place(EnsembleConfig(), [broken], {ServerId(1): "a", ServerId(3): "a"}, "u")
     assert (plan.placements, list(plan.refused)) == ([], [TWO])
@@ -302,7 +302,9 @@ def test_a_server_whose_identity_is_damaged_is_started_where_its_disk_is() -> No
         ),
     ],
 )
-def test_refuses(nodes: list[NodeReport], error: type[Exception], words: str) -> None:
+def test_an_impossible_placement_is_refused(
+    nodes: list[NodeReport], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error) as caught:
         placements_of(nodes)
     assert words in str(caught.value)
@@ -318,7 +320,7 @@ def test_a_folder_that_cannot_be_read_may_be_one_of_a_larger_ensemble() -> None:
     assert len(placements_of([of_three])) == 3
 
 
-def test_observers_are_seated_like_the_others() -> None:
+def test_observers_are_placed_like_voters() -> None:
     three = [node("a"), node("b"), node("c")]
     assert placements_of(three, servers=1, observers=2) == [
         (1, "a", VOTE),
@@ -333,7 +335,7 @@ def test_observers_are_seated_like_the_others() -> None:
     ]
 
 
-def test_an_ensemble_that_stands_may_get_observers_but_not_lose_them() -> None:
+def test_an_existing_ensemble_may_gain_observers_and_not_lose_them() -> None:
     one = EnsembleRecord("u", 1)
     assert placements_of([node("a", hold(1), record=one)], servers=1, observers=1) == [
         (1, "a", KEEP),
@@ -356,5 +358,5 @@ def test_a_running_server_beyond_the_settings_is_refused() -> None:
         placements_of([node("a")], {1: "a", 3: "a"}, servers=1)
 
 
-def test_a_record_without_folders_binds_nobody() -> None:
+def test_a_record_without_folders_is_not_binding() -> None:
     assert len(placements_of([node("a", record=RECORD)])) == 3

@@ -86,7 +86,9 @@ def test_the_experiments_are_completed() -> None:
     assert completed("bench fig")[0] == ["figure5", "figure6", "figure7", "figure8"]
 
 
-def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "argv", ["raykeeper", "--version"])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -119,7 +121,7 @@ def test_experiments_are_listed_without_a_plot() -> None:
     assert modules & {"matplotlib", "kazoo", "grpc"} == set()
 
 
-def test_an_experiment_as_a_document(tmp_path: Path) -> None:
+def test_an_experiment_prints_one_document(tmp_path: Path) -> None:
     """One document on standard output and nothing else; nothing is left in the current folder."""
     words = ("bench", "growth", "--quick", "--counts", "100", "--json")
     here = tmp_path / "here"

@@ -49,7 +49,7 @@ def test_a_table_of_the_servers_is_as_wide_as_it_is() -> None:
     assert problem == "server 2 is down: no folder [red]/data[/]"
 
 
-def test_a_leader_that_ray_does_not_reach() -> None:
+def test_a_leader_that_ray_cannot_reach_is_printed() -> None:
     problem = "leads, but Ray does not reach it: no answer within 2 s"
     unreached = ServerStatus(ServerId(2), "unreached", problem=problem)
     _, _, row, told = shown(ServerId(2), None, unreached)
@@ -84,21 +84,21 @@ def counts_shown(*files: FileCount) -> list[list[str]]:
     return [line.split(maxsplit=3) for line in text.splitlines()]
 
 
-def test_right_counts() -> None:
+def test_right_counts_are_printed() -> None:
     assert counts_shown(RIGHT_COUNT)[1:] == [
         ["a[red].md", "3", "2", "the same"],
         ["3", "words,", "counted", "right in 1.2 s although two processes were killed"],
     ]
 
 
-def test_wrong_counts() -> None:
+def test_wrong_counts_are_printed() -> None:
     assert counts_shown(RIGHT_COUNT, WRONG_COUNT)[2:] == [
         ["b.md", "3", "2", "4"],
         ["wrong", "counts", "in", "b.md"],
     ]
 
 
-def test_a_document_of_the_counts() -> None:
+def test_the_counts_have_a_document() -> None:
     document = counts_document(DemoReport([RIGHT_COUNT, WRONG_COUNT], 1.25))
     file = {"file": "b.md", "words": 3, "different": 2, "plain_words": 4, "is_right": False}
     assert document["files"][1] == file
@@ -141,14 +141,14 @@ def test_numbers_come_with_their_circumstances() -> None:
     ]
 
 
-def test_what_is_wrong_is_told_but_not_without_end() -> None:
+def test_violations_are_printed_up_to_a_bound() -> None:
     many = [f"violation [{number}]" for number in range(100)]
     told = judgement_shown(HistoryReport(lost=["lost: /x"], violations=many, undecided=["/y"]))
     assert "undecided znodes          1, judged by all other checks only" in told
     assert told.splitlines()[-20:] == ["lost: /x", *many[:19]]
 
 
-def test_a_document_holds_all_that_is_wrong() -> None:
+def test_a_document_holds_all_violations() -> None:
     assert verdict_document(WRONG, seed=7, faults={"kill server": 2}, records=Path("/r")) == {
         "is_clean": False,
         "seed": 7,

@@ -17,7 +17,7 @@ def test_the_text_is_that_of_the_repository(tmp_path: Path) -> None:
     assert load_config(file) == DEFAULTS
 
 
-def test_a_file_that_exists_is_kept_unless_told(tmp_path: Path) -> None:
+def test_an_existing_file_is_kept_unless_forced(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     file.write_text("mine")
     with pytest.raises(InitError, match=r"my\.yaml exists; --force overwrites it"):
@@ -28,7 +28,7 @@ def test_a_file_that_exists_is_kept_unless_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("overwrites", [False, True])
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, overwrites: bool) -> None:
+def test_an_unwritable_path_is_an_error(tmp_path: Path, overwrites: bool) -> None:
     (tmp_path / "folder").mkdir()
     for file in (tmp_path / "missing/my.yaml", tmp_path / "folder"):
         with pytest.raises(InitError):

@@ -12,18 +12,20 @@ from raykeeper.zab.ids import Epoch, Millis, make_zxid
     ("value", "shown"),
     [(b"", ""), (b"text", "text"), ("Größe".encode(), "Größe"), (b"\xff\x00", r"b'\xff\x00'")],
 )
-def test_value(value: bytes, shown: str) -> None:
+def test_a_value_is_printed(value: bytes, shown: str) -> None:
     assert shown_value(value) == shown
 
 
 @pytest.mark.parametrize(
     ("value", "text", "base64"), [(b"", "", None), (b"text", "text", None), (b"\xff", None, "/w==")]
 )
-def test_a_value_in_a_document(value: bytes, text: str | None, base64: str | None) -> None:
+def test_a_value_is_printed_in_a_document(
+    value: bytes, text: str | None, base64: str | None
+) -> None:
     assert value_fields(value) == {"value": text, "value_base64": base64}
 
 
-def test_a_stat_in_a_document() -> None:
+def test_a_stat_is_printed_in_a_document() -> None:
     first, last = make_zxid(Epoch(1), 2), make_zxid(Epoch(3), 4)
     stat = Stat(first, last, Millis(0), Millis(1_500), 1, 2, 0, 255, 3, 4, last)
     assert stat_document(stat) == {

@@ -60,7 +60,9 @@ def drained(frames: OutgoingBatches, portions_max: int) -> list[list[Sizes]]:
         (2, [1] * (FRAMES_MAX + 1), [[([1] * FRAMES_MAX, False), ([1], False)]]),
     ],
 )  # fmt: skip
-def test_batches(portions_max: int, sizes: list[int], expected: list[list[Sizes]]) -> None:
+def test_frames_are_packed_into_batches(
+    portions_max: int, sizes: list[int], expected: list[list[Sizes]]
+) -> None:
     assert drained(outgoing(*sizes), portions_max) == expected
 
 
@@ -132,7 +134,7 @@ def whole(frame: bytes) -> list[Portion]:
     return [([frame], False)]
 
 
-def test_a_number_that_came_before_is_refused() -> None:
+def test_a_repeated_number_is_refused() -> None:
     incoming = IncomingBatches()
     assert incoming.put(0, whole(b"a")) == [b"a"]
     assert incoming.put(2, whole(b"c")) == []

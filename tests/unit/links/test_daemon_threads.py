@@ -14,7 +14,7 @@ from raykeeper.links.daemon_threads import SharedCall, to_daemon_thread
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
 
-def test_returns_the_result_in_the_context_of_the_caller() -> None:
+def test_a_call_returns_its_result_in_the_context_of_the_caller() -> None:
     async def ask() -> tuple[str, bool]:
         WHO.set("me")
         main = threading.current_thread()
@@ -25,7 +25,7 @@ def test_returns_the_result_in_the_context_of_the_caller() -> None:
     assert asyncio.run(ask()) == ("it is me", False)
 
 
-def test_raises_the_error_of_the_call() -> None:
+def test_a_call_raises_its_error() -> None:
     with pytest.raises(ZeroDivisionError):
         asyncio.run(to_daemon_thread(divmod, 1, 0))
 
@@ -45,7 +45,7 @@ class Question:
         return answer
 
 
-def test_concurrent_callers_share_the_answer() -> None:
+def test_concurrent_callers_share_the_result() -> None:
     question = Question()
 
     async def ask() -> None:
@@ -61,7 +61,7 @@ def test_concurrent_callers_share_the_answer() -> None:
     assert question.asked == [(1,), (1,)]
 
 
-def test_other_arguments_make_another_call() -> None:
+def test_other_arguments_are_another_call() -> None:
     question = Question()
 
     async def ask() -> None:

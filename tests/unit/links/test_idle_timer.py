@@ -36,7 +36,7 @@ def watch() -> tuple[HandTurnedLoop, IdleTimer, list[str]]:
     return loop, silence, expired
 
 
-def test_expires_after_its_time_and_at_most_a_quarter_later() -> None:
+def test_the_timer_expires_on_time_and_at_most_a_quarter_later() -> None:
     loop, silence, expired = watch()
     assert loop.delay == 2.0
     silence.restart()
@@ -65,7 +65,7 @@ def test_a_stall_counts_as_one_quarter_however_long_it_was() -> None:
     assert not expired
 
 
-def test_does_not_expire_before_the_start_or_while_paused() -> None:
+def test_the_timer_does_not_expire_before_its_start_or_during_a_pause() -> None:
     loop, silence, expired = watch()
     loop.turn(10)
     silence.restart()

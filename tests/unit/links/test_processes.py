@@ -89,7 +89,7 @@ def test_a_process_without_its_first_thread_runs() -> None:
     child.communicate()
 
 
-def test_another_process_of_the_same_number_does_not_count() -> None:
+def test_another_process_of_the_same_pid_does_not_count() -> None:
     me = this_process("", "")
     assert runs(structs.replace(me, started=me.started - 1)) is False
 
@@ -97,11 +97,11 @@ def test_another_process_of_the_same_number_does_not_count() -> None:
 @pytest.mark.parametrize(
     "unknown", [{"started": 0}, {"pid_namespace": ""}, {"pid_namespace": "elsewhere"}]
 )
-def test_unknown_processes_leave_doubt(unknown: dict[str, object]) -> None:
+def test_unknown_processes_leave_the_answer_unknown(unknown: dict[str, object]) -> None:
     assert runs(structs.replace(this_process("", ""), **unknown)) is None
 
 
-def test_a_system_without_proc_leaves_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_proc_leaves_the_answer_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     me = this_process("", "")
     monkeypatch.setattr(processes, "_BOOT_ID", Path("/nowhere"))
     assert this_pid_namespace() == "" and runs(me) is None

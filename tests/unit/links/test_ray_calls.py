@@ -209,7 +209,7 @@ def test_a_call_that_fails_breaks_the_link_with_a_short_reason() -> None:
     run(scenario)
 
 
-def test_a_call_that_cannot_even_be_made_breaks_the_link() -> None:
+def test_a_call_that_cannot_be_submitted_breaks_the_link() -> None:
     async def scenario() -> None:
         carrier = CallsCarrier()
         near = Recorder()

@@ -29,7 +29,7 @@ def lacking_ray(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("lacking_ray")
-def test_each_access_has_an_answer_for_a_ray_that_lacks_it() -> None:
+def test_each_access_has_a_result_for_a_ray_that_lacks_it() -> None:
     assert ray_internals.last_started_address() is None
     assert ray_internals.current_task() is None
     assert ray_internals.session_log_folder() is None
@@ -39,7 +39,7 @@ def test_each_access_has_an_answer_for_a_ray_that_lacks_it() -> None:
 
 
 @pytest.mark.usefixtures("lacking_ray")
-def test_the_note_stays_if_ray_does_not_locate_it(
+def test_the_record_stays_if_ray_does_not_locate_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = _note(tmp_path, monkeypatch)
@@ -48,7 +48,7 @@ def test_the_note_stays_if_ray_does_not_locate_it(
     assert note.exists()
 
 
-def test_only_the_note_of_that_cluster_is_removed(
+def test_only_the_record_of_that_cluster_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = _note(tmp_path, monkeypatch)

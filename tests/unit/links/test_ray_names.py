@@ -18,7 +18,7 @@ def actor(name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
     return {"name": name, "namespace": namespace}
 
 
-def test_names() -> None:
+def test_actor_names_are_built_and_parsed() -> None:
     assert NAMESPACE == "raykeeper"
     assert replica_name("coord", S3) == "coord/replica/3"
     assert tracker_name("coord", S3) == "coord/tracker/3"

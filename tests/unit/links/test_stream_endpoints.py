@@ -308,7 +308,7 @@ def test_a_peer_that_does_not_read_gets_no_more_than_the_socket_buffers() -> Non
     asyncio.run(scenario())
 
 
-def test_a_client_may_not_announce_a_frame_that_could_not_wait_at_its_end(
+def test_a_client_may_not_announce_a_frame_beyond_its_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("raykeeper.links.stream_endpoints.CLIENT_FRAME_BYTES_MAX", 1_000)
@@ -364,7 +364,7 @@ def test_a_long_queue_on_one_stream_does_not_block_the_loop(
     asyncio.run(scenario())
 
 
-def test_a_closed_link_that_nobody_reads_from_is_released_in_time(
+def test_a_closed_link_that_is_not_read_is_released_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("raykeeper.links.stream_link.CLOSE_MS", 50)
@@ -389,7 +389,7 @@ def test_a_closed_link_that_nobody_reads_from_is_released_in_time(
 
 
 @pytest.mark.parametrize("wrong", ["stranger dials", "stranger listens", "clear dials", "clear"])
-def test_tls_is_mutual_and_never_left_out(
+def test_tls_is_mutual_and_never_omitted(
     wrong: str, tls_files: TlsFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:

@@ -27,7 +27,7 @@ def test_frames_are_decoded_as_they_were_encoded(frames: list[bytes], sizes: lis
     assert incoming.end == "done"
 
 
-def test_a_large_frame_is_joined_once() -> None:
+def test_a_large_frame_is_copied_once() -> None:
     frame = bytes(range(256)) * 40_000
     incoming = FrameDecoder()
     data = encode_frame(frame) + encode_frame(b"next")
@@ -52,7 +52,7 @@ def test_a_length_over_the_bound_ends_the_stream(head: int, end: str) -> None:
     assert incoming.end == end
 
 
-def test_the_largest_lengths_are_waited_for() -> None:
+def test_frames_of_the_largest_length_are_awaited() -> None:
     for head in (FRAME_BYTES_MAX << 1, CLOSE_REASON_BYTES_MAX << 1 | 1):
         incoming = FrameDecoder()
         assert incoming.feed(struct.pack(">I", head)) == []

@@ -19,7 +19,7 @@ CLIENT = client_hello(ENSEMBLE)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nothing_is_lost_while_a_link_moves(seed: int) -> None:
+def test_a_link_loses_nothing_during_its_upgrade(seed: int) -> None:
     async def scenario() -> None:
         dice = random.Random(seed)
         carrier, near = MovingCarrier(seed, pause_ms=dice.randrange(4)), Recorder()
@@ -122,14 +122,14 @@ MOVE, EXPECT, GIVE_UP = ("move", None), ("expect", None), ("give up", None)
         ([EXPECT, GIVE_UP, ("calls", [b""])], [], ["the link moved, and nobody had asked for it"]),
     ],
 )  # fmt: skip
-def test_delivers_frames_in_order_across_both_carriers(
+def test_frames_come_in_order_across_both_carriers(
     steps: list[tuple[str, Any]], received: list[bytes], reasons: list[str]
 ) -> None:
     near = told(Ends(), *steps).near
     assert (near.received, near.reasons) == (received, reasons)
 
 
-def test_sends_the_mark_last_on_the_calls_and_leaves_them_when_both_marks_came() -> None:
+def test_the_mark_is_last_on_the_calls_and_both_marks_end_them() -> None:
     ends = Ends()
     left: list[int] = []
     ends.link.on_bytes_sent(left.append)
@@ -145,7 +145,7 @@ def test_sends_the_mark_last_on_the_calls_and_leaves_them_when_both_marks_came()
     assert len(left) == 4
 
 
-def test_closing_closes_both_carriers_and_nothing_comes_after_it() -> None:
+def test_a_close_closes_both_carriers_and_nothing_comes_after_it() -> None:
     ends = told(Ends(), MOVE)
     ends.link.close("done")
     assert ends.calls.reasons == ends.stream.reasons == ["done"]
@@ -153,7 +153,7 @@ def test_closing_closes_both_carriers_and_nothing_comes_after_it() -> None:
     assert (ends.near.received, ends.near.reasons) == ([], [])
 
 
-def test_an_owner_that_closes_in_the_middle_gets_nothing_more() -> None:
+def test_an_owner_that_closes_during_the_upgrade_receives_nothing_more() -> None:
     class Closes(Recorder):
         def frames(self, frames: list[bytes]) -> None:
             super().frames(frames)
@@ -179,7 +179,7 @@ def test_a_stream_that_opens_too_late_is_closed() -> None:
     assert ends.stream.reasons == ["the link is over"]
 
 
-def test_an_unknown_link_cannot_move() -> None:
+def test_an_unknown_link_cannot_be_upgraded() -> None:
     async def scenario() -> None:
         station = Station()
         acceptor = UpgradingAcceptor(station)

@@ -108,7 +108,7 @@ def test_a_bug_is_reported_as_well() -> None:
     thread.close()
 
 
-def test_submitting_never_waits_for_the_disk() -> None:
+def test_submit_never_waits_for_the_disk() -> None:
     harness = Harness()
     thread = harness.start()
     thread.submit([append(2)])

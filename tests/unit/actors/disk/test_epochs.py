@@ -55,7 +55,7 @@ OLD, NEW = e(7, 5), e(8, 8)
 @pytest.mark.parametrize(
     "epochs", [e(0, 0), e(7, 5), e(7, 5, True, 9), e(EPOCH_MAX, EPOCH_MAX, False, 2**63 - 1)]
 )
-def test_reads_what_was_saved(epochs: Epochs) -> None:
+def test_saved_epochs_are_read_back(epochs: Epochs) -> None:
     assert found(saved(epochs)).epochs == epochs
     file = found(saved(e(0, 0), epochs))
     assert (file.epochs, file.trace_events) == (epochs, [])
@@ -120,7 +120,7 @@ def test_a_torn_copy_while_saving_leaves_the_other() -> None:
             assert value == (NEW if start + size >= 44 else OLD)
 
 
-def test_a_promise_that_only_the_page_cache_has_is_forced() -> None:
+def test_a_promise_found_in_the_page_cache_is_forced() -> None:
     for operation in range(1, 5):
         files = saved(OLD)
         file = EpochsFile(files, FOLDER)
@@ -147,7 +147,7 @@ def start_is_torn(files: WatchedFiles) -> int:
 
 
 @pytest.mark.parametrize("start", [0, 4096])
-def test_a_damaged_copy_is_mended_before_the_other_is_touched(start: int) -> None:
+def test_a_damaged_copy_is_repaired_before_the_other_is_written(start: int) -> None:
     files = saved(OLD, NEW)
     garble(files, start)
     first = start_is_torn(files)
@@ -157,7 +157,7 @@ def test_a_damaged_copy_is_mended_before_the_other_is_touched(start: int) -> Non
 
 
 @pytest.mark.parametrize("operation", [2, 4])
-def test_a_copy_that_could_not_be_forced_is_mended_first(operation: int) -> None:
+def test_a_copy_that_could_not_be_forced_is_repaired_first(operation: int) -> None:
     # The page cache shows the new promises, the disk has half of them; a start trusts the cache.
     files = saved(OLD)
     file = EpochsFile(files, FOLDER)
@@ -172,7 +172,7 @@ def test_a_copy_that_could_not_be_forced_is_mended_first(operation: int) -> None
     assert found(after).epochs in (OLD, NEW)
 
 
-def test_saving_takes_no_room() -> None:
+def test_saving_needs_no_space() -> None:
     files = saved(OLD)
     files.capacity = 0
     operations: list[str] = []
@@ -185,7 +185,7 @@ def test_saving_takes_no_room() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 28, 4096, 8191, 8193])
-def test_another_size_is_noticed(size: int) -> None:
+def test_a_wrong_size_is_detected(size: int) -> None:
     files = saved(OLD)
     content = files.content(FILE)
     content[:] = (bytes(content) + b"more")[:size]
@@ -207,7 +207,9 @@ def test_a_missing_file_is_a_lost_promise() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 4])
-def test_another_version_is_not_damage(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_is_not_reported_as_damage(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("raykeeper.actors.disk.epochs.EPOCHS_VERSION", version)
     files = saved(OLD)
     monkeypatch.undo()

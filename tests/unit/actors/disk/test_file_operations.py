@@ -47,7 +47,7 @@ def test_a_crash_leaves_the_old_content_or_the_new(loss: Loss, operation: int) -
         assert read_file(after, FILE) == b"next"
 
 
-def test_leftovers_are_files_and_folders_of_files() -> None:
+def test_leftovers_are_removed_with_their_files() -> None:
     files = with_content(b"kept")
     files.close(files.create(temp_path(FILE)))
     files.make_folder(Path("/folder/more.tmp"))

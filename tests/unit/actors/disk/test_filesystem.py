@@ -11,7 +11,7 @@ from raykeeper.actors.disk.file_operations import remove_leftovers
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Unreadable
 
 
-def test_writes_more_buffers_than_one_call_takes(tmp_path: Path) -> None:
+def test_a_write_may_have_more_buffers_than_one_call_takes(tmp_path: Path) -> None:
     fd = OS_FILESYSTEM.create(tmp_path / "file")
     buffers = [bytes([n % 251]) * (n % 7) for n in range(3000)]
     OS_FILESYSTEM.write(fd, buffers, 10)
@@ -33,7 +33,7 @@ def test_allocated_space_reads_as_zeros(tmp_path: Path) -> None:
     OS_FILESYSTEM.close(fd)
 
 
-def test_allocated_space_is_no_hole(tmp_path: Path) -> None:
+def test_allocated_space_has_no_holes(tmp_path: Path) -> None:
     fd = OS_FILESYSTEM.create(tmp_path / "file")
     OS_FILESYSTEM.allocate(fd, 1 << 20)
     status = os.fstat(fd)
@@ -109,7 +109,7 @@ def test_a_lock_has_one_holder_until_it_is_closed(tmp_path: Path) -> None:
     OS_FILESYSTEM.close(second)
 
 
-def test_names(tmp_path: Path) -> None:
+def test_a_folder_lists_its_names(tmp_path: Path) -> None:
     OS_FILESYSTEM.make_folder(tmp_path / "folder")
     OS_FILESYSTEM.close(OS_FILESYSTEM.create(tmp_path / "b"))
     OS_FILESYSTEM.rename(tmp_path / "b", tmp_path / "a")
@@ -132,7 +132,7 @@ def test_a_link_to_a_folder_is_removed_alone(tmp_path: Path) -> None:
     assert (tmp_path / "precious/file").exists()
 
 
-def test_a_forbidden_file_is_not_missing(tmp_path: Path) -> None:
+def test_a_forbidden_file_is_not_reported_as_missing(tmp_path: Path) -> None:
     assert not OS_FILESYSTEM.exists(tmp_path / "missing")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").touch()
@@ -141,7 +141,7 @@ def test_a_forbidden_file_is_not_missing(tmp_path: Path) -> None:
             OS_FILESYSTEM.exists(tmp_path / name)
 
 
-def test_continues_after_a_short_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pread, pwrite = os.pread, os.pwrite
 
     def short_pread(fd: int, size: int, offset: int) -> bytes:

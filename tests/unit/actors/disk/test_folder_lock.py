@@ -29,7 +29,7 @@ def told(files: FaultyFiles) -> str:
     return str(caught.value)
 
 
-def test_the_holder_is_named() -> None:
+def test_a_refusal_names_the_holder() -> None:
     files = FaultyFiles()
     for _ in range(2):  # a later holder leaves nothing of an earlier one
         lock = lock_folder(files, FOLDER)
@@ -42,7 +42,7 @@ def test_the_holder_is_named() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", bytes(512), b"{}", b"\xff", b'{"pid":"1"}'])
-def test_a_holder_that_has_said_nothing_is_another_process(content: bytes) -> None:
+def test_a_refusal_without_a_name_says_another_process(content: bytes) -> None:
     files = FaultyFiles()
     lock = lock_folder(files, FOLDER)
     files.content(LOCK)[:] = content
@@ -51,7 +51,7 @@ def test_a_holder_that_has_said_nothing_is_another_process(content: bytes) -> No
     assert files.open_files() == 0
 
 
-def test_a_full_disk_keeps_nobody_from_the_lock() -> None:
+def test_a_lock_needs_no_disk_space() -> None:
     files = FaultyFiles()
     fail_write(errno.ENOSPC, files)
     lock = lock_folder(files, FOLDER)

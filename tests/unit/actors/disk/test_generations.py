@@ -21,7 +21,7 @@ def with_generations(*names: str) -> FaultyFiles:
     return files
 
 
-def test_the_first_is_made_once() -> None:
+def test_the_first_generation_is_created_once() -> None:
     files = FaultyFiles()
     make_first_generation(files, FOLDER)
     make_first_generation(files, FOLDER)
@@ -37,7 +37,7 @@ def test_data_without_an_identity_is_left_alone(names: list[str]) -> None:
     assert files.names(FOLDER) == names
 
 
-def test_older_ones_are_removed() -> None:
+def test_older_generations_are_removed() -> None:
     files = with_generations("generation-9", "generation-10", "generation-2")
     generations, old = open_generations(files, FOLDER)
     assert generations.path == FOLDER / "generation-10"
@@ -45,14 +45,14 @@ def test_older_ones_are_removed() -> None:
     assert files.names(FOLDER) == ["generation-10"]
 
 
-def test_names_that_were_not_forced_are_forced() -> None:
+def test_unforced_names_are_forced() -> None:
     files = with_generations("generation-1")
     open_generations(files, FOLDER)
     after = files.crash(Loss.ALL, random.Random(0))
     assert after.names(FOLDER / "generation-1") == ["log.1", "snapshot.1"]
 
 
-def test_one_that_lost_its_snapshot_does_not_cost_the_one_before() -> None:
+def test_a_generation_without_its_snapshot_keeps_the_previous_one() -> None:
     files = with_generations("generation-1", "generation-2")
     files.remove(FOLDER / "generation-2" / "snapshot.1")
     with pytest.raises(CorruptRecord, match=r"the snapshot in .*generation-2 is gone"):
@@ -60,7 +60,7 @@ def test_one_that_lost_its_snapshot_does_not_cost_the_one_before() -> None:
     assert files.names(FOLDER) == ["generation-1", "generation-2"]
 
 
-def test_the_next_one_replaces_the_last() -> None:
+def test_the_next_generation_replaces_the_last() -> None:
     files = with_generations("generation-1")
     generations, _ = open_generations(files, FOLDER)
     files.close(files.create(generations.prepare() / "new"))
@@ -70,11 +70,11 @@ def test_the_next_one_replaces_the_last() -> None:
     assert files.names(generations.path) == ["new"]
 
 
-def test_none_at_all_is_a_loss() -> None:
+def test_a_missing_generation_is_a_loss() -> None:
     with pytest.raises(CorruptRecord, match="are gone"):
         open_generations(FaultyFiles(), FOLDER)
 
 
-def test_a_strange_name_is_refused() -> None:
+def test_a_foreign_name_is_refused() -> None:
     with pytest.raises(CorruptRecord, match="generation-x is not the name"):
         open_generations(with_generations("generation-x"), FOLDER)

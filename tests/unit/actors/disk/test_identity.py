@@ -45,9 +45,7 @@ def test_each_claim_raises_the_incarnation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("is_founding", "disk"), [(True, FOUNDING_DISK), (False, "disk-1")])
-def test_a_founding_disk_has_its_name_by_formatting(
-    tmp_path: Path, is_founding: bool, disk: str
-) -> None:
+def test_formatting_names_a_founding_disk(tmp_path: Path, is_founding: bool, disk: str) -> None:
     format_folder(tmp_path, Identity(OWNER, "disk-1", is_founding))
     claim = claim_folder(tmp_path, OWNER)
     assert claim.identity.disk() == disk
@@ -108,7 +106,7 @@ def test_data_without_an_identity_is_not_formatted_away(tmp_path: Path) -> None:
     assert log.exists()
 
 
-def test_every_flipped_bit_of_an_identity_is_noticed(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_an_identity_is_detected(tmp_path: Path) -> None:
     format_folder(tmp_path, IDENTITY)
     content = (tmp_path / IDENTITY_FILE).read_bytes()
     for offset in range(len(content)):
@@ -133,9 +131,7 @@ def test_a_huge_identity_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [IDENTITY_FILE, LOCK_FILE])
-def test_a_folder_in_the_place_of_a_file_is_an_error_that_names_it(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path, name: str) -> None:
     format_folder(tmp_path, IDENTITY)
     (tmp_path / name).unlink()
     (tmp_path / name).mkdir()
@@ -143,14 +139,14 @@ def test_a_folder_in_the_place_of_a_file_is_an_error_that_names_it(
         claim_folder(tmp_path, OWNER)
 
 
-def test_a_file_in_the_place_of_a_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for folder in ("file", "file/1"):
         with pytest.raises(StorageError, match=f"{tmp_path}/{folder}.*: Not a directory"):
             claim_folder(tmp_path / folder, OWNER)
 
 
-def test_a_formatted_folder_outlives_a_crash_whoever_made_it() -> None:
+def test_a_formatted_folder_survives_a_crash() -> None:
     # A launch that formats another server of the ensemble, or one that was killed.
     files = FaultyFiles()
     folder = Path("/data/coord/1")
@@ -162,7 +158,7 @@ def test_a_formatted_folder_outlives_a_crash_whoever_made_it() -> None:
     assert read_identity(folder, files.crash(Loss.ALL, random.Random(0))) == IDENTITY
 
 
-def test_an_identity_of_another_version_is_not_damage(
+def test_an_identity_of_another_version_is_not_reported_as_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What is damaged is repaired, which throws it away in the end.
@@ -189,7 +185,7 @@ def test_data_without_an_identity_is_damage(tmp_path: Path) -> None:
 # Root writes through file modes, so an unwritable folder is one below a regular file, or on a
 # file system that is read-only.
 @pytest.mark.parametrize("folder", ["file", "file/below", "/proc/raykeeper"])
-def test_an_unwritable_folder_is_an_error_that_names_it(tmp_path: Path, folder: str) -> None:
+def test_an_unwritable_folder_is_named(tmp_path: Path, folder: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match=folder.partition("/")[0] or "proc"):
         format_folder(tmp_path / folder, IDENTITY)
@@ -206,7 +202,7 @@ sys.stdin.read()
 """
 
 
-def test_two_processes_on_one_folder(tmp_path: Path) -> None:
+def test_two_processes_cannot_use_one_folder(tmp_path: Path) -> None:
     format_folder(tmp_path, IDENTITY)
     with subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(tmp_path)],

@@ -144,7 +144,7 @@ def test_a_tail_with_any_damaged_byte_is_cut() -> None:
         assert (count(runs), len(events)) == (6, 1), damaged
 
 
-def test_the_log_of_another_disk_in_a_value_proves_nothing() -> None:
+def test_a_log_of_another_disk_inside_a_value_proves_nothing() -> None:
     # A client may know what a log looks like, but not under the salt of this disk.
     files = FaultyFiles()
     other = Log(files, FOLDER, ZERO, new_spare(files), b"another salt")
@@ -191,14 +191,14 @@ def test_a_damaged_byte_in_an_earlier_segment_is_corruption() -> None:
     ("missing", "message"),
     [(z(1), "the log in / begins after 1:3"), (z(4), r"damaged after 1:3; it held all up to 1:6")],
 )
-def test_a_missing_segment_is_a_hole(missing: Zxid, message: str) -> None:
+def test_a_missing_segment_is_detected(missing: Zxid, message: str) -> None:
     files = written(200, 200, 200)
     files.remove(path(missing))
     with pytest.raises(CorruptRecord, match=message):
         recovered(files)
 
 
-def test_a_snapshot_makes_what_is_before_it_unnecessary() -> None:
+def test_a_snapshot_makes_the_earlier_log_unnecessary() -> None:
     files = written(200, 200, 200)
     files.remove(path(z(1)))
     runs, _, log = recovered(files, after=z(5))
@@ -208,7 +208,7 @@ def test_a_snapshot_makes_what_is_before_it_unnecessary() -> None:
     assert read(log, z(2), z(9)) == []
 
 
-def test_damage_where_a_start_needs_it_ends_the_store() -> None:
+def test_damage_in_the_needed_log_ends_the_store() -> None:
     files = written(200, 200, 200)
     log = recovered(files, after=z(3))[2]
     files.flip(path(z(4)), SEGMENT_HEADER_BYTES + 100)
@@ -307,7 +307,7 @@ def test_pruning_keeps_what_is_needed() -> None:
         assert recovered(files, after=z(needed_after))[2].last == z(9)
 
 
-def test_a_cut_forgets_what_was_said_to_be_committed_after_it() -> None:
+def test_a_cut_forgets_later_commit_marks() -> None:
     log = new_log(FaultyFiles())
     log.append([Append(z(1), [b"a", b"b"], ZERO), Append(z(3), [b"c"], z(2))])
     log.truncate(z(1))
@@ -317,7 +317,7 @@ def test_a_cut_forgets_what_was_said_to_be_committed_after_it() -> None:
 
 
 @pytest.mark.parametrize("upto", [z(1), z(2), z(4)])
-def test_a_cut_of_a_damaged_segment_leaves_what_proves_the_damage(upto: Zxid) -> None:
+def test_a_cut_of_a_damaged_segment_keeps_the_proof_of_damage(upto: Zxid) -> None:
     # Without what follows, its last batch would pass for one that was torn by a crash.
     files = written(200, 200, 200)
     log = recovered(files)[2]
@@ -330,7 +330,7 @@ def test_a_cut_of_a_damaged_segment_leaves_what_proves_the_damage(upto: Zxid) ->
         recovered(files)
 
 
-def test_the_last_of_a_write_knows_what_was_forced_on_the_way() -> None:
+def test_the_last_batch_of_a_write_knows_the_forced_ones() -> None:
     files = written(200, 200, 100, synced_one_by_one=False)
     data = read_file(files, path(z(7)))
     header = decode_segment_header(data, "log")

@@ -44,7 +44,7 @@ def test_a_header_is_read_as_written() -> None:
     assert decode_segment_header(encode_segment_header(HEADER) + b"more", "log") == HEADER
 
 
-def test_every_damaged_byte_of_a_header_is_noticed() -> None:
+def test_every_damaged_byte_of_a_header_is_detected() -> None:
     for offset in range(SEGMENT_HEADER_BYTES):
         data = bytearray(encode_segment_header(HEADER))
         data[offset] ^= 1
@@ -80,7 +80,7 @@ def test_a_batch_is_read_as_written(txns: list[bytes]) -> None:
 
 @pytest.mark.parametrize("after", range(3, 9))
 @pytest.mark.parametrize("upto", range(3, 9))
-def test_a_part_of_a_batch(after: int, upto: int) -> None:
+def test_a_part_of_a_batch_is_read(after: int, upto: int) -> None:
     txns = [b"four", b"", b"six", b"seven"]
     data = encoded(z(4), txns, z(3))
     batch = batch_at(data, 0, SALT)
@@ -89,7 +89,7 @@ def test_a_part_of_a_batch(after: int, upto: int) -> None:
     assert txns_of(data, batch, z(after), z(upto)) == expected
 
 
-def test_every_damaged_or_missing_byte_of_a_batch_is_noticed() -> None:
+def test_every_damaged_or_missing_byte_of_a_batch_is_detected() -> None:
     data = encoded(z(1), [b"some", b"txns"], ZERO)
     for offset in range(len(data)):
         assert batch_at(data[:offset], 0, SALT) is None
@@ -99,11 +99,11 @@ def test_every_damaged_or_missing_byte_of_a_batch_is_noticed() -> None:
             assert batch_at(bytes(damaged), 0, SALT) is None, offset
 
 
-def test_a_batch_of_another_segment_is_none() -> None:
+def test_a_batch_of_another_segment_is_refused() -> None:
     assert batch_at(encoded(z(1), [b"a"], ZERO), 0, SALT + 1) is None
 
 
-def test_reads_batches_up_to_a_bad_one() -> None:
+def test_batches_are_read_up_to_a_bad_one() -> None:
     one, two = encoded(z(1), [b"a", b"b"], ZERO), encoded(z(1, 2), [b"c"], z(2))
     data = segment(one, two, b"\x01garbage")
     found = [(b.first, b.last) for b in batches(data, SALT, ZERO, "log")]
@@ -132,7 +132,7 @@ def test_a_hole_is_never_written(first: Zxid, previous: Zxid) -> None:
         encoded(first, [b"a"], previous)
 
 
-def test_what_follows_a_torn_batch_in_the_same_write_proves_nothing() -> None:
+def test_a_batch_behind_a_torn_one_in_the_same_write_proves_nothing() -> None:
     torn = bytes(len(encoded(z(2), [b"b"], z(1))))
     same_write = encoded(z(3), [b"c"], z(2), synced=z(1))
     later_write = encoded(z(4), [b"d"], z(3), synced=z(3))
@@ -150,7 +150,7 @@ def test_a_value_that_looks_like_a_batch_proves_nothing() -> None:
     assert synced_batch_after(bytes(torn), 0, SALT, z(1)) is None
 
 
-def test_random_bytes_are_no_batch() -> None:
+def test_random_bytes_are_not_a_batch() -> None:
     rng = random.Random(1)
     for _ in range(200):
         data = b"RBTH" + rng.randbytes(200)
@@ -158,7 +158,7 @@ def test_random_bytes_are_no_batch() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 1 << 20, (1 << 20) + 1, (3 << 20) + 5])
-def test_finds_what_is_not_zero(size: int) -> None:
+def test_the_first_nonzero_byte_is_found(size: int) -> None:
     data = bytearray(size)
     data[4] = 1
     assert is_zero_after(bytes(data), 5)

@@ -42,7 +42,7 @@ def made(files: FaultyFiles, content: bytes = b"") -> TailSegment:
     return TailSegment(files, PATH, HEADER, content, (fd, allocated))
 
 
-def test_is_named_and_filled() -> None:
+def test_a_segment_is_named_and_filled() -> None:
     files = FaultyFiles()
     segment = made(files, b"content")
     segment.append([b"one", b"two"], 6)
@@ -55,13 +55,13 @@ def test_is_named_and_filled() -> None:
     assert read_file(after, PATH) == written + bytes(1000 - len(written))
 
 
-def test_never_writes_beyond_what_was_allocated() -> None:
+def test_a_segment_is_never_written_beyond_its_allocation() -> None:
     segment = made(FaultyFiles())
     with pytest.raises(AssertionError):
         segment.append([bytes(segment.left + 1)], segment.left + 1)
 
 
-def test_the_name_comes_last() -> None:
+def test_a_segment_is_named_last() -> None:
     for operation in range(1, 7):
         for loss in Loss:
             files = FaultyFiles()

@@ -55,7 +55,7 @@ def test_an_empty_folder_is_a_new_disk_to_servers_with_peers() -> None:
     assert opened(files)[1].disk_id == recovered.disk_id
 
 
-def test_an_old_disk_that_comes_back_is_a_newer_incarnation() -> None:
+def test_an_old_disk_that_returns_is_a_newer_incarnation() -> None:
     old, new, fence = FaultyFiles(), FaultyFiles(), Fence()
     format_folder(FOLDER, IDENTITY, old)
     for files, wall_s in ((old, 1_000), (old, 1_000), (new, 1_001), (new, 1_500), (old, 2_000)):
@@ -64,7 +64,7 @@ def test_an_old_disk_that_comes_back_is_a_newer_incarnation() -> None:
         storage.close()
 
 
-def test_only_damage_is_repaired() -> None:
+def test_only_a_damaged_folder_is_repaired() -> None:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
     with pytest.raises(ForeignFolder):
@@ -110,7 +110,7 @@ def test_a_damaged_folder_that_is_in_use_is_left_alone() -> None:
     assert opened(files)[1].disk_id != FOUNDING_DISK
 
 
-def test_a_disk_that_another_process_has_repaired_is_left_alone() -> None:
+def test_a_disk_repaired_by_another_process_is_left_alone() -> None:
     # Frozen between looking at the identity and locking the folder: by now its vote may be back.
     repaired: list[str] = []
 

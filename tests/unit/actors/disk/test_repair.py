@@ -39,7 +39,7 @@ def begun(files: FaultyFiles, reason: str = "log.1 is damaged") -> Identity:
     return begin_repair(files, FOLDER, identity, reason)
 
 
-def test_begins_with_another_disk() -> None:
+def test_a_repaired_folder_is_another_disk() -> None:
     files = with_log("log.1")
     before = files.names(FOLDER)
     identity = begun(files)
@@ -59,7 +59,7 @@ def test_begins_with_another_disk() -> None:
     assert replace(again, disk_uuid=identity.disk_uuid) == identity
 
 
-def test_sets_aside_what_was_there() -> None:
+def test_a_repair_sets_the_damaged_files_aside() -> None:
     files = with_log("log.1")
     identity = finish_repair(files, FOLDER, begun(files))
     assert (identity.repair, read_identity(FOLDER, files)) == (None, identity)
@@ -82,7 +82,7 @@ def test_a_later_repair_keeps_what_the_first_set_aside() -> None:
 
 
 @pytest.mark.parametrize("step", RepairStep)
-def test_a_repair_whose_end_the_disk_forgot(step: RepairStep) -> None:
+def test_a_repair_whose_last_steps_were_lost_is_continued(step: RepairStep) -> None:
     """The identity is of an earlier step again, while the folder is at a later one."""
     files = with_log("log.1")
     identity = begun(files)

@@ -34,7 +34,7 @@ def written(chunks: list[bytes]) -> FaultyFiles:
 
 
 @pytest.mark.parametrize("chunks", [[], [b"x"], CHUNKS, [bytes(3 << 20)] * 3])
-def test_reads_what_was_written(chunks: list[bytes]) -> None:
+def test_a_snapshot_is_read_as_written(chunks: list[bytes]) -> None:
     files = written(chunks)
     assert read_summary(PATH, files) == verify_snapshot(PATH, files) == (7, 9)
     found = SnapshotChunks(PATH, files)
@@ -50,7 +50,7 @@ def test_a_finished_snapshot_is_forced() -> None:
     assert list(SnapshotChunks(PATH, after)) == CHUNKS
 
 
-def test_is_forced_as_it_grows() -> None:
+def test_a_growing_snapshot_is_forced() -> None:
     files = FaultyFiles()
     operations: list[str] = []
     writer = SnapshotWriter(PATH, Zxid(7), files)
@@ -61,7 +61,7 @@ def test_is_forced_as_it_grows() -> None:
     writer.discard()
 
 
-def test_every_damaged_byte_is_noticed() -> None:
+def test_every_damaged_byte_is_detected() -> None:
     for offset in range(len(written(CHUNKS).content(PATH))):
         files = written(CHUNKS)
         files.content(PATH)[offset] ^= 4
@@ -69,7 +69,7 @@ def test_every_damaged_byte_is_noticed() -> None:
             verify_snapshot(PATH, files)
 
 
-def test_every_missing_end_is_noticed() -> None:
+def test_every_missing_end_is_detected() -> None:
     whole = bytes(written(CHUNKS).content(PATH))
     for size in range(len(whole)):
         files = written(CHUNKS)
@@ -78,7 +78,7 @@ def test_every_missing_end_is_noticed() -> None:
             read_summary(PATH, files)
 
 
-def test_a_missing_chunk_is_noticed() -> None:
+def test_a_missing_chunk_is_detected() -> None:
     files = written(CHUNKS)
     content = files.content(PATH)
     start = content.index(b"first") - 8
@@ -121,7 +121,7 @@ def test_the_finished_file_is_compared_with_what_was_written() -> None:
     assert files.names(Path("/")) == []
 
 
-def test_a_discarded_or_abandoned_snapshot_makes_way_for_the_next() -> None:
+def test_a_discarded_or_unfinished_snapshot_allows_the_next() -> None:
     files = FaultyFiles()
     SnapshotWriter(PATH, Zxid(1), files).discard()
     SnapshotWriter(PATH, Zxid(2), files).write(b"forgotten")
@@ -160,7 +160,7 @@ def test_another_version_is_refused(version: int, monkeypatch: pytest.MonkeyPatc
         read_summary(PATH, files)
 
 
-def test_names() -> None:
+def test_file_names_are_parsed() -> None:
     names = [snapshot_name(Zxid(n)) for n in (1 << 50, 3)]
     assert snapshot_zxids([*names, "log.0000000000000003"]) == [3, 1 << 50]
     assert temp_snapshot_path(Path("/d"), Zxid(3)) == Path("/d/snapshot.0000000000000003.tmp")
@@ -168,7 +168,7 @@ def test_names() -> None:
         snapshot_zxids(["snapshot.latest"])
 
 
-def test_misuse_is_a_bug() -> None:
+def test_misuse_raises_an_assertion_error() -> None:
     writer = SnapshotWriter(PATH, Zxid(7), FaultyFiles())
     with pytest.raises(AssertionError):
         writer.write(b"")

@@ -24,7 +24,7 @@ def with_room(size: int) -> tuple[FaultyFiles, SpareSegment]:
     return files, SpareSegment(files, FOLDER, 1000, 1000)
 
 
-def test_there_is_one_at_a_time() -> None:
+def test_one_spare_exists_at_a_time() -> None:
     files, spare = with_room(3000)
     assert spare.replenish() and spare.replenish()
     assert files.free_bytes(FOLDER) == 2000
@@ -45,7 +45,7 @@ def test_a_full_disk_is_reported_until_there_is_space() -> None:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("operation", ["create", "allocate"])
-def test_a_quota_and_no_room_for_a_name_count_as_full(operation: str, code: int) -> None:
+def test_a_quota_and_a_full_directory_count_as_full(operation: str, code: int) -> None:
     files, spare = with_room(5000)
 
     def fail(_number: int, name: str) -> None:

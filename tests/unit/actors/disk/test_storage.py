@@ -91,7 +91,7 @@ def test_every_effect_has_a_handler() -> None:
     assert handled == {*get_args(DiskEffect), PublishSnapshot}
 
 
-def test_only_a_founding_disk_needs_no_name() -> None:
+def test_only_a_founding_disk_may_have_no_name() -> None:
     files = FaultyFiles()
     format_folder(FOLDER, Identity(OWNER, "disk-2", is_founding=False, incarnation=7), files)
     assert DiskStore(FOLDER, files).recover().disk_id == "disk-2"
@@ -111,7 +111,7 @@ def test_only_the_owner_opens_the_folder_once(tmp_path: Path) -> None:
     assert Storage.open(tmp_path, OWNER, LIMITS).identity.incarnation == 2
 
 
-def test_three_snapshots_are_kept_and_the_log_they_need() -> None:
+def test_the_store_keeps_three_snapshots_and_their_log() -> None:
     store = started()
     for n in range(6):
         fill(store, 10 * n + 1, 10 * n + 10)
@@ -147,7 +147,7 @@ def test_only_valid_snapshots_count_when_pruning() -> None:
     assert restarted(store)[1].snapshot_zxid == z(35)
 
 
-def test_without_a_valid_snapshot_the_whole_log_will_do() -> None:
+def test_the_whole_log_replaces_a_valid_snapshot() -> None:
     store = started()
     fill(store, 1, 3)
     publish(store, 2)
@@ -157,7 +157,7 @@ def test_without_a_valid_snapshot_the_whole_log_will_do() -> None:
     assert len(entries_of(*found.runs)) == 3
 
 
-def test_a_snapshot_under_a_wrong_name_is_not_used() -> None:
+def test_a_snapshot_with_a_wrong_name_is_not_used() -> None:
     store = started()
     fill(store, 1, 3)
     publish(store, 2)
@@ -199,14 +199,14 @@ def test_a_snapshot_is_published_only_when_the_log_reaches_it() -> None:
         do(store, [WriteSnapshot(z(2), z(4), [b"tree"])])
 
 
-def test_publishing_what_the_snapshotter_did_not_finish_fails() -> None:
+def test_publishing_an_unfinished_snapshot_fails() -> None:
     store = started()
     fill(store, 1, 3)
     with pytest.raises(StorageError, match="not found"):
         store.perform([PublishSnapshot(z(2))])
 
 
-def test_publishing_another_snapshot_than_was_asked_for_fails() -> None:
+def test_publishing_another_snapshot_than_requested_fails() -> None:
     store = started()
     fill(store, 1, 3)
     store.write_snapshot(WriteSnapshot(z(2), z(2), [b"tree"]))
@@ -245,7 +245,7 @@ def test_the_log_never_goes_beyond_the_accepted_epoch(
     assert events == ([interrupted] if current == 1 else [])
 
 
-def test_lost_promises_are_not_made_up() -> None:
+def test_lost_promises_are_not_invented() -> None:
     store = started()
     store.files.remove(FOLDER / EPOCHS_FILE)
     with pytest.raises(CorruptRecord, match="promises of this server are lost"):
@@ -335,7 +335,7 @@ def test_an_uncertain_end_is_certain_again_when_the_same_epoch_is_joined() -> No
 
 
 @pytest.mark.parametrize("is_torn_before", [False, True])
-def test_an_uncertain_end_tells_whether_it_reaches_to_where_the_epoch_began(
+def test_an_uncertain_end_says_whether_it_may_reach_the_begin_of_the_epoch(
     is_torn_before: bool,
 ) -> None:
     # The last batch came with epoch 1, or after it.
@@ -395,7 +395,7 @@ def test_a_damaged_only_snapshot_is_corruption() -> None:
         DiskStore(FOLDER, FaultyFiles.restart(store.files)).recover()  # type: ignore[arg-type]
 
 
-def test_a_segment_whose_name_was_lost_is_missed() -> None:
+def test_a_segment_whose_name_was_lost_is_reported_missing() -> None:
     store = started()
     fill(store, 1, 8)
     first, last = store.files.names(GENERATION)
@@ -407,7 +407,7 @@ def test_a_segment_whose_name_was_lost_is_missed() -> None:
     assert store.files.names(GENERATION) == [first]
 
 
-def test_damage_that_is_met_while_serving() -> None:
+def test_damage_found_during_service_ends_the_store() -> None:
     store = started()
     fill(store, 1, 20)
     publish(store, 2)

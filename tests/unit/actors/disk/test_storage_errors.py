@@ -16,7 +16,7 @@ from raykeeper.actors.disk.storage_errors import (
 from raykeeper.zab.errors import RayKeeperError
 
 
-def test_the_tree() -> None:
+def test_the_errors_form_a_tree() -> None:
     assert issubclass(StorageError, RayKeeperError)
     for kind in (CorruptRecord, NotFormatted, ForeignFolder, FolderInUse):
         assert issubclass(kind, StorageError)
@@ -44,6 +44,6 @@ def test_an_error_of_the_system_names_the_file(error: OSError, text: str) -> Non
     assert caught.value.__cause__ is error
 
 
-def test_other_errors_pass() -> None:
+def test_other_errors_pass_unchanged() -> None:
     with pytest.raises(AssertionError), storage_errors(Path("/data")):
         raise AssertionError("a bug")

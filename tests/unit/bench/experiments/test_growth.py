@@ -24,7 +24,7 @@ def test_a_crowd_is_as_large_after_a_round_as_before(what: str) -> None:
     assert sizes() == before
 
 
-def test_places_are_spread_over_the_crowd_and_all_come_by() -> None:
+def test_the_sampled_places_cover_the_crowd() -> None:
     crowd = POPULATIONS["znodes"](1_000, 250)
     rounds = [crowd.places() for _ in range(4)]
     assert sorted(place for places in rounds for place in places) == list(range(1_000))

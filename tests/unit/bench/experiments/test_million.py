@@ -14,7 +14,7 @@ def test_a_snapshot_begins_with_its_file_and_ends_with_its_last_growth() -> None
     assert times.columns() == {"snapshots": 1, "snapshot_s": 2.0, "snapshot_mb": 2.0}
 
 
-def test_what_was_there_before_is_not_counted() -> None:
+def test_an_earlier_snapshot_is_not_counted() -> None:
     times = SnapshotTimes({"snapshot.1": 10})
     times.observe(1.0, {"snapshot.1": 10})
     times.observe(2.0, {"snapshot.1": 20})  # it was under way
@@ -32,7 +32,7 @@ def test_the_columns_are_those_of_the_last_snapshot() -> None:
     assert times.columns() == {"snapshots": 2, "snapshot_s": 1.0, "snapshot_mb": 3.0}
 
 
-def test_a_snapshot_under_its_temporary_name_is_the_same(tmp_path: Path) -> None:
+def test_a_snapshot_with_its_temporary_name_is_the_same(tmp_path: Path) -> None:
     (tmp_path / "generation-1").mkdir()
     (tmp_path / "generation-1/snapshot.1").write_bytes(b"abc")
     (tmp_path / "snapshot.2.tmp").write_bytes(b"ab")
@@ -40,7 +40,7 @@ def test_a_snapshot_under_its_temporary_name_is_the_same(tmp_path: Path) -> None
     assert snapshot_sizes(tmp_path) == {"snapshot.1": 3, "snapshot.2": 2}
 
 
-def test_single_sets_are_told_apart_by_the_snapshots() -> None:
+def test_single_sets_are_grouped_by_the_snapshots() -> None:
     timings = [(float(i), 1000.0 * i) for i in range(1, 5)]
     reports = [
         LoadReport(seconds=5.0, cpu_s=1.0, timings={"set": timings}),

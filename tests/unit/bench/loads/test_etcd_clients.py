@@ -21,7 +21,7 @@ def test_a_field_has_its_length_as_a_varint(number: int, value: bytes, expected:
     assert field(number, value) == expected
 
 
-def test_a_creation_is_a_put_under_the_condition_that_there_is_nothing() -> None:
+def test_a_creation_is_a_put_if_the_key_is_absent() -> None:
     assert put("/a", b"v") == b"\x0a\x02/a\x12\x01v"
     # compare { key: "/a" version: 0 } success { request_put { key: "/a" value: "v" } }
     assert create("/a", b"v") == b"\x0a\x06\x1a\x02/a\x20\x00\x12\x09\x12\x07\x0a\x02/a\x12\x01v"

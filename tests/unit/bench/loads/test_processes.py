@@ -32,18 +32,18 @@ def test_reports_come_in_the_order_of_the_tasks() -> None:
         assert [report.seconds for report in load.reports(30.0)] == [3, 1, 2]
 
 
-def test_other_lines_do_not_matter() -> None:
+def test_other_lines_are_ignored() -> None:
     with LoadProcesses(python(SPEAKS), [TASK]) as load:
         load.begin()
         assert load.reports(30.0)[0].cpu_s == 0.5
 
 
-def test_a_generator_that_ends_before_it_is_ready_is_told_of_with_its_words() -> None:
+def test_a_generator_that_ends_before_it_is_ready_is_reported_with_its_output() -> None:
     with pytest.raises(BenchError, match="a load generator failed: no servers"):
         LoadProcesses(python("sys.exit('no servers')"), [TASK])
 
 
-def test_a_generator_that_ends_without_a_report_is_told_of() -> None:
+def test_a_generator_that_ends_without_a_report_is_an_error() -> None:
     program = "print('ready', flush=True); input(); sys.exit('lost its session')"
     with LoadProcesses(python(program), [TASK]) as load:
         load.begin()
@@ -51,7 +51,7 @@ def test_a_generator_that_ends_without_a_report_is_told_of() -> None:
             load.reports(30.0)
 
 
-def test_a_silent_generator_is_waited_for_only_so_long() -> None:
+def test_a_silent_generator_times_out() -> None:
     program = "print('ready', flush=True); time.sleep(600)"
     with LoadProcesses(python(program), [TASK]) as load:
         load.begin()
@@ -61,7 +61,7 @@ def test_a_silent_generator_is_waited_for_only_so_long() -> None:
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_one_that_fails_ends_the_others() -> None:
+def test_a_failing_generator_ends_the_others() -> None:
     program = (
         "if 'number=1' in sys.argv: sys.exit('it fails')\n"
         "print('ready', flush=True); time.sleep(600)"
@@ -73,7 +73,7 @@ def test_one_that_fails_ends_the_others() -> None:
     assert set(psutil.Process().children()) == children
 
 
-def test_java_that_does_not_compile_is_told_of(tmp_path: Path) -> None:
+def test_java_that_does_not_compile_is_an_error(tmp_path: Path) -> None:
     if shutil.which("javac") is None:
         pytest.skip("there is no javac")
     source = tmp_path / "Wrong.java"

@@ -8,7 +8,7 @@ from raykeeper.bench.experiment_run import patience_s, split_task
 from raykeeper.bench.loads.task import LoadTask, decode_report, parse_task, task_arguments
 
 
-def test_a_task_is_told_in_words() -> None:
+def test_a_task_survives_the_command_line() -> None:
     task = LoadTask(
         kind="latency", client="kazoo", where="a:1,b:2", number=3, seconds=0.5, value_bytes=100
     )
@@ -28,7 +28,7 @@ def test_participants_are_those_of_all_processes() -> None:
     assert patience_s(shares[0]) > patience_s(LoadTask(**{**asdict(shares[0]), "participants": 0}))
 
 
-def test_words_that_tell_no_task_are_refused() -> None:
+def test_malformed_words_are_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
         parse_task(["kind=nothing", "client=kazoo", "where=", "number=1"])
 

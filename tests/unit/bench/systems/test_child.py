@@ -30,7 +30,7 @@ def test_a_child_is_killed_and_started_again(tmp_path: Path) -> None:
     child.stop()
 
 
-def test_who_does_not_serve_in_time_is_told_of(tmp_path: Path) -> None:
+def test_a_child_that_does_not_serve_in_time_is_an_error(tmp_path: Path) -> None:
     child = ChildProcess(WAITS, tmp_path / "printed")
     child.start()
     try:
@@ -40,7 +40,7 @@ def test_who_does_not_serve_in_time_is_told_of(tmp_path: Path) -> None:
         child.stop()
 
 
-def test_who_ends_is_told_of_with_its_words(tmp_path: Path) -> None:
+def test_a_child_that_ends_is_reported_with_its_output(tmp_path: Path) -> None:
     child = ChildProcess(
         [sys.executable, "-c", "import sys; sys.exit('no port')"], tmp_path / "printed"
     )

@@ -15,5 +15,5 @@ etcd_server_is_learner 0
     ("name", "value"),
     [("etcd_server_is_leader", 1), ("etcd_server_is_learner", 0), ("etcd_server_is", None)],
 )
-def test_gauge_of(name: str, value: float | None) -> None:
+def test_a_gauge_is_read(name: str, value: float | None) -> None:
     assert gauge_of(METRICS, name) == value

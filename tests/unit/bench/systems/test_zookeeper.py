@@ -12,7 +12,7 @@ def lines(folder: Path) -> list[str]:
     return (folder / "zoo.cfg").read_text().splitlines()
 
 
-def test_every_server_knows_all_of_them(tmp_path: Path) -> None:
+def test_every_server_has_the_addresses_of_all(tmp_path: Path) -> None:
     ports = list(range(10, 22))
     configure(tmp_path / "2", 2, EnsembleShape(3, 1), ports)
     assert (tmp_path / "2/myid").read_text() == "2"
@@ -26,12 +26,12 @@ def test_every_server_knows_all_of_them(tmp_path: Path) -> None:
     assert "peerType=observer" not in lines(tmp_path / "2")
 
 
-def test_an_observer_says_so(tmp_path: Path) -> None:
+def test_an_observer_is_configured_as_one(tmp_path: Path) -> None:
     configure(tmp_path / "4", 4, EnsembleShape(3, 1), list(range(12)))
     assert "peerType=observer" in lines(tmp_path / "4")
 
 
-def test_a_server_alone_has_no_ensemble(tmp_path: Path) -> None:
+def test_a_single_server_has_no_ensemble(tmp_path: Path) -> None:
     configure(tmp_path / "1", 1, EnsembleShape(1), [5, 6, 7])
     assert not [line for line in lines(tmp_path / "1") if line.startswith("server.")]
 
@@ -45,9 +45,9 @@ def test_a_server_alone_has_no_ensemble(tmp_path: Path) -> None:
         ("", ""),
     ],
 )
-def test_mode_of(answer: str, mode: str) -> None:
+def test_the_mode_of_a_server_is_read(answer: str, mode: str) -> None:
     assert mode_of(answer) == mode
 
 
-def test_without_its_jars_it_is_missing(tmp_path: Path) -> None:
+def test_without_its_jars_zookeeper_is_missing(tmp_path: Path) -> None:
     assert str(tmp_path) in ZooKeeper(tmp_path).missing()

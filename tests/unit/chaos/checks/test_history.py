@@ -48,7 +48,7 @@ RECORDS: list[Record] = [
 ]
 
 
-def test_answers_belong_to_their_requests() -> None:
+def test_replies_belong_to_their_requests() -> None:
     other = [SessionBegan("b", 1, 1), Called("b", 1, 1, 2, Read("/x", ReadKind.EXISTS))]
     history = History([*RECORDS, *other])
     session = history.sessions["a", 1]
@@ -105,14 +105,14 @@ def test_a_transaction_counts_as_its_calls() -> None:
         ),
     ],
 )
-def test_a_contradiction_is_told(before: list[Record], record: Record) -> None:
+def test_a_contradiction_is_reported(before: list[Record], record: Record) -> None:
     history = History(before)
     with pytest.raises(HistoryError):
         history.add(record)
     assert list(history.operations) == list(History(before).operations)
 
 
-def test_an_error_says_whether_there_may_be_an_effect() -> None:
+def test_an_error_says_whether_the_request_may_have_an_effect() -> None:
     assert result_of_error(BadVersionError("/x")) == Refused(Code.BAD_VERSION)
     assert result_of_error(ConnectionLossError("/x")) == Refused(Code.CONNECTION_LOSS)
     lost = ConnectionLossError("/x", definite=False)
@@ -131,7 +131,7 @@ def test_an_error_says_whether_there_may_be_an_effect() -> None:
         (CloseSession(), "close"),
     ],
 )
-def test_shows_calls(call: Call, shown: str) -> None:
+def test_calls_are_shown(call: Call, shown: str) -> None:
     assert show_call(call) == shown
 
 
@@ -147,7 +147,7 @@ def test_shows_calls(call: Call, shown: str) -> None:
         (Unknown(Code.CONNECTION_LOSS), "unknown (CONNECTION_LOSS)"),
     ],
 )
-def test_shows_results(result: Result, shown: str) -> None:
+def test_results_are_shown(result: Result, shown: str) -> None:
     assert show_result(result) == shown
 
 

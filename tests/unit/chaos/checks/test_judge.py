@@ -22,7 +22,7 @@ def sound() -> Story:
     )
 
 
-def test_a_sound_history() -> None:
+def test_a_sound_history_passes() -> None:
     told = judge(sound().history())
     # The stories do not keep count of versions, so what linearizability says is left out here.
     assert told.lost == []
@@ -44,13 +44,13 @@ def test_a_sound_history() -> None:
         (Story().create(A, 1, 2, "/", "v"), "no order explains"),
     ],
 )
-def test_every_check_has_a_say(story: Story, word: str) -> None:
+def test_every_check_contributes(story: Story, word: str) -> None:
     told = judge(story.history())
     assert any(word in text for text in told.violations), told.violations
     assert not told.is_clean
 
 
-def test_lost_writes_are_counted_apart() -> None:
+def test_lost_writes_are_counted_separately() -> None:
     story = Story().set(A, 1, 2, "v", 5).get("end", 90, 91, "u", 3, synced=True)
     told = judge(story.history())
     assert len(told.lost) == 1

@@ -176,7 +176,7 @@ ONE_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
 
 
 @pytest.mark.parametrize(("_name", "lines"), ONE_ORDER)
-def test_one_order_explains(_name: str, lines: list[Line | SessionEnded]) -> None:
+def test_a_history_with_a_valid_order_passes(_name: str, lines: list[Line | SessionEnded]) -> None:
     result = check_linearizability(history(*lines))
     assert result.undecided == []
     assert result.violations == [], result.violations[0].text
@@ -258,13 +258,15 @@ NO_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
 
 
 @pytest.mark.parametrize(("_name", "lines"), NO_ORDER)
-def test_no_order_explains(_name: str, lines: list[Line | SessionEnded]) -> None:
+def test_a_history_without_a_valid_order_fails(
+    _name: str, lines: list[Line | SessionEnded]
+) -> None:
     result = check_linearizability(history(*lines))
     assert result.undecided == []
     assert len(result.violations) >= 1
 
 
-def test_the_counterexample_shows_what_fits_nowhere_and_what_was_beside_it() -> None:
+def test_the_counterexample_shows_the_operation_and_its_concurrent_ones() -> None:
     made = history(
         MADE,
         ("b", 3, 4, put(b"1"), at(1)),
@@ -285,7 +287,7 @@ def test_the_counterexample_shows_what_fits_nowhere_and_what_was_beside_it() -> 
     ]
 
 
-def test_a_delayed_read_may_show_what_its_client_wrote_after_it() -> None:
+def test_a_delayed_read_may_show_a_later_write_of_its_client() -> None:
     late = history(MADE, ("b", 3, 9, GET, got(b"1", 1)), ("b", 4, 10, put(b"1"), at(1)))
     assert not check_linearizability(late).violations
     assert check_linearizability(late, reads_in_order=True).violations
@@ -294,13 +296,13 @@ def test_a_delayed_read_may_show_what_its_client_wrote_after_it() -> None:
     assert check_linearizability(early).violations
 
 
-def test_what_was_there_before_counts() -> None:
+def test_the_initial_state_counts() -> None:
     seen = history(("a", 1, 2, GET, got(b"old", 7)))
     assert check_linearizability(seen).violations
     assert not check_linearizability(seen, {"/x": Znode(b"old", 7)}).violations
 
 
-def test_a_judgement_that_takes_too_long_is_told_as_undecided() -> None:
+def test_a_search_that_takes_too_long_is_undecided() -> None:
     lines: list[Line | SessionEnded] = [MADE]
     lines += [("abc"[i % 3], 3, 90, put(b"%d" % i), Ok()) for i in range(12)]
     assert check_linearizability(history(*lines)).undecided == []

@@ -34,7 +34,7 @@ EXISTS = Read(X, ReadKind.EXISTS, False, True)
         (Story().append(A, 1, 4, "v", 4).append(A, 2, 5, "w", 3), 1),
     ],
 )
-def test_answers_in_order(story: Story, broken: int) -> None:
+def test_replies_come_in_order(story: Story, broken: int) -> None:
     assert len(list(answers_in_order(story.history()))) == broken
 
 

@@ -87,7 +87,7 @@ END = "end"
         ),
     ],
 )
-def test_lost_writes(story: Story, lost: int) -> None:
+def test_lost_writes_are_found(story: Story, lost: int) -> None:
     assert len(list(lost_writes(story.history()))) == lost
 
 

@@ -85,7 +85,7 @@ IS_THERE = CompareField.EXISTS, Relation.EQUAL, 1
         (WhoAmI(0), WhoAmI(0)),
     ],
 )  # fmt: skip
-def test_requests(ask: Any, inside: Any) -> None:
+def test_requests_get_the_prefix(ask: Any, inside: Any) -> None:
     assert APP.prepend(ask) == inside
 
 
@@ -109,7 +109,7 @@ Z1 = Zxid(1)
         (GetDataReply(1, Z1, b"/apps/one", STAT), GetDataReply(1, Z1, b"/apps/one", STAT)),
     ],
 )  # fmt: skip
-def test_answers(answer: Any, shown: Any) -> None:
+def test_replies_lose_the_prefix(answer: Any, shown: Any) -> None:
     assert APP.strip_reply(answer) == shown
     assert ROOT.strip_reply(answer) is answer
 
@@ -117,12 +117,12 @@ def test_answers(answer: Any, shown: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "shown"), [("/apps/one/a", "/a"), ("/apps/one", "/"), ("", "")]
 )  # fmt: skip
-def test_paths(path: str, shown: str) -> None:
+def test_paths_are_mapped_both_ways(path: str, shown: str) -> None:
     assert APP.strip(path) == shown
     assert ROOT.strip(path) == path
 
 
-def test_the_core_knows_both() -> None:
+def test_the_core_maps_requests_and_replies() -> None:
     wire = Wire(chroot=APP, request_timeout_ms=2000).serving()
     create = Create("/a", b"", 0)
     read = Query(GetData, "/a", "watcher")

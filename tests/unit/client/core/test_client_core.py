@@ -54,7 +54,7 @@ def test_opens_a_session() -> None:
     assert (wire.core.state, wire.core.session_id) == (ClientState.CONNECTED, SESSION)
 
 
-def test_what_was_submitted_before_leaves_in_one_frame_once_connected() -> None:
+def test_earlier_requests_leave_in_one_frame_once_connected() -> None:
     wire = Wire()
     read = Query(GetData, "/a")
     assert wire.submit(SET, read) == []
@@ -105,7 +105,9 @@ def test_what_was_submitted_before_leaves_in_one_frame_once_connected() -> None:
         (Query(Sync, "/"), Sync(1, "/"), EmptyReply(1, Z[2]), EmptyReply(1, Z[2])),
     ],
 )
-def test_answers_complete_or_fail(ask: Any, sent: Any, reply: Item, expected: Any) -> None:
+def test_replies_complete_or_fail_their_requests(
+    ask: Any, sent: Any, reply: Item, expected: Any
+) -> None:
     wire = Wire().serving()
     assert wire.submit(ask) == [ClientFrame(1, [sent])]
     (effect,) = wire.items(reply)
@@ -119,7 +121,7 @@ def test_answers_complete_or_fail(ask: Any, sent: Any, reply: Item, expected: An
         assert effect == Complete(ask, expected)
 
 
-def test_a_write_tells_which_outcomes_were_received() -> None:
+def test_a_write_acknowledges_received_outcomes() -> None:
     wire = Wire().serving()
     wire.submit(SET, SET)
     wire.items(done(1))
@@ -128,7 +130,7 @@ def test_a_write_tells_which_outcomes_were_received() -> None:
     assert wire.submit(SET) == [ClientFrame(3, [write(4, acked=3)])]
 
 
-def test_at_most_so_many_requests_are_on_the_wire() -> None:
+def test_requests_on_the_wire_are_bounded() -> None:
     wire = Wire(outstanding_max=2).serving()
     assert wire.submit(SET, SET, SET, SET) == [ClientFrame(1, [write(1), write(2)])]
     assert wire.submit(SET) == []
@@ -139,7 +141,7 @@ def test_at_most_so_many_requests_are_on_the_wire() -> None:
     )
 
 
-def test_a_frame_holds_so_many_bytes() -> None:
+def test_the_bytes_of_a_frame_are_bounded() -> None:
     wire = Wire(frame_bytes=2000).serving()
     big = SetData("/a", bytes(1500), -1)
     assert wire.submit(big, big, SET) == [
@@ -148,7 +150,7 @@ def test_a_frame_holds_so_many_bytes() -> None:
     ]
 
 
-def test_so_many_bytes_are_on_the_wire() -> None:
+def test_the_bytes_on_the_wire_are_bounded() -> None:
     wire = Wire(outstanding_bytes_max=2000, frame_bytes=1000).serving()
     big = SetData("/a", bytes(1500), -1)
     frames = wire.submit(big, big, big, SET)
@@ -159,7 +161,7 @@ def test_so_many_bytes_are_on_the_wire() -> None:
 
 
 @pytest.mark.parametrize("tells", ["ConnectReply", "ServerFrame"])
-def test_no_more_is_on_the_wire_than_the_server_bears(tells: str) -> None:
+def test_the_window_of_the_server_bounds_the_requests_on_the_wire(tells: str) -> None:
     wire = Wire()
     wire.start()
     wire.opened()
@@ -183,7 +185,7 @@ def test_no_more_is_on_the_wire_than_the_server_bears(tells: str) -> None:
     ]
 
 
-def test_a_list_in_pages_is_one_answer_and_sets_its_watch_once() -> None:
+def test_a_list_in_pages_is_one_reply_and_sets_its_watch_once() -> None:
     wire = Wire().serving()
     ask = Query(GetChildren, "/a", "watcher")
     wire.submit(ask, SET)
@@ -198,7 +200,7 @@ def test_a_list_in_pages_is_one_answer_and_sets_its_watch_once() -> None:
     assert [effect.watchers for effect in fired] == [["watcher"]]
 
 
-def test_a_list_that_breaks_off_is_asked_for_again() -> None:
+def test_a_list_that_breaks_off_is_requested_again() -> None:
     wire = Wire().serving()
     ask = Query(GetChildren, "/a")
     wire.submit(ask)
@@ -210,7 +212,7 @@ def test_a_list_that_breaks_off_is_asked_for_again() -> None:
     ]
 
 
-def test_a_list_that_came_too_late_is_for_nobody() -> None:
+def test_a_late_list_is_dropped() -> None:
     wire = Wire(request_timeout_ms=100).serving()
     wire.submit(Query(GetChildren, "/a"))
     wire.items(GetChildrenReply(1, Z[2], ["b"], STAT, True))

@@ -26,7 +26,7 @@ from raykeeper.znodes.requests import (
 from tests.unit.client.wire import CLOSED, SESSION, SET, Wire, Z, done, write
 
 
-def test_close_waits_for_what_was_submitted() -> None:
+def test_close_waits_for_earlier_requests() -> None:
     wire = Wire().serving()
     wire.submit(SET)
     assert wire.close() == [ClientFrame(2, [write(2, CloseSession())])]
@@ -39,7 +39,7 @@ def test_close_waits_for_what_was_submitted() -> None:
     assert lost == CLOSED
 
 
-def test_close_tells_the_watchers() -> None:
+def test_close_calls_the_watchers() -> None:
     wire = Wire().serving()
     wire.watching(Query(GetData, "/a", "w"), Query(Exists, "/a", "w"))
     wire.close()
@@ -56,7 +56,7 @@ def test_close_is_sent_again_like_any_write() -> None:
     assert wire.items(done(1))[-1] == CLOSED
 
 
-def test_a_session_that_is_over_is_closed() -> None:
+def test_a_closed_session_needs_no_request() -> None:
     wire = Wire().serving()
     wire.close()
     wire.failed()
@@ -65,7 +65,7 @@ def test_a_session_that_is_over_is_closed() -> None:
     assert wire.told(answer)[-1] == CLOSED
 
 
-def test_close_gives_up() -> None:
+def test_close_is_bounded_in_time() -> None:
     wire = Wire(request_timeout_ms=500).serving()
     wire.submit(SET)
     wire.failed()
@@ -77,7 +77,7 @@ def test_close_gives_up() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
-def test_close_before_the_session_is_open(steps: int) -> None:
+def test_a_client_may_close_before_its_session_is_open(steps: int) -> None:
     wire = Wire()
     wire.core.submit(SET, SET, wire.now)
     for step in (wire.start, wire.opened)[:steps]:
@@ -88,14 +88,14 @@ def test_close_before_the_session_is_open(steps: int) -> None:
     assert (type(end.error), end.error.definite) == (ClosedError, True)
 
 
-def test_close_while_it_pauses() -> None:
+def test_a_client_may_close_during_its_backoff() -> None:
     wire = Wire(servers=1)
     wire.start()
     wire.failed()
     assert wire.close() == [CLOSED]
 
 
-def test_close_is_refused_by_an_error() -> None:
+def test_a_refused_close_closes() -> None:
     wire = Wire().serving()
     wire.close()
     assert wire.items(done(1, Code.SESSION_EXPIRED))[-1] == CLOSED

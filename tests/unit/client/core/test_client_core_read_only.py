@@ -106,7 +106,7 @@ def test_a_server_with_a_leader_is_taken_at_once() -> None:
     assert wire.wake() == []
 
 
-def test_an_offer_that_nobody_asked_for_is_declined_always() -> None:
+def test_an_unwanted_read_only_offer_is_always_declined() -> None:
     wire = Wire(servers=1)
     wire.start()
     for _ in range(3):
@@ -118,7 +118,7 @@ def test_an_offer_that_nobody_asked_for_is_declined_always() -> None:
 # What it does there.
 
 
-def test_reads_are_answered_and_writes_refused_in_their_place() -> None:
+def test_reads_are_answered_and_writes_refused_in_order() -> None:
     wire = Wire(read_only=True).reading()
     (frame,) = wire.submit(READ, SET, READ, SET)
     assert frame.requests == [GetData(1, "/a", False), GetData(2, "/a", False)]
@@ -135,7 +135,7 @@ def test_reads_are_answered_and_writes_refused_in_their_place() -> None:
     assert type(alone.error) is NotReadOnlyError
 
 
-def test_what_the_server_refuses_fails_too() -> None:
+def test_a_refusal_by_the_server_fails_the_request() -> None:
     wire = Wire(read_only=True).reading()
     sync = Query(Sync, "/")
     assert wire.submit(sync)[0].requests == [Sync(1, "/")]
@@ -143,14 +143,14 @@ def test_what_the_server_refuses_fails_too() -> None:
     assert (failed.token, type(failed.error)) == (sync, NotReadOnlyError)
 
 
-def test_refused_writes_have_used_no_numbers() -> None:
+def test_refused_writes_use_up_no_numbers() -> None:
     wire = searching(Wire(read_only=True).reading())
     wire.submit(SET)
     wire.search_told(TAKEN)
     assert wire.submit(SET) == [ClientFrame(1, [write(1)])]
 
 
-def test_a_write_refused_behind_a_read_that_times_out_is_told_once() -> None:
+def test_a_write_refused_behind_a_late_read_fails_once() -> None:
     wire = Wire(read_only=True, servers=1, request_timeout_ms=2000).reading()
     start = wire.now
     wire.submit(READ, SET)
@@ -161,7 +161,7 @@ def test_a_write_refused_behind_a_read_that_times_out_is_told_once() -> None:
     assert again.token is SET
 
 
-def test_heartbeats_and_silence_as_ever_and_nothing_to_lose() -> None:
+def test_a_read_only_client_sends_heartbeats_and_is_never_lost() -> None:
     wire = Wire(read_only=True, servers=1).reading()
     start = wire.now
     assert wire.at(start + S // 3).wake() == [ClientFrame(1, [])]
@@ -172,7 +172,7 @@ def test_heartbeats_and_silence_as_ever_and_nothing_to_lose() -> None:
     assert wire.core.session_id == 0
 
 
-def test_watches_are_set_again_here_and_there() -> None:
+def test_watches_are_set_again_with_and_without_a_leader() -> None:
     wire = Wire(read_only=True).reading()
     wire.watching(Query(GetData, "/w", "w"), Query(Exists, "/none", "n"))
     fired = wire.items(WatcherEvent(EventType.CHANGED, "/other", Z[2]))
@@ -189,7 +189,7 @@ def test_watches_are_set_again_here_and_there() -> None:
 # The search.
 
 
-def test_it_asks_the_others_one_after_the_other_and_pauses_after_each_cycle() -> None:
+def test_the_search_tries_one_server_at_a_time_and_pauses_after_each_cycle() -> None:
     wire = Wire(read_only=True).reading()
     asked = []
     for _ in range(2):
@@ -204,7 +204,7 @@ def test_it_asks_the_others_one_after_the_other_and_pauses_after_each_cycle() ->
 
 
 @pytest.mark.parametrize("has_opened", [False, True])
-def test_a_server_that_does_not_answer_in_time_is_left(has_opened: bool) -> None:
+def test_the_search_leaves_a_silent_server(has_opened: bool) -> None:
     wire = Wire(read_only=True).reading()
     wire.wake()
     if has_opened:
@@ -224,20 +224,22 @@ def test_a_server_that_does_not_answer_in_time_is_left(has_opened: bool) -> None
         CloseFrame(Code.CONNECTION_LOSS),
     ],
 )
-def test_an_answer_of_no_use(answer: ConnectReply | ServerFrame | CloseFrame) -> None:
+def test_the_search_leaves_a_server_with_an_unusable_answer(
+    answer: ConnectReply | ServerFrame | CloseFrame,
+) -> None:
     wire = searching(Wire(read_only=True).reading())
     # What came in the same batch is not heard any more.
     assert names(wire.search_told(answer, TAKEN)) == ["CloseSearchLink"]
     assert wire.core.state is ClientState.CONNECTED_READ_ONLY
 
 
-def test_an_answer_that_cannot_be_decoded() -> None:
+def test_the_search_leaves_a_server_with_a_malformed_answer() -> None:
     wire = searching(Wire(read_only=True).reading())
     wire.core.search_frame(b"junk", wire.now)
     assert names(wire.effects()) == ["CloseSearchLink"]
 
 
-def test_another_session_than_ours_is_not_taken() -> None:
+def test_the_search_refuses_another_session() -> None:
     wire = Wire(read_only=True).serving()
     read_only_again(wire)
     searching(wire)
@@ -245,7 +247,7 @@ def test_another_session_than_ours_is_not_taken() -> None:
     assert isinstance(left, CloseSearchLink) and "session" in left.reason
 
 
-def test_the_client_moves_and_what_was_unanswered_moves_with_it() -> None:
+def test_the_client_moves_with_its_unanswered_requests() -> None:
     wire = searching(Wire(read_only=True).reading())
     wire.submit(READ)
     taken, connected, again = wire.search_told(TAKEN)
@@ -258,7 +260,7 @@ def test_the_client_moves_and_what_was_unanswered_moves_with_it() -> None:
     assert not [each for each in wire.at(wire.now + 1).wake() if isinstance(each, OpenSearchLink)]
 
 
-def test_what_comes_in_one_batch_with_the_session_is_heard() -> None:
+def test_frames_in_the_batch_of_the_session_are_handled() -> None:
     wire = searching(Wire(read_only=True).reading())
     wire.submit(SET)
     taken, connected, *_ = wire.search_told(TAKEN, ServerFrame(0, Z[5], []))
@@ -281,7 +283,7 @@ def test_an_idle_search_has_nothing_to_close() -> None:
     assert not [each for each in wire.failed() if isinstance(each, CloseSearchLink)]
 
 
-def test_closed_before_it_had_a_session() -> None:
+def test_a_read_only_client_may_close_during_the_search() -> None:
     wire = searching(Wire(read_only=True).reading())
     assert names(wire.close()) == ["CloseLink", "CloseSearchLink", "ChangeState"]
     assert wire.search_told(TAKEN) == []
@@ -303,7 +305,7 @@ def read_only_again(wire: Wire) -> None:
     assert wire.offered()[0] == READ_ONLY
 
 
-def test_its_writes_wait_for_their_outcome_and_what_was_asked_after_them_too() -> None:
+def test_outstanding_writes_wait_for_a_leader_and_later_requests_behind_them() -> None:
     wire = Wire(read_only=True).serving()
     wire.items(heartbeat_seq=0)
     wire.submit(READ, SET, READ)
@@ -323,7 +325,7 @@ def test_its_writes_wait_for_their_outcome_and_what_was_asked_after_them_too() -
     assert [type(each) for each in answers] == [Complete, Complete]
 
 
-def test_it_ends_by_its_deadline_all_the_same() -> None:
+def test_the_session_expires_at_its_deadline_in_read_only_mode() -> None:
     wire = Wire(read_only=True).serving()
     let_go_at = 1000 + S - S // 20
     read_only_again(wire)
@@ -335,7 +337,7 @@ def test_it_ends_by_its_deadline_all_the_same() -> None:
     assert lost.state is ClientState.LOST and type(lost.cause) is SessionExpiredError
 
 
-def test_who_was_told_that_it_is_lost_does_not_move() -> None:
+def test_a_lost_client_does_not_move() -> None:
     wire = Wire(read_only=True).serving()
     read_only_again(wire)
     searching(wire)
@@ -344,7 +346,7 @@ def test_who_was_told_that_it_is_lost_does_not_move() -> None:
     assert wire.core.state is ClientState.LOST
 
 
-def test_a_server_with_a_leader_can_say_that_it_is_over() -> None:
+def test_a_server_with_a_leader_may_report_the_expiry() -> None:
     wire = Wire(read_only=True).serving()
     read_only_again(wire)
     searching(wire)
@@ -374,7 +376,7 @@ def test_a_session_is_taken_over_once_there_is_a_leader() -> None:
     assert wire.submit(SET) == [ClientFrame(1, [write(8, acked=7)])]
 
 
-def test_two_servers_in_turn_without_a_leader() -> None:
+def test_a_write_is_refused_between_two_servers_without_a_leader() -> None:
     """What is refused does not depend on whether one of them is there just now."""
     wire = Wire(read_only=True).reading()
     wire.items(heartbeat_seq=0)

@@ -72,7 +72,7 @@ def test_resending_keeps_to_the_bound() -> None:
     assert wire.items(done(1))[-1] == ClientFrame(3, [write(3, acked=1)])
 
 
-def test_nothing_unanswered_nothing_sent() -> None:
+def test_without_unanswered_requests_nothing_is_sent_again() -> None:
     assert Wire().serving().reconnected() == []
 
 
@@ -93,7 +93,7 @@ def test_a_broken_link_leads_to_the_next_server_at_once() -> None:
     assert wire.core.state is ClientState.SUSPENDED
 
 
-def test_after_a_vain_cycle_it_pauses() -> None:
+def test_the_client_pauses_after_a_failed_cycle() -> None:
     wire = Wire(servers=2)
     (first,) = wire.start()
     (second,) = wire.failed("refused")
@@ -121,7 +121,7 @@ def test_a_server_that_served_ends_the_cycle() -> None:
     assert wire.failed() == [SUSPENDED, OpenLink(ServerId(1))]
 
 
-def test_a_server_has_so_long_to_take_the_session() -> None:
+def test_the_handshake_with_a_server_times_out() -> None:
     wire = Wire()
     wire.start()
     # A third of the timeout for the three of them; all the way from dialing to Connected.
@@ -140,7 +140,7 @@ def test_a_server_has_so_long_to_take_the_session() -> None:
     assert wire.core.deadline() == wire.now + 2000
 
 
-def test_silence_leads_to_another_server() -> None:
+def test_a_silent_server_is_left_for_another() -> None:
     wire = Wire().serving()
     wire.at(3000).items()
     wire.at(6000).wake()  # a heartbeat, unanswered
@@ -167,7 +167,7 @@ def test_silence_leads_to_another_server() -> None:
         encode_server_frame(ServerFrame(0, Z[2], [done(1), done(2)])),
     ],
 )
-def test_leaves_a_server_that_cannot_serve_it(frame: bytes) -> None:
+def test_a_client_leaves_a_server_that_cannot_serve_it(frame: bytes) -> None:
     wire = Wire().serving()
     wire.submit(SET)
     wire.core.frame(frame, wire.now)
@@ -187,7 +187,7 @@ def test_leaves_a_server_that_cannot_serve_it(frame: bytes) -> None:
         ServerFrame(0, Z[2], []),
     ],
 )
-def test_tries_another_server_when_one_does_not_take_the_session(frame: Any) -> None:
+def test_a_client_tries_another_server_after_a_refused_session(frame: Any) -> None:
     wire = Wire().serving()
     wire.failed()
     wire.opened()
@@ -196,7 +196,7 @@ def test_tries_another_server_when_one_does_not_take_the_session(frame: Any) -> 
     assert isinstance(opening, OpenLink)
 
 
-def test_answers_to_other_kinds_of_requests_are_refused() -> None:
+def test_a_reply_of_the_wrong_kind_is_refused() -> None:
     wire = Wire().serving()
     wire.submit(Query(Exists, "/a"))
     assert isinstance(wire.items(GetDataReply(1, Z[2], b"", STAT))[0], CloseLink)
@@ -205,7 +205,7 @@ def test_answers_to_other_kinds_of_requests_are_refused() -> None:
     assert isinstance(wire.items(done(1))[0], CloseLink)
 
 
-def test_what_came_before_a_wrong_answer_counts_as_seen() -> None:
+def test_items_before_a_wrong_reply_count_as_seen() -> None:
     wire = Wire().serving()
     wire.submit(SET)
     wire.items(done(1), done(2), zxid=Z[8])

@@ -27,7 +27,7 @@ def taking(attempt: int) -> Connect:
     return Connect(SESSION, OTHER.password, Millis(S), ZERO, attempt, PASSWORD)
 
 
-def test_takes_a_session_over_and_goes_on_with_its_numbers() -> None:
+def test_a_takeover_goes_on_with_the_numbers_of_the_session() -> None:
     wire = Wire(taken=OTHER)
     wire.start()
     assert wire.opened() == [taking(1)]
@@ -43,7 +43,7 @@ def test_takes_a_session_over_and_goes_on_with_its_numbers() -> None:
     assert wire.submit(SET) == [ClientFrame(2, [write(9, acked=8)])]
 
 
-def test_a_wrong_password_is_no_fencing() -> None:
+def test_a_wrong_password_fences_nobody() -> None:
     wire = Wire(taken=OTHER)
     wire.start()
     wire.opened()
@@ -51,14 +51,14 @@ def test_a_wrong_password_is_no_fencing() -> None:
     assert type(lost.cause) is AuthFailedError
 
 
-def test_a_handle_that_is_closed_too_early_leaves_the_session_alone() -> None:
+def test_a_handle_closed_before_the_takeover_leaves_the_session_alone() -> None:
     wire = Wire(taken=OTHER)
     wire.start()
     wire.opened()
     assert [type(effect).__name__ for effect in wire.close()] == ["CloseLink", "ChangeState"]
 
 
-def test_who_had_the_session_learns_that_it_has_moved() -> None:
+def test_the_former_owner_learns_that_its_session_moved() -> None:
     wire = Wire().serving()
     wire.submit(SET)
     _, suspended, opening = wire.told(CloseFrame(Code.SESSION_MOVED))

@@ -36,7 +36,7 @@ from raykeeper.znodes.requests import (
 from tests.unit.client.wire import SESSION, SET, STAT, SUSPENDED, S, Wire, Z, done
 
 
-def test_heartbeats_after_a_third_of_the_timeout_without_a_frame() -> None:
+def test_a_heartbeat_follows_a_third_of_the_timeout_without_a_frame() -> None:
     wire = Wire().serving()  # Connect left at 1000
     assert wire.core.deadline() == 4000
     assert wire.at(3999).wake() == []
@@ -47,7 +47,7 @@ def test_heartbeats_after_a_third_of_the_timeout_without_a_frame() -> None:
     assert wire.at(9000).wake() == [ClientFrame(3, [])]
 
 
-def test_timers_follow_the_timeout_that_was_granted() -> None:
+def test_timers_follow_the_granted_timeout() -> None:
     wire = Wire()
     wire.start()
     wire.opened()
@@ -65,7 +65,7 @@ def test_timers_follow_the_timeout_that_was_granted() -> None:
 LET_GO = 1000 + S - S // 20  # Connect left at 1000
 
 
-def test_lets_go_before_the_session_can_end() -> None:
+def test_a_client_is_lost_before_its_session_can_expire() -> None:
     wire = Wire().serving()
     read, watch = Query(GetData, "/a"), Query(GetData, "/w", "watcher")
     wire.submit(watch)
@@ -128,7 +128,7 @@ def test_late_frames_do_not_bring_back_a_session() -> None:
     assert wire.at(LET_GO).items(done(1), heartbeat_seq=1) == [Complete(SET, done(1))]
 
 
-def test_who_was_told_that_it_is_lost_is_not_contradicted() -> None:
+def test_a_lost_client_stays_lost() -> None:
     wire = Wire().serving()
     wire.at(5000).submit(SET)
     assert wire.core.is_lost(Millis(LET_GO))  # and its locks were let go
@@ -138,7 +138,7 @@ def test_who_was_told_that_it_is_lost_is_not_contradicted() -> None:
     assert isinstance(end, Fail)
 
 
-def test_who_closes_has_let_go() -> None:
+def test_a_closing_client_counts_as_lost() -> None:
     wire = Wire().serving()
     wire.at(5000).submit(SET)
     wire.core.close(Millis(wire.now))
@@ -172,7 +172,7 @@ def test_a_server_can_end_the_session(
     assert (lost.state, type(lost.cause), type(end.error)) == (ClientState.LOST, refused, refused)
 
 
-def test_requests_time_out_but_keep_their_place() -> None:
+def test_requests_that_time_out_keep_their_place() -> None:
     wire = Wire(request_timeout_ms=2000).serving()
     read = Query(GetData, "/a", "watcher")
     wire.submit(SET)
@@ -201,7 +201,7 @@ def test_requests_time_out_but_keep_their_place() -> None:
     assert wire.items(done(2)) == [Complete(SET, done(2))]
 
 
-def test_a_token_that_is_patient_is_told_the_outcome_too() -> None:
+def test_a_token_with_late_also_receives_the_outcome() -> None:
     class Patient:
         def late(self, error: object) -> None: ...
 
@@ -216,7 +216,7 @@ def test_a_token_that_is_patient_is_told_the_outcome_too() -> None:
     assert wire.items(done(1)) == [Complete(patient, done(1))]
 
 
-def test_requests_time_out_while_no_server_is_there() -> None:
+def test_requests_time_out_without_a_server() -> None:
     wire = Wire(servers=1, request_timeout_ms=2000, outstanding_max=1).serving()
     wire.submit(SET, SET)
     wire.failed("gone")
@@ -225,7 +225,7 @@ def test_requests_time_out_while_no_server_is_there() -> None:
     assert second.token is SET
 
 
-def test_opening_is_bounded_and_says_what_was_tried() -> None:
+def test_opening_is_bounded_and_names_the_servers_tried() -> None:
     wire = Wire(servers=2, request_timeout_ms=5000)
     wire.start()
     while (due := wire.core.deadline() or 0) <= 5999:

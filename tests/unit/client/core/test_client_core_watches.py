@@ -62,7 +62,7 @@ def test_an_exist_watch_waits_for_the_creation() -> None:
     assert fired.watchers == ["w"]
 
 
-def test_no_watch_where_the_read_failed() -> None:
+def test_a_failed_read_sets_no_watch() -> None:
     wire = Wire().serving()
     wire.submit(Query(GetData, "/none", "w"))
     wire.items(ErrorReply(1, Z[2], Code.NO_NODE))
@@ -112,7 +112,7 @@ def test_set_watches_shows_the_zxid_up_to_which_events_were_received() -> None:
     assert again.requests == [SetWatches(4, Z[9], ["/d"], [], [])]
 
 
-def test_set_watches_is_split() -> None:
+def test_a_large_set_watches_is_split() -> None:
     wire = Wire(set_watches_bytes_max=40).serving()
     paths = [f"/a-path-{n}" for n in range(7)]
     wire.watching(*(Query(GetData, path, "w") for path in paths))
@@ -128,7 +128,7 @@ def test_set_watches_is_split() -> None:
     assert isinstance(wire.items(EmptyReply(11, Z[2]))[0], CloseLink)
 
 
-def test_no_watch_before_the_last_page_of_a_list() -> None:
+def test_a_list_sets_its_watch_with_its_last_page() -> None:
     """The connection may break between two pages, and then nobody watches."""
     wire = Wire().serving()
     read = Query(GetChildren, "/a", "w")

@@ -116,7 +116,7 @@ class Played:
         ),
     ],
 )
-def test_create_with_parents(script: Any, end: Any) -> None:
+def test_create_creates_missing_parents(script: Any, end: Any) -> None:
     played = Played(create_with_parents(CREATE), *script)
     if isinstance(end, str):
         assert played.value == ("done", end)
@@ -182,7 +182,7 @@ def test_create_with_parents(script: Any, end: Any) -> None:
         ("/zookeeper", -1, [], BadArgumentsError),
     ],
 )
-def test_delete_with_children(path: str, version: int, script: Any, end: Any) -> None:
+def test_delete_deletes_the_children_first(path: str, version: int, script: Any, end: Any) -> None:
     played = Played(delete_with_children(Delete(path, version)), *script)
     if end is None:
         assert played.value == ("done", None)
@@ -190,7 +190,7 @@ def test_delete_with_children(path: str, version: int, script: Any, end: Any) ->
         assert type(played.error) is end
 
 
-def test_parents_of_a_sequential_creation() -> None:
+def test_a_sequential_create_creates_missing_parents() -> None:
     creation = Create("/a/b/", b"", 2)
     script = [([creation], [NO_NODE]), ([A, B, creation], [PARENT, PARENT, MADE])]
     assert Played(create_with_parents(creation), *script).value
@@ -228,7 +228,7 @@ THERE, MISSING = ExistsReply(1, Z, STAT), ExistsReply(1, Z, None)
         ([([Query(Exists, "/a/b/c")], [MISSING]), ([CREATE], [NoAuthError("/a")])], NoAuthError),
     ],
 )
-def test_ensure_path(script: Any, end: Any) -> None:
+def test_ensure_path_creates_what_is_missing(script: Any, end: Any) -> None:
     played = Played(ensure_path(CREATE), *script)
     assert type(played.error) is end if end else played.value == ("done", None)
 
@@ -252,12 +252,12 @@ SET = SetData("/a/b/c", b"v", -1)
         ([([SET], [NO_NODE]), ([CREATE], [EXISTS])] * ATTEMPTS_MAX, NodeExistsError),
     ],
 )
-def test_set_limits(script: Any, end: Any) -> None:
+def test_set_limits_writes_the_quota_znodes(script: Any, end: Any) -> None:
     played = Played(set_limits(SET, CREATE), *script)
     assert type(played.error) is end if end else played.value == ("done", None)
 
 
-def test_remove_limits() -> None:
+def test_remove_limits_deletes_the_quota_znodes() -> None:
     asked = [Delete(path, -1) for path in ("/q/a/b/limits", "/q/a/b", "/q/a")]
     played = Played(remove_limits("/q/a/b/limits", "/q"), (asked, [GONE, GONE, NOT_EMPTY]))
     assert played.value == ("done", None)

@@ -44,9 +44,7 @@ def test_a_function_is_called_by_the_caller_between_the_requests(desk: Desk) -> 
 
 
 @pytest.mark.parametrize("has_function", [True, False])
-def test_a_caller_that_gives_up_instead_of_calling_cancels_the_flow(
-    desk: Desk, has_function: bool
-) -> None:
+def test_an_interrupted_caller_cancels_the_flow(desk: Desk, has_function: bool) -> None:
     ends: list[str] = []
 
     def flow() -> Flow[None]:
@@ -75,6 +73,6 @@ def test_a_caller_that_gives_up_instead_of_calling_cancels_the_flow(
     assert desk.reported == []
 
 
-def test_a_flow_in_the_background_has_no_caller(desk: Desk) -> None:
+def test_a_background_flow_has_no_caller(desk: Desk) -> None:
     with pytest.raises(AssertionError, match="has no caller"):
         desk.flows.start(asking(list))

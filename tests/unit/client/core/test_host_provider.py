@@ -10,7 +10,7 @@ from raykeeper.zab.ids import Millis, ServerId
 SERVERS = [ServerId(n) for n in (1, 2, 3)]
 
 
-def test_every_server_once_per_cycle_in_an_order_of_its_own() -> None:
+def test_every_cycle_has_each_server_once_in_random_order() -> None:
     orders = set()
     for seed in range(20):
         hosts = HostProvider(SERVERS, Random(seed))
@@ -21,7 +21,7 @@ def test_every_server_once_per_cycle_in_an_order_of_its_own() -> None:
     assert len(orders) > 1
 
 
-def test_pauses_only_after_a_whole_cycle_and_longer_each_time() -> None:
+def test_the_backoff_follows_a_whole_cycle_and_grows() -> None:
     hosts = HostProvider(SERVERS, Random(1))
     longest = []
     for _ in range(8):
@@ -34,7 +34,7 @@ def test_pauses_only_after_a_whole_cycle_and_longer_each_time() -> None:
     assert max(longest) <= 1000
 
 
-def test_a_success_begins_anew() -> None:
+def test_a_success_resets_the_backoff() -> None:
     hosts = HostProvider(SERVERS, Random(1))
     for _ in SERVERS:
         hosts.next_server()
@@ -55,7 +55,9 @@ def test_a_success_begins_anew() -> None:
         (100, 9, 200),
     ],
 )
-def test_the_patience_with_one_server(timeout_ms: int, cycle: int, expected: int) -> None:
+def test_the_connect_timeout_is_a_part_of_the_session_timeout(
+    timeout_ms: int, cycle: int, expected: int
+) -> None:
     hosts = HostProvider(SERVERS, Random(1))
     for _ in range(cycle * len(SERVERS) + 1):
         hosts.next_server()

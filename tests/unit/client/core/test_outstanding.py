@@ -45,7 +45,7 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS)
-def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str | int]) -> None:
+def test_requests_leave_in_order_under_any_actions(actions: list[str | int]) -> None:
     """A number is a window that the server tells."""
     limits = ClientLimits(outstanding_max=BOUND)
     outstanding = OutstandingRequests(limits)
@@ -116,7 +116,7 @@ def page(xid: int, names: list[str], *, more: bool) -> GetChildrenReply:
     return GetChildrenReply(xid, Zxid(7), names, STAT, more)
 
 
-def test_the_pages_of_a_list_are_one_answer() -> None:
+def test_the_pages_of_a_list_are_one_reply() -> None:
     outstanding = OutstandingRequests(ClientLimits())
     for _ in range(2):
         outstanding.add(Query(GetChildren, "/"), None, Millis(0))
@@ -134,7 +134,7 @@ def test_the_pages_of_a_list_are_one_answer() -> None:
     assert other.children == ["e"]
 
 
-def test_paths_that_came_in_pages_are_sorted() -> None:
+def test_paths_in_pages_are_sorted() -> None:
     outstanding = OutstandingRequests(ClientLimits())
     outstanding.add(GetEphemerals(0, "/"), None, Millis(0))
     outstanding.take_batch()
@@ -144,7 +144,7 @@ def test_paths_that_came_in_pages_are_sorted() -> None:
     assert last.paths == ["/a", "/b", "/c"]
 
 
-def test_pages_of_a_connection_that_is_lost_are_forgotten() -> None:
+def test_pages_of_a_lost_connection_are_forgotten() -> None:
     outstanding = OutstandingRequests(ClientLimits())
     outstanding.add(Query(GetChildren, "/"), None, Millis(0))
     outstanding.take_batch()
@@ -158,7 +158,7 @@ def test_pages_of_a_connection_that_is_lost_are_forgotten() -> None:
     assert last.children == ["a", "b"]
 
 
-def test_timeouts_are_told_once_and_in_order() -> None:
+def test_timeouts_are_reported_once_and_in_order() -> None:
     outstanding = OutstandingRequests(
         ClientLimits(request_timeout_ms=Millis(100), outstanding_max=2)
     )
@@ -211,7 +211,7 @@ def test_a_write_has_left_once_it_was_on_any_wire() -> None:
         ),
     ],
 )  # fmt: skip
-def test_each_kind_of_read(ask: Any, sent: Any, reply: Any) -> None:
+def test_each_kind_of_read_takes_its_reply_alone(ask: Any, sent: Any, reply: Any) -> None:
     for answer in (reply, ErrorReply(1, Zxid(1), -101)):
         outstanding = OutstandingRequests(ClientLimits())
         outstanding.add(ask, "token", Millis(0))
@@ -225,7 +225,7 @@ def test_each_kind_of_read(ask: Any, sent: Any, reply: Any) -> None:
         assert waiting.size > len(waiting.path)
 
 
-def test_writes_go_on_after_those_of_another_client() -> None:
+def test_writes_continue_the_numbers_of_another_client() -> None:
     outstanding = OutstandingRequests(ClientLimits())
     outstanding.continue_numbers_after(7)
     outstanding.add(CloseSession(), "token", Millis(0))

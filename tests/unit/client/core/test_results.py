@@ -47,11 +47,11 @@ STAT = Stat(Z, Z, Millis(1), Millis(1), 0, 0, 0, 0, 0, 0, Z)
         (GetQuotaReply(1, Z, QuotaLimits(5), 2, 9), Quota(QuotaLimits(5), 2, 9)),
     ],
 )
-def test_result_of(answer: SuccessReply, result: Any) -> None:
+def test_each_reply_has_its_result(answer: SuccessReply, result: Any) -> None:
     assert result_of(answer) == result
 
 
-def test_path_and_stat() -> None:
+def test_a_create_has_path_and_stat() -> None:
     assert path_and_stat_of(WriteReply(1, Z, 0, "/a", STAT)) == ("/a", STAT)
 
 
@@ -67,10 +67,10 @@ def test_path_and_stat() -> None:
         (OpFailed(0), None),
     ],
 )
-def test_part_of(part: OpResult, result: Any) -> None:
+def test_each_part_of_a_multi_has_its_result(part: OpResult, result: Any) -> None:
     assert op_result_of(part, "/p") == result
 
 
-def test_an_error_among_several_has_its_path() -> None:
+def test_an_error_in_a_multi_has_its_path() -> None:
     error = op_result_of(OpFailed(Code.NO_NODE), "/p")
     assert (error.code, error.path) == (Code.NO_NODE, "/p")

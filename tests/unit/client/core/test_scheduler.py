@@ -127,7 +127,7 @@ def test_a_request_has_a_result_or_raises(desk: Desk) -> None:
     assert run.is_done
 
 
-def test_what_a_shape_raises_is_the_outcome(desk: Desk) -> None:
+def test_an_error_of_a_shape_is_the_outcome(desk: Desk) -> None:
     def shape(_: Any) -> Any:
         raise NoNodeError("/a")
 
@@ -142,7 +142,7 @@ def test_what_a_shape_raises_is_the_outcome(desk: Desk) -> None:
     assert told == [NoNodeError]
 
 
-def test_requests_together_leave_at_once_and_keep_their_order(desk: Desk) -> None:
+def test_gathered_requests_leave_at_once_and_keep_their_order(desk: Desk) -> None:
     def flow() -> Flow[Any]:
         nothing = yield Gather([])
         return nothing, (yield Gather([LIST, DELETE, LIST]))
@@ -157,7 +157,7 @@ def test_requests_together_leave_at_once_and_keep_their_order(desk: Desk) -> Non
     assert told == [([], [["x"], error, ["y"]])]
 
 
-def test_a_bell_ends_a_wait_and_keeps_what_rang_it(desk: Desk) -> None:
+def test_an_event_ends_a_wait_and_keeps_its_items(desk: Desk) -> None:
     event, other = Event(), Event()
 
     def flow() -> Flow[Any]:
@@ -175,7 +175,7 @@ def test_a_bell_ends_a_wait_and_keeps_what_rang_it(desk: Desk) -> None:
     assert desk.alarms == {}
 
 
-def test_a_bell_that_has_rung_needs_no_wait(desk: Desk) -> None:
+def test_a_set_event_ends_the_wait_at_once(desk: Desk) -> None:
     event = Event()
     event.set()
 
@@ -186,7 +186,7 @@ def test_a_bell_that_has_rung_needs_no_wait(desk: Desk) -> None:
     assert told == [True]
 
 
-def test_a_wait_ends_by_time(desk: Desk) -> None:
+def test_a_wait_ends_at_its_timeout(desk: Desk) -> None:
     event = Event()
 
     def flow() -> Flow[Any]:
@@ -202,7 +202,7 @@ def test_a_wait_ends_by_time(desk: Desk) -> None:
     event.set()  # nobody waits
 
 
-def test_another_flow_runs_beside(desk: Desk) -> None:
+def test_a_spawned_flow_runs_concurrently(desk: Desk) -> None:
     said: list[Any] = []
 
     def beside() -> Flow[None]:
@@ -222,7 +222,7 @@ def test_another_flow_runs_beside(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("error", [NoNodeError("/a"), RecipeError("odd"), ValueError("bug")])
-def test_what_fails_with_nobody_waiting_is_reported(desk: Desk, error: Exception) -> None:
+def test_the_error_of_a_flow_without_a_caller_is_reported(desk: Desk, error: Exception) -> None:
     def flow() -> Flow[None]:
         yield LIST
         raise error
@@ -236,7 +236,7 @@ def test_what_fails_with_nobody_waiting_is_reported(desk: Desk, error: Exception
     assert desk.reported == [error]
 
 
-def test_a_bug_in_a_flow_that_was_abandoned_is_reported(desk: Desk) -> None:
+def test_a_bug_in_a_cancelled_flow_is_reported(desk: Desk) -> None:
     def flow() -> Flow[None]:
         yield LIST
         raise ValueError("bug")
@@ -268,7 +268,7 @@ def grabbing(event: Event, log: list[str]) -> Flow[Prize]:
     return Prize()
 
 
-def test_who_gives_up_while_it_waits_has_it_cleaned(desk: Desk) -> None:
+def test_a_flow_cancelled_in_a_wait_cleans_up(desk: Desk) -> None:
     log: list[str] = []
     run, told = start(desk, grabbing(Event(), log))
     desk.answer()
@@ -279,7 +279,7 @@ def test_who_gives_up_while_it_waits_has_it_cleaned(desk: Desk) -> None:
     assert run.is_done
 
 
-def test_who_gives_up_at_a_request_is_obeyed_at_the_next_wait(desk: Desk) -> None:
+def test_a_flow_cancelled_in_a_request_ends_at_the_next_wait(desk: Desk) -> None:
     log: list[str] = []
     run, told = start(desk, grabbing(Event(), log))
     run.cancel()
@@ -290,7 +290,7 @@ def test_who_gives_up_at_a_request_is_obeyed_at_the_next_wait(desk: Desk) -> Non
     assert told == []
 
 
-def test_who_gives_up_after_the_last_wait_has_the_result_undone(desk: Desk) -> None:
+def test_a_flow_cancelled_after_its_last_wait_releases_its_result(desk: Desk) -> None:
     event = Event()
     run, told = start(desk, grabbing(event, []))
     desk.answer()
@@ -302,9 +302,7 @@ def test_who_gives_up_after_the_last_wait_has_the_result_undone(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("is_taken", [True, False])
-def test_who_gives_up_too_late_has_the_result_undone_unless_taken(
-    desk: Desk, is_taken: bool
-) -> None:
+def test_a_result_not_taken_by_its_caller_is_released(desk: Desk, is_taken: bool) -> None:
     event = Event()
     event.set()
     run, told = start(desk, grabbing(event, []))
@@ -318,7 +316,7 @@ def test_who_gives_up_too_late_has_the_result_undone_unless_taken(
     assert [ask for ask, _ in desk.waiting] == [DELETE] * (not is_taken)
 
 
-def test_when_all_that_was_given_up_is_given_back(desk: Desk) -> None:
+def test_when_cleaned_up_follows_the_last_clean_up(desk: Desk) -> None:
     told: list[int] = []
     event = Event()
     run, _ = start(desk, grabbing(event, []))
@@ -335,7 +333,7 @@ def test_when_all_that_was_given_up_is_given_back(desk: Desk) -> None:
     assert not desk.flows.is_cleaning_up
 
 
-def test_a_flow_that_is_interrupted_as_it_begins_is_given_up(desk: Desk) -> None:
+def test_a_flow_interrupted_at_its_start_is_cancelled(desk: Desk) -> None:
     def interrupted() -> Flow[None]:
         raise KeyboardInterrupt
         yield
@@ -365,7 +363,7 @@ def limited(timeout_ms: int | None, event: Event, log: list[str]) -> Flow[Prize]
     return (yield from grabbing(event, log))
 
 
-def test_a_limit_tells_the_caller_and_abandons_the_flow(desk: Desk) -> None:
+def test_a_timeout_fails_the_caller_and_cancels_the_flow(desk: Desk) -> None:
     log: list[str] = []
     _, told = start(desk, limited(500, Event(), log))
     desk.answer()
@@ -377,7 +375,7 @@ def test_a_limit_tells_the_caller_and_abandons_the_flow(desk: Desk) -> None:
     assert desk.reported == []
 
 
-def test_a_limit_tells_the_caller_though_a_request_has_no_answer(desk: Desk) -> None:
+def test_a_timeout_fails_the_caller_during_a_request(desk: Desk) -> None:
     log: list[str] = []
     _, told = start(desk, limited(500, Event(), log))
     desk.pass_time(500)
@@ -387,7 +385,7 @@ def test_a_limit_tells_the_caller_though_a_request_has_no_answer(desk: Desk) -> 
     assert log == ["abandoned", "cleaned"]
 
 
-def test_a_limit_of_nothing_lets_no_wait_begin(desk: Desk) -> None:
+def test_a_timeout_of_zero_lets_no_wait_begin(desk: Desk) -> None:
     event, log = Event(), list[str]()
     _, told = start(desk, limited(0, event, log))
     desk.answer()
@@ -398,7 +396,7 @@ def test_a_limit_of_nothing_lets_no_wait_begin(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [None, 5_000])
-def test_no_limit_outlives_the_flow(desk: Desk, timeout_ms: int | None) -> None:
+def test_a_timeout_ends_with_its_flow(desk: Desk, timeout_ms: int | None) -> None:
     event = Event()
     event.set()
     _, told = start(desk, limited(timeout_ms, event, []))
@@ -409,7 +407,7 @@ def test_no_limit_outlives_the_flow(desk: Desk, timeout_ms: int | None) -> None:
     assert len(told) == 1
 
 
-def test_a_new_limit_takes_the_place_of_the_old(desk: Desk) -> None:
+def test_a_new_timeout_replaces_the_old(desk: Desk) -> None:
     event = Event()
 
     def flow() -> Flow[str]:
@@ -464,7 +462,7 @@ def test_the_end_of_the_session_finds_flows_that_wake_each_other(desk: Desk) -> 
     assert desk.reported == []
 
 
-def test_what_an_abandoned_flow_found_out_is_not_reported(desk: Desk) -> None:
+def test_a_recipe_error_of_a_cancelled_flow_is_not_reported(desk: Desk) -> None:
     def look() -> Flow[None]:
         yield LIST
         raise RecipeError("it is gone")
@@ -476,7 +474,7 @@ def test_what_an_abandoned_flow_found_out_is_not_reported(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, together: bool) -> None:
+def test_a_late_reply_ends_the_call_but_not_the_flow(desk: Desk, together: bool) -> None:
     def flow() -> Flow[Any]:
         yield Gather([LIST]) if together else LIST
         return Prize()
@@ -499,9 +497,7 @@ def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, toget
 
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("is_over", [True, False])
-def test_what_cannot_be_given_back_now_is_given_back_later(
-    desk: Desk, together: bool, is_over: bool
-) -> None:
+def test_a_release_that_fails_now_is_done_later(desk: Desk, together: bool, is_over: bool) -> None:
     def flow(event: Event) -> Flow[None]:
         with suppress(NotReadOnlyError):  # who waits for it is told
             yield DELETE
@@ -530,7 +526,7 @@ def test_what_cannot_be_given_back_now_is_given_back_later(
     assert (told, desk.reported, desk.flows.is_cleaning_up) == ([], [], False)
 
 
-def test_a_request_that_is_late_can_end_the_flow(desk: Desk) -> None:
+def test_a_late_request_may_end_the_flow(desk: Desk) -> None:
     def flow() -> Flow[Any]:
         yield LIST
 

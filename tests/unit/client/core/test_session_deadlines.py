@@ -12,7 +12,7 @@ def connected(timeout_ms: int, at: int = 0) -> SessionDeadlines:
     return deadlines
 
 
-def test_before_it_is_open_a_session_cannot_end() -> None:
+def test_an_unopened_session_cannot_expire() -> None:
     assert not SessionDeadlines(Millis(1000)).is_expired(Millis(10**9))
 
 
@@ -25,14 +25,14 @@ def test_before_it_is_open_a_session_cannot_end() -> None:
         (500, 450),
     ],
 )
-def test_a_margin_before_the_end(timeout_ms: int, let_go_at: int) -> None:
+def test_the_deadline_is_a_margin_before_the_timeout(timeout_ms: int, let_go_at: int) -> None:
     deadlines = connected(timeout_ms)
     assert deadlines.expires_at == let_go_at
     assert not deadlines.is_expired(Millis(let_go_at - 1))
     assert deadlines.is_expired(Millis(let_go_at))
 
 
-def test_thirds() -> None:
+def test_heartbeats_and_read_timeouts_are_thirds_of_the_timeout() -> None:
     deadlines = connected(9000, at=100)
     assert (deadlines.heartbeat_at(), deadlines.read_timeout_at()) == (3100, 6100)
     deadlines.on_sent(1, Millis(1000))
@@ -51,7 +51,7 @@ def test_only_a_newer_confirmation_moves_the_deadline() -> None:
     assert expiries == [9_500, 11_500, 11_500, 11_500, 14_500, 14_500]
 
 
-def test_an_older_connect_does_not_move_it_back() -> None:
+def test_an_older_connect_does_not_move_the_deadline_back() -> None:
     deadlines = connected(10_000)
     deadlines.on_sent(1, Millis(5000))
     deadlines.on_confirmed(1)

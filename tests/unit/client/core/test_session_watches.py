@@ -78,19 +78,21 @@ def code_of(effects: list[object]) -> type:
         (RESYNC, "/", ["top"]),
     ],
 )
-def test_who_is_told_of_what_each_time(kind: EventType, path: str, told: list[str]) -> None:
+def test_each_event_calls_the_watchers_of_its_path(
+    kind: EventType, path: str, told: list[str]
+) -> None:
     wire = watching(watch("p"), watch("r", mode=RECURSIVE), watch("top", "/", RECURSIVE))
     for n in (3, 4):
         assert called(wire, kind, path, Z[n]) == told
 
 
-def test_one_that_watches_in_several_ways_is_told_once() -> None:
+def test_a_watcher_with_several_watches_is_called_once() -> None:
     wire = watching(watch("w"), watch("w", mode=RECURSIVE), watch("w", "/", RECURSIVE), watch("w"))
     wire.submit(Query(GetData, "/a", "w"))
     assert called(wire, CHANGED, "/a") == ["w"]
 
 
-def test_what_was_found_by_a_look_at_the_state_concerns_one_shot_watches_only() -> None:
+def test_an_event_found_in_the_state_calls_one_shot_watches_only() -> None:
     """It comes before RESYNC, perhaps as one of several changes, or of another kind than those."""
     wire = watching(watch("p"), watch("r", "/", RECURSIVE))
     wire.watching(Query(GetData, "/a", "d"))
@@ -100,7 +102,7 @@ def test_what_was_found_by_a_look_at_the_state_concerns_one_shot_watches_only() 
     assert called(wire, RESYNC, "/a", Z[9]) == ["p"]
 
 
-def test_an_event_has_what_the_server_tells() -> None:
+def test_an_event_has_the_fields_that_the_server_sent() -> None:
     wire = watching(watch("w", values=True))
     old, new = Content(b"1", STAT), Content(None, STAT)
     (fired,) = wire.items(WatcherEvent(CHANGED, "/a", Z[3], False, old, new))
@@ -108,7 +110,7 @@ def test_an_event_has_what_the_server_tells() -> None:
     assert fired == CallWatchers(["w"], event)
 
 
-def test_each_watcher_is_told_which_event_of_a_transaction_is_its_last() -> None:
+def test_each_watcher_learns_its_last_event_of_a_transaction() -> None:
     wire = watching(watch("a"), watch("both"), watch("both", "/b"))
     wire.watching(Query(GetData, "/c", "gone"))
     wire.submit(unwatch("gone", "/c"))
@@ -122,14 +124,14 @@ def test_each_watcher_is_told_which_event_of_a_transaction_is_its_last() -> None
     assert told == [(["both"], "/a", True), (["a"], "/a", False), (["both"], "/b", False)]
 
 
-def test_a_part_of_a_transaction_is_told_again_with_the_rest() -> None:
+def test_a_part_of_a_transaction_is_reported_again_with_the_rest() -> None:
     wire = watching(watch("w"))
     assert wire.items(WatcherEvent(CHANGED, "/a", Z[4], more=True)) == []
     wire.reconnected()
     assert called(wire, CHANGED, "/a", Z[4]) == ["w"]
 
 
-def test_who_is_not_set_is_not_told() -> None:
+def test_a_refused_watch_is_not_called() -> None:
     wire = Wire().serving()
     ask = watch("w")
     wire.submit(ask)
@@ -139,7 +141,7 @@ def test_who_is_not_set_is_not_told() -> None:
     assert wire.reconnected() == []
 
 
-def test_who_was_told_of_a_timeout_is_not_set() -> None:
+def test_a_watch_whose_request_timed_out_is_not_set() -> None:
     wire = Wire(request_timeout_ms=2000).serving()
     wire.submit(watch("w"))
     wire.at(3001).wake()
@@ -152,7 +154,7 @@ def test_who_was_told_of_a_timeout_is_not_set() -> None:
     assert frame.requests == [RemoveWatches(3, "/a", [WatchKind.PERSISTENT])]
 
 
-def test_they_are_set_again_and_go_on_from_the_last_event() -> None:
+def test_watches_are_set_again_from_the_last_event() -> None:
     wire = watching(watch("p"), watch("v", values=True), watch("r", "/b", RECURSIVE))
     wire.watching(Query(GetData, "/d", "w"))
     wire.items(WatcherEvent(CHANGED, "/a", Z[5]), zxid=Z[5])
@@ -187,7 +189,7 @@ def test_all_requests_but_the_last_say_that_more_follow() -> None:
 # Removal.
 
 
-def test_who_is_removed_is_told_before_the_answer() -> None:
+def test_a_removed_watcher_is_called_before_the_reply() -> None:
     wire = watching(watch("w"))
     ask = unwatch("w")
     (frame,) = wire.submit(ask)
@@ -201,7 +203,7 @@ def test_who_is_removed_is_told_before_the_answer() -> None:
     assert wire.reconnected() == []
 
 
-def test_all_of_a_path_are_removed_each_told_its_kind() -> None:
+def test_all_watches_of_a_path_are_removed_each_with_its_kind() -> None:
     wire = watching(watch("p"), watch("q"), watch("r", mode=RECURSIVE), watch("other", "/b"))
     wire.watching(Query(GetData, "/a", "d"), Query(GetChildren, "/a", "c"))
     (frame,) = wire.submit(unwatch(None))
@@ -217,7 +219,7 @@ def test_all_of_a_path_are_removed_each_told_its_kind() -> None:
     assert called(wire, CHANGED, "/b") == ["other"]
 
 
-def test_the_server_keeps_a_watch_that_somebody_else_wants() -> None:
+def test_the_server_keeps_a_watch_with_another_watcher() -> None:
     wire = watching(watch("w"), watch("x"))
     (frame,) = wire.submit(unwatch("w"))
     assert frame.requests == [RemoveWatches(3, "/a", [])]
@@ -227,7 +229,7 @@ def test_the_server_keeps_a_watch_that_somebody_else_wants() -> None:
     assert frame.requests == [RemoveWatches(4, "/a", [WatchKind.PERSISTENT])]
 
 
-def test_the_server_keeps_a_one_shot_watch_to_fire_into_nothing() -> None:
+def test_the_server_keeps_a_one_shot_watch_without_a_watcher() -> None:
     wire = Wire().serving()
     wire.watching(Query(GetData, "/a", "d"), Query(GetData, "/a", "e"))
     ask = unwatch("d", kind=WatchKind.DATA)
@@ -238,7 +240,7 @@ def test_the_server_keeps_a_one_shot_watch_to_fire_into_nothing() -> None:
     assert called(wire, CHANGED, "/a") == ["e"]
 
 
-def test_what_is_on_its_way_counts() -> None:
+def test_outstanding_requests_count() -> None:
     """Each request leaves before the one before it is answered."""
     wire = Wire().serving()
     requests = [
@@ -258,7 +260,7 @@ def test_what_is_on_its_way_counts() -> None:
 
 
 @pytest.mark.parametrize("kind", [WatchKind.RECURSIVE, WatchKind.DATA, WatchKind.ANY])
-def test_who_does_not_watch_cannot_be_removed(kind: WatchKind) -> None:
+def test_a_callable_without_a_watch_cannot_be_removed(kind: WatchKind) -> None:
     wire = watching(watch("w"))
     (frame,) = wire.submit(unwatch("x", kind=kind))
     assert frame.requests == [RemoveWatches(2, "/a", [])]
@@ -268,7 +270,7 @@ def test_who_does_not_watch_cannot_be_removed(kind: WatchKind) -> None:
     assert called(wire, CHANGED, "/a") == ["w"]
 
 
-def test_a_removal_that_comes_too_late_for_its_owner_is_one() -> None:
+def test_a_late_removal_removes_the_watch() -> None:
     wire = Wire(request_timeout_ms=2000).serving()
     wire.submit(watch("w"))
     wire.items(EmptyReply(1, Z[2]))
@@ -279,7 +281,7 @@ def test_a_removal_that_comes_too_late_for_its_owner_is_one() -> None:
     assert called(wire, CHANGED, "/a") == []
 
 
-def test_it_is_removed_after_a_reconnect_though_it_was_set_again() -> None:
+def test_a_removal_survives_a_reconnect() -> None:
     wire = watching(watch("w"))
     wire.submit(unwatch("w"))
     again, removal = wire.reconnected()
@@ -289,7 +291,7 @@ def test_it_is_removed_after_a_reconnect_though_it_was_set_again() -> None:
     assert (fired.event.type, type(completed)) == (REMOVED, Complete)
 
 
-def test_below_a_chroot_paths_are_the_users() -> None:
+def test_watchers_below_a_chroot_see_the_users_paths() -> None:
     wire = Wire(chroot=Chroot("/app")).serving()
     (frame,) = wire.submit(watch("w", "/", RECURSIVE))
     assert frame.requests == [AddWatch(1, "/app", RECURSIVE)]
@@ -302,7 +304,7 @@ def test_below_a_chroot_paths_are_the_users() -> None:
     assert (fired.event.path, fired.event.type) == ("/", REMOVED)
 
 
-def test_the_end_of_the_session_is_told_to_them_too() -> None:
+def test_the_end_of_the_session_calls_persistent_watchers() -> None:
     wire = watching(watch("w"), watch("w", mode=RECURSIVE))
     wire.close()
     ends = [effect for effect in wire.items(done(1)) if isinstance(effect, CallWatchers)]

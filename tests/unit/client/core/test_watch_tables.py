@@ -32,7 +32,7 @@ def filled() -> WatchTables:
     return watchers
 
 
-def test_which_event_concerns_whom() -> None:
+def test_each_event_takes_the_watchers_it_concerns() -> None:
     assert filled().take(EventType.CREATED, "/a") == ["d", "h", "m"]
     assert filled().take(EventType.CHANGED, "/a") == ["d", "h", "m"]
     assert filled().take(EventType.CHILD, "/a") == ["c", "d"]
@@ -47,7 +47,7 @@ def test_an_event_leaves_the_watchers_of_other_kinds() -> None:
     assert watchers.take_all() == {}
 
 
-def test_the_end_concerns_each_once_per_path() -> None:
+def test_the_end_of_the_session_calls_each_watcher_once_per_path() -> None:
     watchers = filled()
     watchers.add_one_shot("d", "/b", DATA)
     assert watchers.take_all() == {"/a": ["d", "h", "m", "c"], "/b": ["d"]}

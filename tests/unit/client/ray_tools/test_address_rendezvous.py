@@ -15,7 +15,7 @@ from tests.harness.recipe_stage import RecipeStage
 PATH = "/train/rendezvous"
 
 
-def test_everybody_can_be_reached_before_it_serves() -> None:
+def test_every_member_is_reachable_before_it_serves() -> None:
     stage = RecipeStage()
     members = [stage.member() for _ in range(2)]
     rendezvous = Rendezvous("coord", PATH, 2)
@@ -41,7 +41,7 @@ def test_everybody_can_be_reached_before_it_serves() -> None:
     all_met[1].socket.close()
 
 
-def test_one_without_an_address_is_an_error() -> None:
+def test_a_member_without_an_address_is_an_error() -> None:
     stage = RecipeStage()
     member, outsider = stage.member(), stage.member()
     own, address = listen("127.0.0.1", 0)
@@ -51,7 +51,7 @@ def test_one_without_an_address_is_an_error() -> None:
         _ = RendezvousResult(join.value, own).addresses
 
 
-def test_it_listens_where_it_is_told() -> None:
+def test_a_rendezvous_listens_at_the_given_host() -> None:
     own, address = listen("127.0.0.1", 0)
     with own, pytest.raises(OSError, match="in use"):
         listen("127.0.0.1", address.port)
@@ -76,11 +76,11 @@ def test_who_meets_nobody_stops_listening() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 501, "4", True])
-def test_a_size_is_a_number(size: Any) -> None:
+def test_a_size_that_is_not_a_number_is_refused(size: Any) -> None:
     with pytest.raises(BadArgumentsError, match="size"):
         Rendezvous("coord", PATH, size)
 
 
-def test_it_pickles_as_its_settings() -> None:
+def test_a_rendezvous_pickles_as_its_settings() -> None:
     copy = pickle.loads(pickle.dumps(Rendezvous("coord", PATH, 4)))
     assert (copy.path, copy.size) == (PATH, 4)

@@ -114,7 +114,7 @@ def call(candidate: Candidate, life: str, epoch: int, method: str, *args: Any) -
     return finish(candidate.serve(life, epoch, method, args, {}))
 
 
-def test_an_ordinary_class_has_a_thread(hall: Hall) -> None:
+def test_an_ordinary_class_runs_in_a_thread(hall: Hall) -> None:
     candidate = hall.stand(Plain, "a title")
     identity, epoch = hall.leader()
     assert identity.actor == "actor 0"
@@ -125,14 +125,14 @@ def test_an_ordinary_class_has_a_thread(hall: Hall) -> None:
         call(candidate, identity.life, epoch, "fail")
 
 
-def test_a_class_with_coroutines_has_the_loop(hall: Hall) -> None:
+def test_a_class_with_coroutines_runs_in_the_loop(hall: Hall) -> None:
     candidate = hall.stand(Coroutines)
     identity, epoch = hall.leader()
     assert call(candidate, identity.life, epoch, "say", "hi") == (CallOutcome.RETURNED, "hi")
     assert call(candidate, identity.life, epoch, "where")[1] == "raykeeper-client"
 
 
-def test_a_call_for_somebody_else_is_not_begun(hall: Hall) -> None:
+def test_a_call_for_another_leader_is_not_begun(hall: Hall) -> None:
     candidate = hall.stand(Plain, "")
     identity, epoch = hall.leader()
     assert call(candidate, "another life", epoch, "say", "")[0] is CallOutcome.NOT_STARTED
@@ -141,7 +141,7 @@ def test_a_call_for_somebody_else_is_not_begun(hall: Hall) -> None:
     assert call(standby, identity.life, epoch, "say", "")[0] is CallOutcome.NOT_STARTED
 
 
-def test_who_is_deposed_ends_and_serves_nobody(hall: Hall) -> None:
+def test_a_deposed_candidate_ends_and_serves_no_call(hall: Hall) -> None:
     candidate = hall.stand(Plain, "")
     identity, epoch = hall.leader()
     assert call(candidate, identity.life, epoch, "say", "")[0] is CallOutcome.RETURNED
@@ -151,7 +151,7 @@ def test_who_is_deposed_ends_and_serves_nobody(hall: Hall) -> None:
     assert call(candidate, identity.life, epoch, "say", "")[0] is CallOutcome.NOT_STARTED
 
 
-def test_an_instance_that_cannot_be_made_gives_others_a_chance(
+def test_a_candidate_that_cannot_be_constructed_resigns(
     hall: Hall, caplog: pytest.LogCaptureFixture
 ) -> None:
     hall.stand(Broken)
@@ -171,6 +171,6 @@ def test_an_instance_that_cannot_be_made_gives_others_a_chance(
     assert "no disk" in caplog.text
 
 
-def test_an_identity_is_bytes() -> None:
+def test_an_identity_that_is_not_bytes_is_refused() -> None:
     identity = Identity("actor", "life")
     assert decode_identity(encode_identity(identity)) == identity

@@ -20,14 +20,14 @@ def test_bad_settings_are_refused(permits: Any, identifier: Any) -> None:
         ConcurrencyLimit("coord", PATH, permits, identifier)
 
 
-def test_it_pickles_as_its_settings() -> None:
+def test_a_limit_pickles_as_its_settings() -> None:
     limit = ConcurrencyLimit("coord", PATH, 4, b"me", session_timeout_s=3)
     copy = pickle.loads(pickle.dumps(limit))
     assert vars(copy).keys() == vars(limit).keys()
     assert (copy.permits, copy.identifier, copy._session_timeout_s) == (4, b"me", 3)
 
 
-def test_it_can_be_of_a_client_that_is_there() -> None:
+def test_a_limit_may_use_an_open_client() -> None:
     stage = RecipeStage()
     member = stage.member()
     with ConcurrencyLimit("coord", PATH, 1)._on(member) as held:

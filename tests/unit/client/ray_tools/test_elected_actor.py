@@ -34,7 +34,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
         ElectedActor("coord", "/x", Service, **settings)
 
 
-def test_it_pickles_as_its_settings() -> None:
+def test_an_elected_actor_pickles_as_its_settings() -> None:
     service = ElectedActor("coord", "/x", Service, 1, candidates=3, b=2)
     copy = pickle.loads(pickle.dumps(service))
     assert vars(copy).keys() == vars(service).keys()
@@ -42,13 +42,13 @@ def test_it_pickles_as_its_settings() -> None:
     assert copy._names() == ["coord/x/0", "coord/x/1", "coord/x/2"]
 
 
-def test_it_pickles_while_it_looks_up_an_actor() -> None:
+def test_an_elected_actor_pickles_during_a_lookup() -> None:
     service = ElectedActor("coord", "/x")
     service._look_up._running[("coord/x/0",)] = Future()
     assert pickle.loads(pickle.dumps(service))._look_up._running == {}
 
 
-def test_without_a_class_it_can_only_call() -> None:
+def test_an_elected_actor_without_a_class_only_calls() -> None:
     with pytest.raises(BadArgumentsError, match="no class to start"):
         ElectedActor("coord", "/x").start()
 
@@ -82,7 +82,7 @@ class View:
 
 
 @pytest.mark.parametrize("is_raised_by_the_method", [False, True])
-def test_the_death_of_an_actor_that_a_method_asked_is_no_deposition(
+def test_the_death_of_an_actor_called_by_a_method_deposes_nobody(
     is_raised_by_the_method: bool,
 ) -> None:
     error: Exception = ActorDiedError()
@@ -100,7 +100,7 @@ def test_the_death_of_an_actor_that_a_method_asked_is_no_deposition(
         assert asyncio.run(asking) == (CallOutcome.DEPOSED, None)
 
 
-def test_another_election_at_the_path_is_told() -> None:
+def test_another_election_at_the_path_is_an_error() -> None:
     identity = Identity("coord/x/0", "life")
     assert _identity_of("/x", Leader(encode_identity(identity), 1, Zxid(1))) == identity
     with pytest.raises(InvalidValueError, match="is no elected actor"):

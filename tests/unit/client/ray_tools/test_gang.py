@@ -50,7 +50,7 @@ def test_all_finish_together(stage: RecipeStage) -> None:
     assert stage.reported == []
 
 
-def test_one_that_dies_unfinished_breaks_it_for_those_who_wait(stage: RecipeStage) -> None:
+def test_a_member_that_dies_unfinished_breaks_the_waiting_ones(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(3)]
     meetings = met(members)
     ends = [finishing(*each) for each in zip(members[:2], meetings[:2], strict=True)]
@@ -61,7 +61,7 @@ def test_one_that_dies_unfinished_breaks_it_for_those_who_wait(stage: RecipeStag
             _ = end.value
 
 
-def test_who_leaves_after_the_end_breaks_nothing(stage: RecipeStage) -> None:
+def test_a_member_that_leaves_after_the_end_breaks_nothing(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(2)]
     meetings = met(members)
     late = finishing(members[0], meetings[0])
@@ -73,7 +73,7 @@ def test_who_leaves_after_the_end_breaks_nothing(stage: RecipeStage) -> None:
     assert late.value is None, "all had finished before one left"
 
 
-def test_who_is_of_an_older_generation_cannot_finish(stage: RecipeStage) -> None:
+def test_a_member_of_an_older_generation_cannot_finish(stage: RecipeStage) -> None:
     old, other, new = (stage.member() for _ in range(3))
     meetings = met([old, other])
     meetings[1].leave()
@@ -97,7 +97,7 @@ def test_the_work_may_learn_of_a_death_sooner_than_the_gang(stage: RecipeStage) 
     assert _breaks_generation(meetings[0], ConnectionResetError())
 
 
-def test_a_wait_that_nobody_wants_any_more(stage: RecipeStage) -> None:
+def test_a_cancelled_wait_leaves_nothing_behind(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(2)]
     meetings = met(members)
     end = finishing(members[0], meetings[0])
@@ -116,7 +116,7 @@ def test_the_end_of_the_session_ends_the_wait(stage: RecipeStage) -> None:
     assert isinstance(end.error, SessionExpiredError)
 
 
-def test_something_else_in_the_znode_is_an_error(stage: RecipeStage) -> None:
+def test_a_foreign_value_is_an_error(stage: RecipeStage) -> None:
     members = [stage.member() for _ in range(2)]
     meetings = met(members)
     finishing(members[0], meetings[0])
@@ -126,7 +126,7 @@ def test_something_else_in_the_znode_is_an_error(stage: RecipeStage) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 501, "4", True])
-def test_a_size_is_a_number(size: Any) -> None:
+def test_a_size_that_is_not_a_number_is_refused(size: Any) -> None:
     with pytest.raises(BadArgumentsError, match="size"):
         Gang("coord", PATH, size)
 
@@ -138,7 +138,7 @@ def test_restarts_are_counted() -> None:
             _attempts(restarts_max)  # type: ignore[arg-type]
 
 
-def test_it_pickles_as_its_settings() -> None:
+def test_a_gang_pickles_as_its_settings() -> None:
     gang = Gang("coord", PATH, 4)
     copy = pickle.loads(pickle.dumps(gang))
     assert vars(copy).keys() == vars(gang).keys()

@@ -31,7 +31,7 @@ def taken(waits: list[Outcome]) -> int:
 
 
 @pytest.mark.parametrize("burst", [1, 5])
-def test_so_many_pass_over_all_clients(stage: RecipeStage, burst: int) -> None:
+def test_the_rate_holds_over_all_clients(stage: RecipeStage, burst: int) -> None:
     members = [stage.member() for _ in range(4)]
     buckets = [bucket(member, burst=burst) for member in members]
     waits = [
@@ -48,7 +48,7 @@ def test_so_many_pass_over_all_clients(stage: RecipeStage, burst: int) -> None:
     assert taken(waits) == 40
 
 
-def test_a_pause_is_worth_a_burst_and_no_more(stage: RecipeStage) -> None:
+def test_a_pause_saves_at_most_a_burst(stage: RecipeStage) -> None:
     member = stage.member()
     limited = bucket(member, burst=3)
     limited.take(3)
@@ -57,7 +57,7 @@ def test_a_pause_is_worth_a_burst_and_no_more(stage: RecipeStage) -> None:
     assert taken(waits) == 3
 
 
-def test_several_at_once_wait_for_all(stage: RecipeStage) -> None:
+def test_several_tokens_are_taken_together(stage: RecipeStage) -> None:
     member = stage.member()
     limited = bucket(member, burst=5)
     limited.take(4)
@@ -68,7 +68,7 @@ def test_several_at_once_wait_for_all(stage: RecipeStage) -> None:
     assert wait.is_done
 
 
-def test_what_would_come_too_late_is_told_at_once(stage: RecipeStage) -> None:
+def test_an_acquire_beyond_its_timeout_fails_at_once(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bucket(alice, per_second=1).take()
     for timeout_s in (0, 0.9):
@@ -79,7 +79,7 @@ def test_what_would_come_too_late_is_told_at_once(stage: RecipeStage) -> None:
     assert in_time.value is None
 
 
-def test_who_gives_up_gives_back_unless_others_count_on_it(stage: RecipeStage) -> None:
+def test_a_cancelled_acquire_returns_its_tokens_unless_others_queued(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     bucket(alice).take()
     wait = alice.begin(bucket(alice).take)
@@ -96,7 +96,7 @@ def test_who_gives_up_gives_back_unless_others_count_on_it(stage: RecipeStage) -
     assert fourth.is_done
 
 
-def test_what_it_costs(stage: RecipeStage) -> None:
+def test_an_acquire_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     mine, other = bucket(alice, 1000, 100), bucket(bob, 1000, 100)
     mine.take()
@@ -121,7 +121,7 @@ def test_a_client_that_counted_for_long_asks_for_the_time(stage: RecipeStage) ->
     assert dict(member.asked) == {"Multi": 2}
 
 
-def test_what_somebody_else_knows_of_the_time_is_not_forgotten(stage: RecipeStage) -> None:
+def test_a_later_time_of_another_client_is_kept(stage: RecipeStage) -> None:
     member = stage.member()
     bucket(member, per_second=1).take()
     # As after a leader whose clock is an hour ahead of this one's: somebody took a share there.
@@ -133,7 +133,7 @@ def test_what_somebody_else_knows_of_the_time_is_not_forgotten(stage: RecipeStag
     assert wait.is_done and wait.error is None
 
 
-def test_a_bucket_that_somebody_deleted_is_full(stage: RecipeStage) -> None:
+def test_a_deleted_bucket_is_full(stage: RecipeStage) -> None:
     member = stage.member()
     limited = bucket(member, per_second=1, burst=2)
     limited.take(2)
@@ -142,7 +142,7 @@ def test_a_bucket_that_somebody_deleted_is_full(stage: RecipeStage) -> None:
     assert not member.begin(limited.take).is_done
 
 
-def test_something_else_in_the_znode_is_an_error(stage: RecipeStage) -> None:
+def test_a_foreign_value_is_an_error(stage: RecipeStage) -> None:
     member = stage.member()
     bucket(member).take()
     member.ask(SetData(PATH, b"soon", -1))
@@ -150,7 +150,7 @@ def test_something_else_in_the_znode_is_an_error(stage: RecipeStage) -> None:
         bucket(member).take()
 
 
-def test_it_goes_on_as_soon_as_the_znode_holds_a_bucket_again(stage: RecipeStage) -> None:
+def test_a_limit_goes_on_when_the_znode_holds_a_bucket_again(stage: RecipeStage) -> None:
     member, other = stage.member(), stage.member()
     limited = bucket(member, burst=3)
     limited.take()
@@ -179,7 +179,7 @@ def test_bad_settings_are_refused(per_second: Any, burst: Any) -> None:
         RateLimit("coord", PATH, per_second, burst)
 
 
-def test_it_pickles_as_its_settings() -> None:
+def test_a_limit_pickles_as_its_settings() -> None:
     limit = RateLimit("coord", PATH, 2.5, 7, session_timeout_s=3)
     copy = pickle.loads(pickle.dumps(limit))
     assert (copy.ensemble, copy.path, copy.per_second, copy.burst) == ("coord", PATH, 2.5, 7)
@@ -187,6 +187,6 @@ def test_it_pickles_as_its_settings() -> None:
     copy.close()  # of which there is nothing
 
 
-def test_it_can_be_of_a_client_that_is_there(stage: RecipeStage) -> None:
+def test_a_limit_may_use_an_open_client(stage: RecipeStage) -> None:
     member = stage.member()
     RateLimit("coord", PATH, 10)._on(member).take()

@@ -19,13 +19,13 @@ from tests.harness.recipe_stage import RecipeStage
 @pytest.mark.parametrize(
     ("ensemble", "path"), [("coord", "/"), ("coord", "x"), ("coord", b"/x"), (7, "/x"), ("c/", "")]
 )
-def test_bad_places_are_refused(ensemble: Any, path: Any) -> None:
+def test_bad_locations_are_refused(ensemble: Any, path: Any) -> None:
     with pytest.raises(BadArgumentsError):
         Tool(ensemble, path)
 
 
 @pytest.mark.parametrize("kind", [Tool, ContextTool])
-def test_it_pickles_without_what_is_of_this_process(kind: type[Tool]) -> None:
+def test_a_tool_pickles_without_the_state_of_its_process(kind: type[Tool]) -> None:
     tool = kind("coord/app", "/x", session_timeout_s=3)
     copy = pickle.loads(pickle.dumps(tool))
     assert type(copy) is kind
@@ -46,7 +46,7 @@ def test_an_event_loop_is_not_blocked() -> None:
     asyncio.run(main())
 
 
-def test_a_block_holds_and_gives_back() -> None:
+def test_a_with_block_acquires_and_releases() -> None:
     member = RecipeStage().member()
 
     class Here(ConcurrencyLimit):
@@ -67,7 +67,7 @@ def test_a_block_holds_and_gives_back() -> None:
         raise LookupError("which is the error that counts")
 
 
-def test_a_gang_is_a_block_too() -> None:
+def test_a_gang_is_a_context_manager() -> None:
     member = RecipeStage().member()
 
     class Here(Gang):
@@ -79,7 +79,7 @@ def test_a_gang_is_a_block_too() -> None:
             assert (meeting.generation, meeting.rank) == (generation, 0)
 
 
-def test_a_process_that_was_forked_has_no_session_yet() -> None:
+def test_a_forked_process_has_no_session_yet() -> None:
     tool = Tool("coord", "/x")
     with open_blocking(Room())() as client:
         tool._client, tool._pid = client, os.getpid()

@@ -62,7 +62,7 @@ AWAITED: list[tuple[str, Callable[[Any], Awaitable[Any]]]] = [
 
 
 @pytest.mark.parametrize(("kind", "call"), CALLS)
-def test_a_closed_tool_says_so(kind: str, call: Callable[[Any], Any]) -> None:
+def test_a_call_of_a_closed_tool_raises(kind: str, call: Callable[[Any], Any]) -> None:
     tool = TOOLS[kind]()
     tool.close()
     tool.close()
@@ -71,7 +71,7 @@ def test_a_closed_tool_says_so(kind: str, call: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize(("kind", "call"), AWAITED)
-def test_in_a_coroutine_too(kind: str, call: Callable[[Any], Awaitable[Any]]) -> None:
+def test_a_call_in_a_coroutine_raises_too(kind: str, call: Callable[[Any], Awaitable[Any]]) -> None:
     tool = TOOLS[kind]()
 
     async def main() -> None:
@@ -83,13 +83,13 @@ def test_in_a_coroutine_too(kind: str, call: Callable[[Any], Awaitable[Any]]) ->
 
 
 @pytest.mark.parametrize("kind", TOOLS)
-def test_a_copy_in_another_process_is_its_own(kind: str) -> None:
+def test_a_copy_in_another_process_stays_open(kind: str) -> None:
     tool = TOOLS[kind]()
     tool.close()
     pickle.loads(pickle.dumps(tool))._check_open()
 
 
-def test_a_stopped_elected_actor_says_so_until_it_is_started(
+def test_a_stopped_elected_actor_raises_until_it_is_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def unknown(name: str, namespace: str) -> Any:
@@ -107,7 +107,7 @@ def test_a_stopped_elected_actor_says_so_until_it_is_started(
     service._check_open()
 
 
-def test_one_that_was_closed_is_not_started() -> None:
+def test_a_closed_elected_actor_is_not_started() -> None:
     service = ElectedActor("coord", "/x", print)
     service.close()
     service._reopen()

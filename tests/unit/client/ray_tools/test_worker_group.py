@@ -28,7 +28,7 @@ def group_of(member: Member) -> WorkerGroup:
     return Here("coord", PATH)
 
 
-def test_a_watch_is_told_of_workers() -> None:
+def test_a_watch_receives_workers() -> None:
     stage = RecipeStage()
     one, other = group_of(stage.member()), group_of(stage.member())
     told: list[WorkersChange] = []
@@ -43,7 +43,7 @@ def test_a_watch_is_told_of_workers() -> None:
     assert told[2].left == [joined]
 
 
-def test_a_member_that_is_no_worker_is_an_error() -> None:
+def test_a_foreign_member_is_an_error() -> None:
     member = RecipeStage().member()
     group = WorkerGroup("coord", PATH)._on(member)
     group.join("outsider", b"hello")
@@ -51,7 +51,7 @@ def test_a_member_that_is_no_worker_is_an_error() -> None:
         worker_of(PATH, group.members()[0])
 
 
-def test_who_is_no_worker_is_left_out() -> None:
+def test_a_watch_leaves_a_foreign_member_out() -> None:
     stage = RecipeStage()
     member = stage.member()
     one, other = group_of(member), group_of(stage.member())
@@ -75,12 +75,12 @@ def test_a_worker_with_new_data_is_the_same_worker() -> None:
     assert (worker.data, worker.pid, worker.token) == (b"new", os.getpid(), me.token)
 
 
-def test_data_are_bytes() -> None:
+def test_data_that_are_not_bytes_are_refused() -> None:
     with pytest.raises(BadArgumentsError, match="data"):
         _encode_worker_info("text")  # type: ignore[arg-type]
 
 
-def test_it_pickles_as_its_settings() -> None:
+def test_a_group_pickles_as_its_settings() -> None:
     workers = WorkerGroup("coord", PATH, session_timeout_s=3)
     copy = pickle.loads(pickle.dumps(workers))
     assert (copy.ensemble, copy.path, copy._session_timeout_s) == ("coord", PATH, 3)

@@ -32,7 +32,9 @@ def owners(text: str) -> dict[str, str]:
         ("123", "ab", "a3 b3", "a3 b1"),
     ],
 )
-def test_who_is_to_own_what(members: str, partitions: str, before: str, after: str) -> None:
+def test_partitions_are_assigned_to_members(
+    members: str, partitions: str, before: str, after: str
+) -> None:
     found = assign_partitions(list(members), list(partitions), owners(before))
     assert found == owners(after)
     if "9" not in before:

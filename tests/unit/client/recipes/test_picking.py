@@ -10,26 +10,26 @@ def instances(tokens: str, service: str = "s") -> list[Instance]:
     return [Instance(service, each, "host", 1, None, Zxid(ord(each))) for each in tokens]
 
 
-def test_one_after_the_other_whoever_comes_and_goes() -> None:
+def test_round_robin_goes_on_as_instances_come_and_go() -> None:
     pick = RoundRobin()
     there = ["abc", "abc", "abc", "abc", "acd", "acd", "a", "ad", "ad", "b"]
     assert "".join(pick(instances(each)).name for each in there) == "abcacdadab"
 
 
-def test_each_service_has_its_turn() -> None:
+def test_each_service_has_its_own_round_robin() -> None:
     pick = RoundRobin()
     order = [pick(instances("ab", service)).name for service in "xyxyx"]
     assert order == ["a", "a", "b", "b", "a"]
 
 
-def test_chance_is_what_is_given() -> None:
+def test_the_given_random_source_decides() -> None:
     picks = [RandomPick(Random(7))(instances("abcdef")) for _ in range(2)]
     assert picks[0] == picks[1]
     pick = RandomPick(Random(7))
     assert {pick(instances("abc")).name for _ in range(100)} == set("abc")
 
 
-def test_the_same_one_for_as_long_as_it_is_there() -> None:
+def test_a_sticky_pick_stays_while_its_instance_exists() -> None:
     pick = Sticky(RoundRobin())
     there = ["ab", "ab", "abc", "bc", "abc", "c"]
     assert "".join(pick(instances(each)).name for each in there) == "aaabbc"

@@ -304,7 +304,7 @@ CASES: dict[str, tuple[Any, Any, Any, Any]] = {
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_kept(case: str, form: Format) -> None:
+def test_unknown_fields_are_merged_into_the_new_value(case: str, form: Format) -> None:
     kind, written, change, expected = CASES[case]
     coding: Any = msgspec.json if form == "json" else msgspec.msgpack
     text = updated(kind, coding.encode(written), change, form)
@@ -317,7 +317,7 @@ def test_what_is_kept(case: str, form: Format) -> None:
     assert found == expected
 
 
-def test_what_is_unknown_stays_byte_for_byte() -> None:
+def test_unknown_fields_stay_byte_for_byte() -> None:
     written = b'{ "rate": 7, "big": 1234567890123456789012345678901234567890, "e": 1.50e3 }'
     text = updated(Limits, written, faster)
     assert b'"big":1234567890123456789012345678901234567890,"e":1.50e3' in text
@@ -368,7 +368,7 @@ NUMBERS = st.lists(st.integers(0, 2), max_size=2)
     values_of(Inner, Limits),
     st.sampled_from(FORMATS),
 )
-def test_a_newer_program_finds_its_fields_and_an_older_one_what_it_wrote(
+def test_a_newer_and_an_older_program_each_find_their_fields(
     there: NewLimits, new: Limits, form: Format
 ) -> None:
     coding: Any = msgspec.json if form == "json" else msgspec.msgpack

@@ -26,7 +26,7 @@ from raykeeper.commands.demo.words import (
         ("don't 3x\nÄrger", {"don": 1, "t": 1, "3x": 1, "ärger": 1}),
     ],
 )
-def test_count_words(text: str, counts: dict[str, int]) -> None:
+def test_words_are_counted(text: str, counts: dict[str, int]) -> None:
     assert count_words(text) == counts
 
 
@@ -54,7 +54,7 @@ def test_too_much_text_is_refused() -> None:
         cut({"a": "word " * 10_000_000})
 
 
-def test_which_files_are_read(tmp_path: Path) -> None:
+def test_text_files_are_read(tmp_path: Path) -> None:
     for name in ("b.md", "a.txt", "deep/c.rst", ".hidden/d.md", "x.egg-info/e.txt", "f.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("word")
