@@ -18,8 +18,8 @@ The commands are the public methods of an object that the test makes. The words 
 arguments of the method, `name=value` those that it takes by name; quotes are the shell's. The
 annotations of the method say how a word is read (`int`, `str`, and what the test adds). A method
 with a parameter `lines` takes the indented lines below its command as text; one with a parameter
-`then` takes them as commands, which it may carry out at any time. A method returns the lines that
-it prints, as one text, or None.
+`then` takes them as commands, which it may carry out at any time. The last parameter `rest` takes
+the rest of the line as it stands. A method returns the lines that it prints, as one text, or None.
 
 `for` lines stand before the first block. The file is run once for each combination of their values,
 with a new object each time, and the output must be the same for all.
@@ -45,6 +45,7 @@ RANGE: Final = re.compile(r"(\d+)\.\.(\d+)")
 NAMED: Final = re.compile(r"([a-z]\w*)=(.*)", re.DOTALL)
 LINES: Final = "lines"
 THEN: Final = "then"
+REST: Final = "rest"
 
 Readers = Mapping[Any, Callable[[str], Any]]
 """How a word is read, by the annotation of the parameter; `ValueError` refuses the word."""
@@ -194,7 +195,7 @@ def call(
         return [line for each in below for line in call(file, target, each, named, readers)]
 
     try:
-        name, *words = shlex.split(Template(command.text).substitute(named))
+        name, _, text = Template(command.text).substitute(named).partition(" ")
         lines = [Template(line).substitute(named) for _, line in command.lines]
     except KeyError as error:
         raise file.error(command.number, f"no `for` gives ${error.args[0]} a value") from None
@@ -204,7 +205,7 @@ def call(
     if not inspect.ismethod(method):
         raise file.error(command.number, f"unknown command {name!r}")
     try:
-        arguments = read_arguments(method, words, {LINES: lines, THEN: then}, readers)
+        arguments = read_arguments(method, text, {LINES: lines, THEN: then}, readers)
         if lines and not arguments.arguments.keys() & {LINES, THEN}:
             raise TypeError("takes no indented lines")
     except (TypeError, ValueError) as error:
@@ -221,19 +222,22 @@ def call(
 
 
 def read_arguments(
-    method: Callable[..., Any], words: list[str], below: Mapping[str, Any], readers: Readers
+    method: Callable[..., Any], text: str, below: Mapping[str, Any], readers: Readers
 ) -> inspect.BoundArguments:
-    """Read words as the arguments of a method.
+    """Read the text behind a command as the arguments of a method.
 
     Raises:
         TypeError, ValueError: the method does not take them.
     """
     signature = inspect.signature(method, eval_str=True)
-    named = {name: value for name, value in below.items() if name in signature.parameters}
+    count = len(signature.parameters) - 1 if REST in signature.parameters else None
+    words = shlex.split(text) if count is None else text.split(None, count)
+    taken = {**below, REST: "".join(words[count:])} if count is not None else below
+    named = {name: value for name, value in taken.items() if name in signature.parameters}
     positional: list[str] = []
-    for word in words:
+    for word in words[:count]:
         if match := NAMED.fullmatch(word):
-            if match[1] in below or match[1] not in signature.parameters:
+            if match[1] in taken or match[1] not in signature.parameters:
                 raise TypeError(f"takes no argument {match[1]!r}")
             named[match[1]] = match[2]
         else:
@@ -241,7 +245,7 @@ def read_arguments(
     bound = signature.bind(*positional, **named)
     known = {str: str, int: int, **readers}
     for name, value in bound.arguments.items():
-        if name not in below:
+        if name not in taken:
             reader = known[signature.parameters[name].annotation]
             is_tuple = isinstance(value, tuple)
             bound.arguments[name] = tuple(map(reader, value)) if is_tuple else reader(value)

@@ -34,7 +34,14 @@ two words
 B
 C
 
-# 3. The last block prints nothing.
+# 3. The rest of a line is taken as it stands.
+repeat 2  it's count=3
+repeat 0
+----
+it's count=3
+it's count=3
+
+# 4. The last block prints nothing.
 open again
 ----
 
@@ -65,6 +72,9 @@ class Words:
 
     def shout(self, *words: bytes) -> str:
         return "\n".join(word.decode().upper() for word in words)
+
+    def repeat(self, count: int, rest: str) -> str:
+        return "\n".join([rest] * count)
 
     def size(self) -> str:
         return str(self.sizes[-1])
@@ -155,7 +165,8 @@ def test_rewriting_fills_in_a_new_file(path: Path) -> None:
         ("open a size=b\n----\n", 1, "open: invalid literal for int"),
         ("show\n    a\n----\n", 1, "show: takes no indented lines"),
         ("twice\n    show\n    show a\n----\n", 3, "show: too many positional"),
-        ("open 'a\n----\n", 1, "cannot read the line: No closing quotation"),
+        ("open 'a\n----\n", 1, "open: No closing quotation"),
+        ("repeat\n----\n", 1, "repeat: missing a required argument: 'count'"),
         ("open $n\n----\n", 1, r"no `for` gives \$n a value"),
         ("say\n    a\n    \n----\n", 1, "say printed an empty line"),
     ],
