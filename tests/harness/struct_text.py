@@ -65,7 +65,7 @@ def format_value(value: object, hint: Any = Any) -> str:
     if value is None or isinstance(value, bool):
         return next(word for word, meant in WORDS.items() if meant is value)
     if isinstance(value, dict):
-        key, item = get_args(hint)
+        key, item = get_args(hint) or (Any, Any)
         pairs = (f"{format_value(k, key)}={format_value(v, item)}" for k, v in value.items())
         return ",".join(pairs) or "()"
     if isinstance(value, list | tuple):
@@ -97,7 +97,7 @@ def parse_value(text: str, hint: Any) -> Any:
         return make_zxid(Epoch(int(epoch)), int(counter))
     if issubclass(hint, Enum):
         return hint[text]
-    if text[0] in "'\"":
+    if text.startswith(("'", '"')):
         text = ast.literal_eval(text)
     return text.encode("latin-1") if hint is bytes else hint(text)
 

@@ -104,6 +104,7 @@ class Bench:
         base: Zxid = ZERO,
         window: RecentLogLimits | None = None,
         has_room: bool = True,
+        is_uncertain: bool = False,
     ) -> None:
         self.out: list[Effect] = []
         self.now = T0
@@ -117,6 +118,7 @@ class Bench:
             base=base,
             limits=window,
             has_room=has_room,
+            is_uncertain=is_uncertain,
         )
         self.peer = Peer(self.settings, self.history, self.out)
         self.peer.start(self.now)
@@ -152,7 +154,7 @@ class Bench:
         for voter in voters:
             own = Vote(Epoch(0), ZERO, voter) if voter != leader else best
             vote = best if leader != self.settings.server_id else mine
-            self.hear(voter, told(1, vote, own=own))
+            self.hear(voter, told(self.peer._round, vote, own=own))
 
     def follow(self, leader: ServerId, epoch: int) -> None:
         """From the election to UPTODATE behind `leader`, which has exactly our log."""

@@ -1,17 +1,19 @@
-"""FollowerBroadcast: what each step emits, as a table, and what it refuses."""
+"""FollowerBroadcast: what each step emits, as a table, and what it refuses.
+
+What ends it, and a full disk, are scenarios in data/.
+"""
 
 import pytest
 
 from raykeeper.zab import trace_events
-from raykeeper.zab.effects import Activated, Append, Deliver, Effect, Role, Send, TraceEvent
+from raykeeper.zab.effects import Append, Deliver, Effect, Send, TraceEvent
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_broadcast import FollowerBroadcast, FollowerBroadcastMessage
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Millis, Zxid
-from raykeeper.zab.messages import Ack, Commit, LogPaused, Ping, Pong, Proposals
-from raykeeper.zab.settings import Settings, Timing
-from raykeeper.zab.transitions import StepDown
-from tests.unit.zab.histories import NEW_DISK, S1, S3, T0, THREE, make_history, z
+from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.zab.messages import Ack, Commit, Ping, Pong, Proposals
+from raykeeper.zab.settings import Settings
+from tests.unit.zab.histories import S1, S3, T0, THREE, make_history, z
 
 LEADER = S3
 Z1, Z2, Z3 = (z(7, n) for n in range(1, 4))
@@ -25,12 +27,10 @@ def ack(upto: Zxid) -> Send:
     return Send(LEADER, Ack(upto))
 
 
-def follow(
-    *steps: Step, disk: DiskId = FOUNDING_DISK
-) -> tuple[FollowerBroadcast, History, list[Effect]]:
+def follow(*steps: Step) -> tuple[FollowerBroadcast, History, list[Effect]]:
     out: list[Effect] = []
     history = make_history(out, accepted=7, current=7)
-    role = FollowerBroadcast(Settings(S1, THREE, disk), history, LEADER, ZERO, out, T0)
+    role = FollowerBroadcast(Settings(S1, THREE), history, LEADER, ZERO, out, T0)
     for step in steps:
         if isinstance(step, int):
             history.log_synced(step)
@@ -91,88 +91,3 @@ def test_refuses_and_keeps_its_state(before: list[Step], refused: FollowerBroadc
 def test_an_illegal_message_of_the_leader_is_a_bug_of_the_caller() -> None:
     with pytest.raises(AssertionError):
         follow(Pong(1))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("disk", "role"), [(FOUNDING_DISK, Role.FOLLOWER), (NEW_DISK, Role.OBSERVER)]
-)
-def test_begins_active(disk: DiskId, role: Role) -> None:
-    out = follow(disk=disk)[2]
-    assert out[-1] == Activated(role, LEADER, Epoch(7))
-
-
-def test_acks_at_once_what_was_synced_while_it_was_synchronized() -> None:
-    out: list[Effect] = []
-    history = make_history(out, accepted=7, current=7)
-    history.append(Z1, [b"a", b"b"])
-    history.log_synced(Z2)
-    FollowerBroadcast(Settings(S1, THREE), history, LEADER, ZERO, out, T0)
-    assert out[-1] == ack(Z2)
-
-
-def paused(*before: Step) -> tuple[FollowerBroadcast, History, list[Effect]]:
-    """A follower whose disk was found full after `before`; what it emits from then on."""
-    role, history, out = follow(*before)
-    out.clear()
-    history.has_disk_space = False
-    role.pause()
-    return role, history, out
-
-
-class TestPause:
-    """Rule D6: the disk is full."""
-
-    NOTE = TraceEvent(trace_events.LOG_PAUSED, "7:2")
-
-    def test_the_leader_is_told_once(self) -> None:
-        role, _, out = paused(AB)
-        assert out == [self.NOTE, Send(LEADER, LogPaused())]
-        role.pause()
-        assert len(out) == 2
-
-    def test_logs_and_acknowledges_no_more_and_delivers_on(self) -> None:
-        role, history, out = paused(AB)
-        out.clear()
-        for message in (C, Commit(Z3), Ping(4)):
-            role.receive(message, T0)
-        assert out == [Deliver(Z1, [b"a", b"b", b"c"]), Send(LEADER, Pong(4))]
-        assert (history.logged, history.synced, history.delivered) == (Z3, ZERO, Z3)
-        role.log_synced()
-        assert out[2:] == []
-
-    def test_a_write_in_flight_at_the_pause_is_still_acknowledged(self) -> None:
-        """The spare segment has room for it."""
-        role, history, out = paused(AB)
-        out.clear()
-        role.receive(C, T0)
-        history.log_synced(Z2)
-        role.log_synced()
-        assert out == [ack(Z2)]
-
-    def test_still_refuses_illegal_messages(self) -> None:
-        role, history, _ = paused(AB)
-        with pytest.raises(PeerProtocolError):
-            role.receive(Commit(Z3), T0)
-        assert history.delivered == ZERO
-
-    def test_begins_so_without_room(self) -> None:
-        out: list[Effect] = []
-        history = make_history(out, accepted=7, current=7, has_room=False)
-        FollowerBroadcast(Settings(S1, THREE), history, LEADER, ZERO, out, T0)
-        assert out[1:] == [
-            Activated(Role.FOLLOWER, LEADER, Epoch(7)),
-            TraceEvent(trace_events.LOG_PAUSED, "0:0"),
-            Send(LEADER, LogPaused()),
-        ]
-        assert history.is_paused
-
-
-def test_gives_up_on_a_silent_leader() -> None:
-    role = follow()[0]
-    patience = Timing().sync_ms
-    role.receive(Ping(1), Millis(T0 + 100))
-    role.wake(Millis(T0 + patience))
-    assert role.transition is None
-    assert role.deadline() == T0 + patience + 100
-    role.wake(role.deadline())
-    assert isinstance(role.transition, StepDown)

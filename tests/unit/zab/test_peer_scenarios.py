@@ -1,0 +1,15 @@
+"""Peer: scenarios of one server, event by event; each file in data/ is one theme."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.datadriven import check
+from tests.unit.zab.peer_stage import READERS, PeerStage
+
+FILES = sorted(Path(__file__).with_name("data").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenario(path: Path, rewrite: bool) -> None:
+    check(path, PeerStage, READERS, rewrite=rewrite)
