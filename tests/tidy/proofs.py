@@ -1,8 +1,8 @@
 """The index from each module to the tests that prove it: python -m tests.tidy.proofs.
 
 It writes docs/PROOFS.md, whose head says what is listed; with `--check`, as in `make check`, it
-fails if that page is old. tests/unit mirrors the rooms file for
-file; tests/recipes and tests/simulation/recipes have a file for each recipe.
+fails if that page is old. tests/unit mirrors the rooms file for file, also with the text files of
+its data folders; tests/recipes and tests/simulation/recipes have a file for each recipe.
 """
 
 import ast
@@ -50,20 +50,23 @@ def test_files() -> list[str]:
     found = chain.from_iterable(
         (ROOT / "tests" / layer).rglob("*.py") for layer in ("unit", *LAYERS)
     )
-    paths = (file.relative_to(ROOT / "tests").as_posix() for file in found)
+    texts = (ROOT / "tests/unit").rglob("data/*.txt")
+    paths = (file.relative_to(ROOT / "tests").as_posix() for file in chain(found, texts))
     return sorted(
         path
         for path in paths
-        if "/test_" in path or (path.startswith("simulation/recipes/") and "__" not in path)
+        if "/test_" in path
+        or path.endswith(".txt")
+        or (path.startswith("simulation/recipes/") and "__" not in path)
     )
 
 
 def own_module(test: str, modules: set[str]) -> str | None:
     """The module whose name a test carries: the longest that its name begins with."""
     folder, _, name = test.rpartition("/")
-    words = name.removesuffix(".py").removeprefix("test_").split("_")
+    words = name.partition(".")[0].removeprefix("test_").split("_")
     if folder.startswith("unit/"):
-        places = [folder.removeprefix("unit/")]
+        places = [folder.removeprefix("unit/").removesuffix("/data")]
     elif folder in ("recipes", "simulation/recipes"):
         places = ["client/recipes", "client/ray_tools", "client"]
     else:

@@ -18,6 +18,7 @@ def test_each_module_has_a_row() -> None:
     [
         ("unit/zab/test_quorum.py", "zab/quorum.py"),
         ("unit/zab/test_quorum_disks.py", "zab/quorum.py"),
+        ("unit/zab/data/quorum_disks.txt", "zab/quorum.py"),
         ("unit/zab/test_other.py", None),
         ("recipes/test_lock_queue.py", "client/recipes/lock_queue.py"),
         ("recipes/test_lock_again.py", "client/recipes/lock.py"),

@@ -1,6 +1,6 @@
 """LeaderBroadcast: its counter, what a learner was not sent, and what callers must not do.
 
-Its steps are scenarios in data/: leader_broadcast.txt, read_index.txt, full_disks.txt and others.
+Its steps are scenarios, data/leader_broadcast.txt and others.
 """
 
 import pytest
