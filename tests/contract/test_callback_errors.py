@@ -107,7 +107,9 @@ def begin(connect: Open) -> Any:
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_it_is_in_the_log_with_its_traceback(connect: Open, errors: Errors, caller: str) -> None:
+def test_an_error_of_a_callback_is_logged_with_its_traceback(
+    connect: Open, errors: Errors, caller: str
+) -> None:
     client = begin(connect)
     CALLERS[caller](client, raising("of the user"))
     told = errors.find("ValueError: of the user")
@@ -117,7 +119,9 @@ def test_it_is_in_the_log_with_its_traceback(connect: Open, errors: Errors, call
 
 @pytest.mark.parametrize("opener", [(open_awaited, Room)], indirect=True)
 @pytest.mark.parametrize("caller", CALLERS)
-def test_so_is_what_a_coroutine_raises(connect: Open, errors: Errors, caller: str) -> None:
+def test_an_error_of_a_coroutine_is_logged_with_its_traceback(
+    connect: Open, errors: Errors, caller: str
+) -> None:
     CALLERS[caller](begin(connect), raising_when_awaited("when awaited"))
     assert errors.find("ValueError: when awaited").startswith("a callback raised\n")
 
@@ -132,7 +136,7 @@ FOLLOWERS: dict[str, Callable[..., object]] = {
 
 
 @pytest.mark.parametrize("follow", FOLLOWERS)
-def test_who_gives_on_error_gets_it_there_alone(connect: Open, errors: Errors, follow: str) -> None:
+def test_on_error_receives_the_error_alone(connect: Open, errors: Errors, follow: str) -> None:
     FOLLOWERS[follow](begin(connect), raising("of the user"), errors.take)
     assert errors.find("of the user") == "on_error: ValueError('of the user')"
     assert not errors.holds("a callback raised")
@@ -152,14 +156,14 @@ def test_on_error_may_be_a_coroutine_function(connect: Open, errors: Errors, fol
 
 
 @pytest.mark.parametrize("follow", FOLLOWERS)
-def test_what_on_error_raises_is_in_the_log(connect: Open, errors: Errors, follow: str) -> None:
+def test_an_error_of_on_error_is_logged(connect: Open, errors: Errors, follow: str) -> None:
     FOLLOWERS[follow](begin(connect), raising("first"), raising("second"))
     told = errors.find("ValueError: second")
     assert told.startswith("a callback raised\n")
     assert "ValueError: first" in told
 
 
-def test_what_is_wrong_is_in_the_log_if_there_is_no_on_error(connect: Open, errors: Errors) -> None:
+def test_without_on_error_a_problem_is_logged(connect: Open, errors: Errors) -> None:
     client = begin(connect)
     live = client.configuration("/app", Limits).follow()
     client.set("/app", b"?")

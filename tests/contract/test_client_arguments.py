@@ -115,14 +115,14 @@ def test_arguments_are_refused_with_what_was_expected(client: Any, top: str) -> 
     assert client.get_children(top) == []
 
 
-def test_below_a_chroot_a_quotas_name_is_any_other(connect: Open, client: Any, top: str) -> None:
+def test_below_a_chroot_quota_names_are_ordinary(connect: Open, client: Any, top: str) -> None:
     inside = connect(top)
     inside.create(LIMITS_OF_A, b"garbage", makepath=True)
     inside.set(LIMITS_OF_A, b"other")
     assert client.get(top + LIMITS_OF_A, consistency="linearizable")[0] == b"other"
 
 
-def test_what_proves_nothing_has_failed_alone(client: Any, top: str) -> None:
+def test_an_invalid_credential_fails_alone(client: Any, top: str) -> None:
     """ZooKeeper closes the connection, and its clients give the session up."""
     client.add_auth("digest", "ann:secret")
     client.create(f"{top}/e", ephemeral=True, acl=CREATOR_ALL_ACL)
@@ -138,7 +138,7 @@ def test_what_proves_nothing_has_failed_alone(client: Any, top: str) -> None:
     client.set(f"{top}/e", b"by ann")
 
 
-def test_a_transaction_that_is_too_large(client: Any, top: str) -> None:
+def test_a_transaction_that_is_too_large_is_refused(client: Any, top: str) -> None:
     t = client.transaction()
     for _ in range(65):
         t.set(top, bytes(1 << 20))

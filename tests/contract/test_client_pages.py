@@ -14,7 +14,7 @@ from tests.contract.client_handles import Room, open_blocking
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_about_security() -> None:
+def test_the_page_about_security_runs() -> None:
     open_one = open_blocking(Room())
     (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/SECURITY.md").read_text(), re.S)
     with open_one() as client, open_one() as bob, open_one(default_acl=CREATOR_ALL_ACL) as ann:
@@ -32,7 +32,7 @@ def test_the_page_about_security() -> None:
         assert ann.get("/mine")[0] == b"v", "who proves the same is the same"
 
 
-def test_the_programs_of_the_guide_for_users() -> None:
+def test_the_programs_of_the_user_guide_run() -> None:
     page = (ROOT / "docs/USING.md").read_text()
     programs = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
     assert len(programs) == 4
@@ -48,7 +48,7 @@ def test_the_programs_of_the_guide_for_users() -> None:
     assert told == {"first": [changed], "every": [changed, ("CREATED", "/config/timeout")]}
 
 
-def test_the_transactions_of_the_docstring() -> None:
+def test_the_transactions_of_the_docstring_run() -> None:
     programs = re.findall(r"((?:^    .*\n)+)", transaction.__doc__ or "", re.M)
     assert len(programs) == 3
     with open_blocking(Room())() as client:

@@ -44,7 +44,7 @@ class Told:
         return [(event.type, event.path) for event in self.next(count)]
 
 
-def test_a_watch_that_stays(connect: Open, client: Any, top: str) -> None:
+def test_a_persistent_watch_stays(connect: Open, client: Any, top: str) -> None:
     other, told = connect(), Told()
     client.add_watch(top, told)
     other.set(top, b"1")
@@ -59,7 +59,7 @@ def test_a_watch_that_stays(connect: Open, client: Any, top: str) -> None:
     ]
 
 
-def test_a_recursive_watch_with_values(connect: Open, client: Any, top: str) -> None:
+def test_a_recursive_watch_carries_values(connect: Open, client: Any, top: str) -> None:
     other, told = connect(), Told()
     client.add_watch(top, told, recursive=True, with_values=True)
     with other.transaction() as transaction:
@@ -98,7 +98,7 @@ def change(other: Any, top: str) -> None:
     other.set(top, b"2")
 
 
-def test_removal(client: Any, top: str) -> None:
+def test_a_watch_is_removed(client: Any, top: str) -> None:
     mine, others, once = Told(), Told(), Told()
     client.add_watch(top, mine)
     client.add_watch(top, others)
@@ -132,6 +132,8 @@ def test_removal(client: Any, top: str) -> None:
         (lambda c: c.remove_watches("/a", kind=3), "kind must be a WatchKind, not 3"),
     ],
 )
-def test_what_makes_no_sense(client: Any, call: Callable[[Any], object], text: str) -> None:
+def test_a_senseless_watch_is_refused(
+    client: Any, call: Callable[[Any], object], text: str
+) -> None:
     with pytest.raises(BadArgumentsError, match=text):
         call(client)

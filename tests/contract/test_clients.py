@@ -86,7 +86,7 @@ def top(client: Any) -> str:
 # Creating, and all that is below.
 
 
-def test_a_creation_tells_path_and_stat(client: Any, top: str) -> None:
+def test_a_creation_returns_path_and_stat(client: Any, top: str) -> None:
     path, stat = client.create(f"{top}/a-", b"12", sequence=True, include_data=True)
     assert path == f"{top}/a-0000000000"
     assert stat == client.exists(path)
@@ -98,7 +98,7 @@ def test_a_creation_tells_path_and_stat(client: Any, top: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [{"container": True}, {"ttl_s": 3600}, {"ttl_s": 3600.5}])
-def test_znodes_of_every_kind(client: Any, top: str, kind: dict[str, Any]) -> None:
+def test_znodes_of_every_kind_are_created(client: Any, top: str, kind: dict[str, Any]) -> None:
     assert client.create(f"{top}/a", b"v", **kind) == f"{top}/a"
     assert client.create(f"{top}/a/b", **kind) == f"{top}/a/b"
     assert client.exists(f"{top}/a").ephemeral_owner == 0
@@ -106,7 +106,7 @@ def test_znodes_of_every_kind(client: Any, top: str, kind: dict[str, Any]) -> No
         assert client.create(f"{top}/a/c", sequence=True, **kind) == f"{top}/a/c0000000001"
 
 
-def test_a_path_is_ensured(client: Any, top: str) -> None:
+def test_ensure_path_creates_a_path(client: Any, top: str) -> None:
     client.ensure_path(f"{top}/a/b/c")
     client.set(f"{top}/a/b/c", b"kept")
     client.ensure_path(f"{top}/a/b/c", acl=READ_ACL_UNSAFE)
@@ -132,7 +132,7 @@ def test_a_subtree_is_deleted_and_counted(client: Any, top: str) -> None:
         client.get_all_children_number(f"{top}/a")
 
 
-def test_ephemerals_are_those_of_the_session(connect: Open, client: Any, top: str) -> None:
+def test_ephemerals_lists_those_of_the_session(connect: Open, client: Any, top: str) -> None:
     connect().create(f"{top}/other", ephemeral=True)
     for path in ("b", "a", "c"):
         client.create(f"{top}/{path}", ephemeral=True)
@@ -146,7 +146,9 @@ def test_ephemerals_are_those_of_the_session(connect: Open, client: Any, top: st
 
 
 @pytest.mark.parametrize("consistency", ["session", "linearizable"])
-def test_reads_of_either_strength(connect: Open, client: Any, top: str, consistency: Any) -> None:
+def test_both_kinds_of_reads_are_served(
+    connect: Open, client: Any, top: str, consistency: Any
+) -> None:
     connect().create(f"{top}/a", b"by another")
     if consistency == "session":
         client.sync()
@@ -163,7 +165,7 @@ def test_reads_of_either_strength(connect: Open, client: Any, top: str, consiste
     assert [event.path for event in events] == [f"{top}/a"]
 
 
-def test_several_znodes_at_one_moment(client: Any, top: str) -> None:
+def test_several_znodes_are_read_at_one_zxid(client: Any, top: str) -> None:
     client.create(f"{top}/a", b"1")
     client.create(f"{top}/b", b"2")
     client.create(f"{top}/secret", b"3", acl=[make_acl("ip", "192.0.2.1", all=True)])
@@ -209,7 +211,7 @@ def test_a_transaction_has_the_results_of_its_operations(client: Any, top: str) 
     assert client.exists(f"{top}/container") is None
 
 
-def test_what_fails_undoes_all_and_says_which(client: Any, top: str) -> None:
+def test_a_failed_operation_undoes_all_and_is_named(client: Any, top: str) -> None:
     client.create(f"{top}/a", b"1")
     with pytest.raises(BadVersionError) as caught, client.transaction() as t:
         t.set(f"{top}/a", b"2")
@@ -293,7 +295,7 @@ def test_all_conditions_must_hold(client: Any, top: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["digest", "scrypt"])
-def test_acls_of_whoever_is_authenticated(
+def test_acls_grant_access_to_authenticated_clients(
     connect: Open, client: Any, top: str, scheme: str
 ) -> None:
     path = f"{top}/a"
@@ -347,7 +349,7 @@ def test_acls_are_read_and_replaced(connect: Open, client: Any, top: str) -> Non
     assert client.set_acls(top, (each for each in OPEN_ACL_UNSAFE), version=1).aversion == 2
 
 
-def test_a_default_acl(connect: Open, client: Any, top: str) -> None:
+def test_a_default_acl_is_used(connect: Open, client: Any, top: str) -> None:
     closed = connect(default_acl=[make_acl("world", "anyone", read=True, create=True)])
     for path in (closed.create(f"{top}/a"), closed.create(f"{top}/b/c", makepath=True)):
         with pytest.raises(NoAuthError):
@@ -365,7 +367,7 @@ def test_a_default_acl(connect: Open, client: Any, top: str) -> None:
         connect(default_acl=[])
 
 
-def test_a_super_user(connect: Open, client: Any, top: str) -> None:
+def test_a_super_user_has_all_permissions(connect: Open, client: Any, top: str) -> None:
     path = client.create(f"{top}/a", acl=[make_acl("ip", "192.0.2.1", all=True)])
     root = connect()
     with pytest.raises(NoAuthError):
@@ -376,7 +378,7 @@ def test_a_super_user(connect: Open, client: Any, top: str) -> None:
     client.set(path, b"")
 
 
-def test_who_am_i(client: Any, top: str) -> None:
+def test_whoami_lists_the_identities(client: Any, top: str) -> None:
     (here,) = client.who_am_i()
     assert here.scheme == "ip"
     client.create(f"{top}/a", b"v", acl=[make_acl("ip", here.id, read=True)])
@@ -394,7 +396,7 @@ def test_who_am_i(client: Any, top: str) -> None:
 # Quotas.
 
 
-def test_quotas(client: Any, top: str) -> None:
+def test_quotas_are_set_read_and_enforced(client: Any, top: str) -> None:
     with pytest.raises(NoNodeError):
         client.get_quota(top)
     client.set_quota(top, QuotaLimits(hard_znodes=3, bytes=100))
@@ -420,7 +422,7 @@ def test_quotas(client: Any, top: str) -> None:
 # Handles.
 
 
-def test_a_chroot(connect: Open, client: Any, top: str) -> None:
+def test_a_chroot_hides_the_rest_of_the_tree(connect: Open, client: Any, top: str) -> None:
     inside = connect(f"{top}/app")
     inside.ensure_path("/")
     assert inside.create("/a/b", b"v", makepath=True) == "/a/b"

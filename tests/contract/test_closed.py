@@ -71,20 +71,20 @@ OF_RECIPES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("call", OF_CLIENTS.values(), ids=OF_CLIENTS.keys())
-def test_a_request_of_a_closed_client_says_so(connect: Open, call: Callable[[Any], Any]) -> None:
+def test_a_request_of_a_closed_client_raises(connect: Open, call: Callable[[Any], Any]) -> None:
     client = connect()
     client.close()
     _fails_at_once(lambda: call(client), ClosedError, "the client was closed")
 
 
 @pytest.mark.parametrize("call", OF_RECIPES.values(), ids=OF_RECIPES.keys())
-def test_a_recipe_of_a_closed_client_says_so(connect: Open, call: Callable[[Any], Any]) -> None:
+def test_a_recipe_of_a_closed_client_raises(connect: Open, call: Callable[[Any], Any]) -> None:
     client = connect()
     client.close()
     _fails_at_once(lambda: call(client), ClosedError, "the client was closed")
 
 
-def test_what_was_held_is_lost_with_the_client(connect: Open) -> None:
+def test_a_hold_is_lost_with_its_client(connect: Open) -> None:
     client = connect()
     held = client.lock("/x").acquire()
     lease = client.lease("/y", 60).acquire()
@@ -99,7 +99,7 @@ def test_what_was_held_is_lost_with_the_client(connect: Open) -> None:
     "make",
     [lambda client: client.leader_latch("/x"), lambda client: client.partitioner("/x", ["a"])],
 )
-def test_what_was_closed_says_so_though_its_client_is_open(
+def test_a_closed_recipe_of_an_open_client_raises(
     connect: Open, make: Callable[[Any], Any]
 ) -> None:
     background = make(connect())
@@ -111,7 +111,7 @@ def test_what_was_closed_says_so_though_its_client_is_open(
         _fails_at_once(call, ClosedError, " /x was closed")
 
 
-def test_a_closed_cache_of_services_says_so(connect: Open) -> None:
+def test_a_closed_cache_of_services_raises(connect: Open) -> None:
     services = connect().services("/x")
     assert services.names() == []
     services.close()

@@ -87,7 +87,7 @@ def test_frames_arrive_in_order_and_once_in_both_directions(run: Run) -> None:
     run(scenario)
 
 
-def test_frames_of_one_turn_travel_together(run: Run) -> None:
+def test_frames_of_one_loop_turn_travel_together(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         link, near = await dial(carrier)
         for frame in numbered(100):
@@ -109,7 +109,7 @@ def test_the_link_names_the_incarnation_that_answered(run: Run) -> None:
     run(scenario)
 
 
-def test_close_by_the_dialer_comes_after_what_it_sent(run: Run) -> None:
+def test_a_close_by_the_dialer_comes_after_its_frames(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         link, near = await dial(carrier)
         for frame in numbered(50):
@@ -124,7 +124,7 @@ def test_close_by_the_dialer_comes_after_what_it_sent(run: Run) -> None:
     run(scenario)
 
 
-def test_close_by_the_acceptor_comes_after_what_it_sent(run: Run) -> None:
+def test_a_close_by_the_acceptor_comes_after_its_frames(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         link, near = await dial(carrier)
         link.send(b"before")
@@ -141,7 +141,7 @@ def test_close_by_the_acceptor_comes_after_what_it_sent(run: Run) -> None:
     run(scenario)
 
 
-def test_an_end_that_closes_in_the_turn_of_a_break_hears_nothing(run: Run) -> None:
+def test_an_end_that_closes_in_the_turn_of_a_break_receives_nothing(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         link, near = await dial(carrier)
         link.send(bytes(QUEUE_BYTES_MAX + 1))
@@ -190,7 +190,7 @@ def test_a_cut_in_one_direction_is_learned_at_both_ends(run: Run, direction: str
     run(scenario)
 
 
-def test_a_dialer_that_lets_too_much_wait_loses_its_link(run: Run) -> None:
+def test_a_dialer_that_queues_too_much_loses_its_link(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         link, near = await dial(carrier)
         for _ in range(QUEUE_BYTES_MAX // 1000 + 1):
@@ -203,7 +203,7 @@ def test_a_dialer_that_lets_too_much_wait_loses_its_link(run: Run) -> None:
     run(scenario)
 
 
-def test_an_acceptor_that_lets_too_much_wait_loses_its_link(run: Run) -> None:
+def test_an_acceptor_that_queues_too_much_loses_its_link(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         _, near = await dial(carrier)
         await carrier.station.send(0, [bytes(1000)] * (QUEUE_BYTES_MAX // 1000 + 1))

@@ -37,7 +37,7 @@ def room(request: pytest.FixtureRequest) -> Iterator[Any]:
     room.close()
 
 
-def test_a_lock_goes_from_hand_to_hand(pool: ThreadPoolExecutor, connect: Open) -> None:
+def test_a_lock_moves_from_client_to_client(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     with one.lock("/locks/a") as held:
         assert held.token > 0
@@ -128,7 +128,7 @@ def test_a_callback_may_use_recipes(room: Any) -> None:
     client.close()
 
 
-def test_an_interrupt_gives_back_what_it_crossed(room: Any) -> None:
+def test_an_interrupt_during_an_acquire_releases_it(room: Any) -> None:
     client: Client = open_blocking(room)()
     with crossed_by_an_interrupt(client):
         client.lock("/locks/a").acquire()
@@ -137,7 +137,7 @@ def test_an_interrupt_gives_back_what_it_crossed(room: Any) -> None:
     client.close()
 
 
-def test_a_cancelled_task_gives_back_what_it_crossed(room: Any) -> None:
+def test_a_cancelled_task_releases_what_it_acquires(room: Any) -> None:
     client: AsyncClient = open_awaited(room)()._thing
 
     async def crossed() -> list[Any]:

@@ -37,7 +37,7 @@ def taken(room: Any) -> Any:
         client.close()
 
 
-def test_an_element_that_nobody_took_is_put_back(room: Any) -> None:
+def test_an_element_not_taken_before_close_is_put_back(room: Any) -> None:
     name = queue_with_one(room)
     client: Client = open_blocking(room)()
     session = client._open_session()
@@ -47,7 +47,7 @@ def test_an_element_that_nobody_took_is_put_back(room: Any) -> None:
     assert taken(room) == b"1"
 
 
-def test_and_that_of_a_cancelled_task(room: Any) -> None:
+def test_an_element_of_a_cancelled_task_is_put_back(room: Any) -> None:
     name = queue_with_one(room)
     client: AsyncClient = open_awaited(room)()._thing
 
@@ -64,7 +64,7 @@ def test_and_that_of_a_cancelled_task(room: Any) -> None:
     assert taken(room) == b"1"
 
 
-def test_a_close_that_is_interrupted_closes(room: Any) -> None:
+def test_an_interrupted_close_closes(room: Any) -> None:
     client: AsyncClient = open_awaited(room)()._thing
 
     async def crossed() -> None:

@@ -59,7 +59,7 @@ def test_updates_of_threads_and_clients_all_count(pool: ThreadPoolExecutor, conn
     assert configs[0].get().value == Limits(40)
 
 
-def test_what_a_change_raises_comes_to_the_caller(connect: Open) -> None:
+def test_an_error_of_a_change_is_raised_to_the_caller(connect: Open) -> None:
     config = connect().configuration("/app/limits", Limits)
     with pytest.raises(NoNodeError):
         config.update(faster)
@@ -93,7 +93,7 @@ def test_callbacks_come_in_order_and_the_value_is_there_at_once(connect: Open) -
     assert live.value == Limits(20)
 
 
-def test_a_callback_may_ask_and_change(room: Room) -> None:
+def test_a_callback_may_read_and_update(room: Room) -> None:
     client: Client = open_blocking(room)()
     config = client.configuration("/app/limits", Limits, Limits())
     turn = threading.Event()
@@ -285,7 +285,7 @@ def watches(room: Room) -> int:
 
 
 @pytest.mark.parametrize("steps", range(8))
-def test_what_a_cancelled_task_has_begun_to_follow_is_not_watched(room: Room, steps: int) -> None:
+def test_a_cancelled_follow_of_a_task_leaves_no_watch(room: Room, steps: int) -> None:
     client: AsyncClient = open_awaited(room)()._thing
 
     async def cancel() -> int:
@@ -308,7 +308,7 @@ def test_what_a_cancelled_task_has_begun_to_follow_is_not_watched(room: Room, st
 
 
 @pytest.mark.parametrize("name", ["follow", "start"])
-def test_what_an_interrupt_has_crossed_is_not_watched(room: Room, name: str) -> None:
+def test_an_interrupted_follow_leaves_no_watch(room: Room, name: str) -> None:
     client: Client = open_blocking(room)()
     client.create("/app")
     with crossed_by_an_interrupt(client):

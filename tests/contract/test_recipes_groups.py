@@ -19,7 +19,7 @@ from tests.contract.test_clients import client, connect, opener
 __all__ = ["client", "connect", "opener"]
 
 
-def test_a_leadership_goes_from_hand_to_hand(pool: ThreadPoolExecutor, connect: Open) -> None:
+def test_a_leadership_moves_from_client_to_client(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     told: SimpleQueue[Any] = SimpleQueue()
     observation = other.election("/jobs").observe(told.put)
@@ -60,7 +60,7 @@ def next_change(told: "SimpleQueue[Any]") -> list[tuple[str, bytes]]:
     return [(each.name, each.data) for each in told.get(timeout=10).members]
 
 
-def test_members_come_and_go(connect: Open) -> None:
+def test_members_join_and_leave(connect: Open) -> None:
     one, other = connect(), connect()
     told: SimpleQueue[Any] = SimpleQueue()
     watch = other.group("/workers").watch(told.put)
@@ -92,7 +92,7 @@ def test_services_are_picked(pool: ThreadPoolExecutor, connect: Open) -> None:
     seen.close()
 
 
-def test_threads_meet(pool: ThreadPoolExecutor, connect: Open) -> None:
+def test_threads_meet_at_a_rendezvous(pool: ThreadPoolExecutor, connect: Open) -> None:
     handles = [connect() for _ in range(3)]
     joining = [
         pool.submit(each.rendezvous("/train", 3, f"m{n}".encode()).join, 10)
@@ -109,7 +109,7 @@ def test_threads_meet(pool: ThreadPoolExecutor, connect: Open) -> None:
         meetings[1].broken.check()
 
 
-def test_nobody_gets_a_partition_before_a_callback_has_returned(room: Room) -> None:
+def test_a_partition_moves_only_after_a_callback_has_returned(room: Room) -> None:
     one: Client = open_blocking(room)()
     other: Client = open_blocking(room)()
     begun, go_on, got = threading.Event(), threading.Event(), threading.Event()
@@ -173,7 +173,7 @@ def test_a_partitioner_may_be_closed_by_its_own_callback(
     finish(main())
 
 
-def test_nobody_gets_a_partition_before_a_coroutine_has_ended(room: Room) -> None:
+def test_a_partition_moves_only_after_a_coroutine_has_ended(room: Room) -> None:
     one: AsyncClient = open_awaited(room)()._thing
     other: AsyncClient = open_awaited(room)()._thing
 
@@ -205,7 +205,7 @@ def test_nobody_gets_a_partition_before_a_coroutine_has_ended(room: Room) -> Non
     finish(go())
 
 
-def test_a_closed_client_ends_what_goes_on(connect: Open) -> None:
+def test_a_closed_client_ends_its_recipes(connect: Open) -> None:
     one = connect()
     told: SimpleQueue[int] = SimpleQueue()
     latch = one.leader_latch("/jobs", on_lost=lambda held: told.put(held.epoch))

@@ -34,7 +34,7 @@ def test_threads_share_a_reentrant_lock() -> None:
     client.close()
 
 
-def test_a_task_owns_what_it_asked_for() -> None:
+def test_a_task_owns_what_it_acquires() -> None:
     client: AsyncClient = open_awaited(Room())()._thing
 
     async def go() -> None:
@@ -85,7 +85,7 @@ def test_tasks_share_every_kind_of_lock() -> None:
     finish(go())
 
 
-def test_permits_and_leases_go_from_hand_to_hand() -> None:
+def test_permits_and_leases_move_from_client_to_client() -> None:
     opened = open_blocking(Room())
     clients: list[Client] = [opened() for _ in range(4)]
     inside: list[int] = []
@@ -131,7 +131,7 @@ def test_a_transaction_is_done_only_while_the_lock_is_held() -> None:
     other.close()
 
 
-def test_a_guard_that_remembers_serves_threads_and_tasks() -> None:
+def test_a_durable_guard_serves_threads_and_tasks() -> None:
     opened = open_blocking(Room())
     one = opened()
     guard = one.fenced_resource("/guards/disk")

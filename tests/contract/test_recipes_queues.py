@@ -24,7 +24,7 @@ from tests.contract.test_clients import connect, opener
 __all__ = ["connect", "opener"]
 
 
-def test_who_waits_for_a_barrier_goes_on(pool: ThreadPoolExecutor, connect: Open) -> None:
+def test_a_removed_barrier_ends_the_wait(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     assert one.barrier("/barriers/a").create()
     waiting = [pool.submit(other.barrier("/barriers/a").wait) for _ in range(3)]
@@ -112,7 +112,7 @@ def test_elements_are_worked_on_by_one_thread_at_a_time(
     assert sum(pool.map(work, range(4))) == 12
 
 
-def test_an_interrupt_puts_back_what_it_crossed(room: Room) -> None:
+def test_an_interrupt_during_a_get_puts_the_element_back(room: Room) -> None:
     client: Client = open_blocking(room)()
     client.queue("/queues/x").put(b"1")
     with crossed_by_an_interrupt(client):
@@ -122,7 +122,7 @@ def test_an_interrupt_puts_back_what_it_crossed(room: Room) -> None:
     client.close()
 
 
-def test_a_cancelled_task_gives_back_what_it_waited_with(room: Room) -> None:
+def test_a_cancelled_task_leaves_nothing_behind(room: Room) -> None:
     client: AsyncClient = open_awaited(room)()._thing
 
     async def crossed() -> None:
@@ -149,7 +149,7 @@ def test_a_cancelled_task_gives_back_what_it_waited_with(room: Room) -> None:
     finish(crossed())
 
 
-def test_sites_agree(pool: ThreadPoolExecutor, connect: Open) -> None:
+def test_sites_of_a_two_phase_commit_agree(pool: ThreadPoolExecutor, connect: Open) -> None:
     boss, *clients = [connect() for _ in range(3)]
     trip = boss.two_phase_commit("/transactions/x")
     names = [f"site-{number}" for number in range(6)]

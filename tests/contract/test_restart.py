@@ -28,7 +28,7 @@ def room(request: pytest.FixtureRequest) -> Iterator[Any]:
     room.close()
 
 
-def test_an_elected_service_begins_again_after_its_session(room: Any) -> None:
+def test_an_elected_service_restarts_after_its_session(room: Any) -> None:
     opener, sessions, epochs = open_blocking(room), [], []
 
     def serve(client: Client, words: list[str]) -> list[str]:
@@ -51,7 +51,7 @@ def test_an_elected_service_begins_again_after_its_session(room: Any) -> None:
     assert len(set(sessions)) == 2
 
 
-def test_so_does_one_of_coroutines(room: Any) -> None:
+def test_an_elected_service_of_coroutines_restarts_after_its_session(room: Any) -> None:
     epochs: list[int] = []
 
     async def open_one() -> AsyncClient:
@@ -77,7 +77,7 @@ def test_so_does_one_of_coroutines(room: Any) -> None:
     assert epochs == [1, 2]
 
 
-def test_a_holder_whose_znode_was_deleted_begins_again(room: Any) -> None:
+def test_a_holder_whose_znode_was_deleted_restarts(room: Any) -> None:
     opener, paths = open_blocking(room), []
 
     def work(client: Client) -> int:
@@ -96,7 +96,7 @@ def test_a_holder_whose_znode_was_deleted_begins_again(room: Any) -> None:
     assert len(paths) == 2
 
 
-def test_without_it_the_loss_is_told(room: Any) -> None:
+def test_without_a_restart_the_loss_is_raised(room: Any) -> None:
     opener = open_blocking(room)
 
     def work(client: Client) -> None:

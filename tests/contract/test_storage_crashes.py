@@ -118,7 +118,9 @@ def breaks(step: int) -> range:
 
 @pytest.mark.parametrize("limits", [LIMITS, GROWING], ids=["fixed", "growing"])
 @pytest.mark.parametrize("loss", Loss)
-def test_power_lost_at_every_operation(loss: Loss, limits: StorageLimits) -> None:
+def test_a_power_loss_at_every_operation_loses_no_promise(
+    loss: Loss, limits: StorageLimits
+) -> None:
     for number in breaks(1):
         rng = random.Random(number)
         files = formatted()
@@ -138,7 +140,7 @@ def test_power_lost_at_every_operation(loss: Loss, limits: StorageLimits) -> Non
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_power_lost_anywhere_in_random_histories(seed: int) -> None:
+def test_a_power_loss_in_random_histories_loses_no_promise(seed: int) -> None:
     groups = [[EPOCH_1], *random_steps(random.Random(seed), 25)]
     for number in breaks(7):
         rng = random.Random(number)
@@ -152,7 +154,7 @@ def test_power_lost_anywhere_in_random_histories(seed: int) -> None:
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_power_lost_while_the_only_snapshot_is_replaced(loss: Loss) -> None:
+def test_a_power_loss_during_the_replacement_of_the_only_snapshot_is_survived(loss: Loss) -> None:
     groups: list[list[Step]] = [
         [EPOCH_1],
         *([append(z(n), 700)] for n in (1, 3, 5)),
@@ -173,7 +175,7 @@ def test_power_lost_while_the_only_snapshot_is_replaced(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_power_lost_again_during_recovery(loss: Loss) -> None:
+def test_a_second_power_loss_during_recovery_is_survived(loss: Loss) -> None:
     rng = random.Random(2)
     for number in breaks(3):
         first = formatted()
@@ -193,7 +195,7 @@ def test_power_lost_again_during_recovery(loss: Loss) -> None:
     pytest.fail("the scenario never came to its end")
 
 
-def test_the_disk_breaks_at_every_operation() -> None:
+def test_a_disk_failure_at_every_operation_ends_the_store() -> None:
     for number in breaks(1):
         files = formatted()
         broken = files.operations + number
@@ -235,7 +237,7 @@ def test_after_a_failure_nothing_is_performed() -> None:
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_power_lost_while_formatting(loss: Loss) -> None:
+def test_a_power_loss_while_formatting_is_survived(loss: Loss) -> None:
     for number in breaks(1):
         files = FaultyFiles()
         files.on_operation = crash_at(number)

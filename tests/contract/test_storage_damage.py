@@ -175,7 +175,7 @@ def _segments(files: FaultyFiles) -> list[Path]:
 
 @pytest.mark.parametrize("kind", CORRUPT)
 @pytest.mark.parametrize("loss", Loss)
-def test_power_lost_at_every_operation_of_a_repair(kind: str, loss: Loss) -> None:
+def test_a_power_loss_at_every_operation_of_a_repair_is_survived(kind: str, loss: Loss) -> None:
     files, _ = disk_of(GROWN)
     CORRUPT[kind](files)
     names = {path.name for path in files.paths(FOLDER)}
@@ -225,7 +225,7 @@ def test_the_first_damaged_disk_is_the_one_that_is_kept() -> None:
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_power_lost_while_the_damaged_disk_is_removed(loss: Loss) -> None:
+def test_a_power_loss_during_the_removal_of_the_damaged_disk_is_survived(loss: Loss) -> None:
     for number in range(1, 40):
         files, _ = disk_of(GROWN)
         CORRUPT["log"](files)
@@ -249,7 +249,7 @@ def test_power_lost_while_the_damaged_disk_is_removed(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("kind", CORRUPT)
-def test_a_single_voter_has_nobody_to_repair_it(kind: str) -> None:
+def test_a_single_voter_is_not_repaired(kind: str) -> None:
     files, _ = disk_of(GROWN)
     CORRUPT[kind](files)
     before = {path: bytes(files.content(path)) for path in _segments(files)}

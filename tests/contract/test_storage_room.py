@@ -95,7 +95,7 @@ def test_a_full_disk_is_reported_with_a_whole_segment_left() -> None:
     assert (recovered.accepted, recovered.current) == (2, 2)
 
 
-def test_without_any_room_the_store_stops_and_loses_nothing() -> None:
+def test_without_any_space_the_store_stops_and_loses_nothing() -> None:
     files, storage = almost_full(segments=0)
     synced = 0
     with pytest.raises(NoRoom):
@@ -170,7 +170,7 @@ def test_a_store_of_small_segments_is_full_before_the_largest_would_not_fit() ->
     storage.close()
 
 
-def test_a_start_with_a_spare_needs_no_more_room() -> None:
+def test_a_start_with_a_spare_needs_no_more_space() -> None:
     files, storage = almost_full(segments=1)
     storage.perform([append(1)])
     storage.close()
@@ -181,7 +181,7 @@ def test_a_start_with_a_spare_needs_no_more_room() -> None:
         storage.close()
 
 
-def test_a_start_without_room_for_a_spare_says_so() -> None:
+def test_a_start_without_space_for_a_spare_reports_it() -> None:
     files, storage = almost_full(segments=1)
     storage.perform([append(1)])
     storage.close()
@@ -200,7 +200,7 @@ def test_a_start_without_room_for_a_spare_says_so() -> None:
     storage.close()
 
 
-def test_an_empty_store_needs_room_for_a_segment() -> None:
+def test_an_empty_store_needs_space_for_a_segment() -> None:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
     files.capacity -= files.free_bytes(FOLDER) - (SEGMENT - 1)
@@ -222,7 +222,7 @@ def test_a_large_append_uses_one_segment_after_the_other() -> None:
     assert [txn for _, txn in entries_of(*start(files)[1].runs)] == txns
 
 
-def test_a_cut_needs_no_more_room() -> None:
+def test_a_cut_needs_no_more_space() -> None:
     files, storage = almost_full(segments=1)
     for counter in range(1, 5):
         storage.perform([append(counter)])
@@ -232,7 +232,7 @@ def test_a_cut_needs_no_more_room() -> None:
     assert log_of(start(files)[1]) == [z(1), z(2), z(3)]
 
 
-def test_there_is_a_spare_again_after_a_cut() -> None:
+def test_a_cut_makes_a_spare() -> None:
     files, storage = almost_full(segments=1)
     for counter in range(1, 5):
         storage.perform([append(counter)])
@@ -244,7 +244,7 @@ def test_there_is_a_spare_again_after_a_cut() -> None:
     ]
 
 
-def test_room_comes_back_with_what_is_removed() -> None:
+def test_removed_files_free_their_space() -> None:
     files, storage = almost_full(segments=0)
     told: list[DiskEvent] = storage.perform([append(1)])
     assert told == [LogSynced(z(1)), DiskSpaceChanged(False)]
@@ -285,7 +285,7 @@ print("filled")
 """
 
 
-def test_on_a_real_disk_that_is_filled_up(tmp_path: Path) -> None:
+def test_a_real_disk_is_filled_up(tmp_path: Path) -> None:
     # In a mount namespace of its own, so that nothing remains of it in any case.
     mount = f"mount -t tmpfs -o size=9m tmpfs {tmp_path} && exec {sys.executable} -c "
     tried = subprocess.run(

@@ -80,7 +80,7 @@ def again(store: Store) -> tuple[Store, StoreModel]:
     return after, model
 
 
-def test_an_append_that_is_synced_outlives_a_crash(store: Store) -> None:
+def test_a_synced_append_survives_a_crash(store: Store) -> None:
     assert store.perform([append(z(1), b"a", b"", b"c")]) == [LogSynced(z(3))]
     _, found = again(store)
     assert found.log == [(z(1), b"a"), (z(2), b""), (z(3), b"c")]
@@ -115,7 +115,7 @@ def test_completions_come_in_the_order_of_the_effects(store: Store) -> None:
     assert again(store)[1].log == [(z(1), b"a"), (z(2), b"b"), (z(1, 2), b"d")]
 
 
-def test_epochs_outlive_a_crash(store: Store) -> None:
+def test_epochs_survive_a_crash(store: Store) -> None:
     assert store.perform([SaveEpochs(Epoch(3), Epoch(1))]) == [EpochsSaved(Epoch(3), Epoch(1))]
     _, found = again(store)
     assert (found.accepted, found.current) == (3, 1)
@@ -173,7 +173,7 @@ def test_a_batch_may_be_larger_than_a_segment(store: Store) -> None:
         (ZERO, z(1, 2), 5, [LogRun(z(1), [b"a", b"b", b"c", b"d"]), LogRun(z(1, 2), [b"e"])]),
     ],
 )
-def test_reads_a_range_of_the_log(
+def test_a_range_of_the_log_is_read(
     store: Store, after: Zxid, upto: Zxid, bytes_max: int, expected: list[LogRun]
 ) -> None:
     store.perform([append(z(1), b"a", b"b"), append(z(3), b"c", b"d"), EPOCH_2])
@@ -204,7 +204,7 @@ def test_a_received_snapshot_replaces_snapshot_and_log(store: Store) -> None:
     assert after.perform([ReadLog(LEARNER, z(1), z(10), 100)]) == [LogRead(LEARNER, z(1), [])]
 
 
-def test_a_snapshot_without_a_tail(store: Store) -> None:
+def test_a_snapshot_may_have_no_log_behind_it(store: Store) -> None:
     store.perform([append(z(1), b"a"), ReceiveSnapshot(z(8)), InstallSnapshot(z(8), z(8), [])])
     after, found = again(store)
     assert (found.snapshot, found.log) == ((z(8), z(8), []), [])
@@ -223,7 +223,7 @@ def test_an_incomplete_snapshot_changes_nothing(store: Store) -> None:
     assert again(after)[1].snapshot == (z(9), z(9), [b"all"])
 
 
-def test_a_published_snapshot_is_what_recovery_starts_from(store: Store) -> None:
+def test_recovery_starts_from_the_published_snapshot(store: Store) -> None:
     store.perform([append(z(1), b"a", b"b", b"c", b"d")])
     snapshot = WriteSnapshot(z(2), z(3), [b"tree"])
     assert do(store, [snapshot]) == [SnapshotPublished(z(2))]
@@ -231,7 +231,7 @@ def test_a_published_snapshot_is_what_recovery_starts_from(store: Store) -> None
     assert (found.snapshot, found.log) == (snapshot, [(z(3), b"c"), (z(4), b"d")])
 
 
-def test_a_snapshot_that_was_not_published_is_forgotten(store: Store) -> None:
+def test_an_unpublished_snapshot_is_forgotten(store: Store) -> None:
     store.perform([append(z(1), b"a")])
     store.write_snapshot(WriteSnapshot(z(1), z(1), [b"tree"]))
     after, found = again(store)
@@ -254,7 +254,7 @@ def test_publishing_prunes_the_log(store: Store) -> None:
     assert again(store)[1].last == z(59)
 
 
-def test_knows_what_was_committed(store: Store) -> None:
+def test_the_store_knows_what_was_committed(store: Store) -> None:
     store.perform([append(z(1), b"a", b"b"), append(z(3), b"c", committed=z(2))])
     after = store.crash()
     assert after.recover().committed == z(2)
@@ -263,7 +263,7 @@ def test_knows_what_was_committed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_agrees_with_the_naive_model(store: Store, seed: int) -> None:
+def test_the_store_agrees_with_the_naive_model(store: Store, seed: int) -> None:
     rng = random.Random(seed)
     model = StoreModel()
     model.do(EPOCH_1)

@@ -43,7 +43,7 @@ sequences = st.builds(
 
 @examples(200)
 @given(st.lists(st.binary(max_size=20), max_size=12), st.integers(1, 5), st.data())
-def test_a_prefix_arrives_whatever_happens(
+def test_a_prefix_arrives_under_any_alteration(
     frames: list[bytes], per_batch: int, data: st.DataObject
 ) -> None:
     batch_list = sent(frames, per_batch, 2)
@@ -65,7 +65,7 @@ def test_a_prefix_arrives_whatever_happens(
 
 @examples(200)
 @given(sequences, st.randoms(use_true_random=False))
-def test_altered_batches(batch_list: list[Batch], rng: Random) -> None:
+def test_altered_batches_are_refused_or_whole(batch_list: list[Batch], rng: Random) -> None:
     incoming = IncomingBatches()
     size = 0
     with bounded(10_000):
@@ -83,7 +83,7 @@ def test_altered_batches(batch_list: list[Batch], rng: Random) -> None:
     assert size >= 0, "more came out than went in"
 
 
-def test_what_overtakes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "EARLY_BYTES_MAX", 100)
     monkeypatch.setattr(batches, "EARLY_BATCHES_MAX", 10)
     large, many = IncomingBatches(), IncomingBatches()
@@ -92,7 +92,7 @@ def test_what_overtakes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answers == [[]] * 10 + [None]
 
 
-def test_what_was_early_makes_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delivered_early_batch_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "EARLY_BYTES_MAX", 100)
     incoming = IncomingBatches()
     for number in range(0, 20, 2):

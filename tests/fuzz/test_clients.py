@@ -134,7 +134,9 @@ def is_client_frame(data: bytes) -> bool:
     st.sampled_from([HOSTILE, HOSTILE + 1]),
     hostile_bytes(encoded_frames).filter(lambda data: not is_client_frame(data)),
 )
-def test_malformed_frame_of_a_client(host: int, connection: int, data: bytes) -> None:
+def test_a_malformed_frame_of_a_client_ends_its_connection(
+    host: int, connection: int, data: bytes
+) -> None:
     scene = Scene(host)
     before = scene.facts()
     scene.send(connection, data)
@@ -154,7 +156,9 @@ steps = st.tuples(
 
 @examples(150)
 @given(st.sampled_from([1, 3]), st.lists(steps, min_size=1, max_size=6))
-def test_hostile_client(host: int, script: list[tuple[str, int, bytes]]) -> None:
+def test_a_hostile_client_harms_only_itself(
+    host: int, script: list[tuple[str, int, bytes]]
+) -> None:
     scene = Scene(host)
     for kind, connection, data in script:
         if kind == "frame":
@@ -231,7 +235,7 @@ def is_server_frame(data: bytes) -> bool:
         lambda data: not is_server_frame(data)
     )
 )
-def test_malformed_frame_of_a_server(data: bytes) -> None:
+def test_a_malformed_frame_of_a_server_ends_the_connection(data: bytes) -> None:
     session = Session()
     core = session.wire.core
     before = core.session_id, core.last_zxid
@@ -252,7 +256,7 @@ def test_malformed_frame_of_a_server(data: bytes) -> None:
         max_size=6,
     )
 )
-def test_hostile_server(script: list[tuple[int, bytes]]) -> None:
+def test_a_hostile_server_does_not_break_the_client(script: list[tuple[int, bytes]]) -> None:
     session = Session()
     wire = session.wire
     for wait_ms, data in script:

@@ -44,7 +44,7 @@ def check(name: str, data: bytes) -> None:
 
 
 @NAMES
-def test_what_is_well_formed_arrives(name: str) -> None:
+def test_a_well_formed_value_is_decoded(name: str) -> None:
     decoder = DECODERS[name]
 
     @examples(30)
@@ -61,7 +61,7 @@ REFUSING = pytest.mark.parametrize("name", DECODERS)
 
 
 @REFUSING
-def test_anything_else_is_refused_or_legal(name: str) -> None:
+def test_other_bytes_are_refused_or_legal(name: str) -> None:
     decoder = DECODERS[name]
 
     @examples(200)
@@ -84,7 +84,7 @@ records = st.lists(values_of(SnapshotRecord, FROM_SNAPSHOTS), max_size=6)
 
 @examples(300)
 @given(records, st.integers(1, 9))
-def test_hostile_records_of_a_snapshot(hostile: list[SnapshotRecord], at: int) -> None:
+def test_hostile_records_of_a_snapshot_are_refused(hostile: list[SnapshotRecord], at: int) -> None:
     """Records that are well-formed, in an order and with numbers that no walk writes."""
     honest = snapshot_chunks(State())
     sessions = sum(isinstance(record, SessionRecord) for record in hostile)
@@ -121,13 +121,13 @@ def take_down(state: State) -> None:
 
 @pytest.mark.parametrize("nest", [b"\x91", b"\x92\x00", b"\x81\x00", b"[", b'{"x":'])
 @REFUSING
-def test_deep_nesting(name: str, nest: bytes) -> None:
+def test_deep_nesting_is_refused_or_legal(name: str, nest: bytes) -> None:
     for depth in (1, 1_000, 100_000):
         check(name, nest * depth)
 
 
 @NAMES
-def test_lengths_that_lie(name: str) -> None:
+def test_wrong_lengths_are_refused_or_legal(name: str) -> None:
     for start in (b"", b"\x91", b"\x92\x02", b"\x93\x02\x00", b"\x95\x01\x00"):
         for claim in (b"\xdd", b"\xdf", b"\xdb", b"\xc6", b"\xc9"):
             for length in (0xFFFF, 0xFF_FFFF, 0x7FFF_FFFF, 0xFFFF_FFFF):

@@ -117,7 +117,7 @@ def end_of(found: RecoveredState) -> Zxid:
     return Zxid(last.first + len(last.txns) - 1) if last else found.snapshot_zxid
 
 
-def test_undamaged_folder_is_recovered_whole() -> None:
+def test_an_undamaged_folder_is_recovered_whole() -> None:
     found = recovered(copy.deepcopy(WRITTEN[0]))
     assert found is not None
     check(found)
@@ -125,7 +125,7 @@ def test_undamaged_folder_is_recovered_whole() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_damaged_file(path: Path) -> None:
+def test_a_damaged_file_is_detected_or_harmless(path: Path) -> None:
     @examples(150)
     @given(st.randoms(use_true_random=False), st.sampled_from(FILES))
     def refused_or_true(rng: Random, donor: Path) -> None:
@@ -158,7 +158,7 @@ IN_GENERATION = [
     [FOLDER / name for name in NAMES] + [FILES[-1].parent / name for name in IN_GENERATION],
     ids=lambda path: path.name[:24],
 )
-def test_strange_name(path: Path, is_folder: bool) -> None:
+def test_a_foreign_name_is_refused_or_ignored(path: Path, is_folder: bool) -> None:
     files = copy.deepcopy(WRITTEN[0])
     if is_folder:
         files.make_folder(path)

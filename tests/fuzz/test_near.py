@@ -30,7 +30,7 @@ def fields_of(*modules: ModuleType) -> set[str]:
     ("strategies", "modules"),
     [(FROM_CLIENTS, (requests,)), (FROM_PEERS, (messages, peer_messages, requests))],
 )
-def test_every_near_miss_is_for_a_field(
+def test_every_near_miss_belongs_to_a_field(
     strategies: Strategies, modules: tuple[ModuleType, ...]
 ) -> None:
     assert strategies.keys() - fields_of(*modules) == set()

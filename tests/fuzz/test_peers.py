@@ -101,7 +101,7 @@ def is_peer_frame(data: bytes) -> bool:
 
 @examples(200)
 @given(hostile_bytes(frames).filter(lambda data: not is_peer_frame(data)))
-def test_malformed_frame_of_a_peer(data: bytes) -> None:
+def test_a_malformed_frame_of_a_peer_breaks_its_link(data: bytes) -> None:
     shell = Shell()
     link, end = shell.dialed()
     good = encode_peer_frame([Ping(1)])
@@ -224,7 +224,7 @@ pairs = st.sampled_from([(s, r) for s in (1, 2, 3) for r in (1, 2, 3) if s != r 
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_hostile_peer(moment: str) -> None:
+def test_a_hostile_peer_does_not_break_the_server(moment: str) -> None:
     @examples(300)
     @given(pairs, st.booleans(), prologues, epilogues, st.data())
     def survives(
@@ -248,7 +248,7 @@ def test_hostile_peer(moment: str) -> None:
     survives()
 
 
-def test_illegal_message_is_told_and_breaks_the_link() -> None:
+def test_an_illegal_message_is_reported_and_breaks_the_link() -> None:
     scene = Scene(1, 3, "broadcast", False)
     before = scene.host.server.state.digest()
     scene.host.step(PeerFrame(ServerId(1), [Ack(scene.host.server.peer.history.logged + 1)]))  # type: ignore[arg-type]
@@ -257,7 +257,7 @@ def test_illegal_message_is_told_and_breaks_the_link() -> None:
     assert scene.host.server.state.digest() == before
 
 
-def test_ack_of_a_zxid_that_nobody_logged() -> None:
+def test_an_ack_of_an_unlogged_zxid_breaks_the_link() -> None:
     """It is below the last that was sent, so it passes; but the epoch it names ended before."""
     scene = Scene(1, 3, "proposing", False)
     delivered = scene.host.server.state.zxid
@@ -265,7 +265,7 @@ def test_ack_of_a_zxid_that_nobody_logged() -> None:
     scene.check()
 
 
-def test_last_round_of_all() -> None:
+def test_the_last_election_round_does_not_overflow() -> None:
     """The next one must still be one that the others can decode, or nobody hears anybody."""
     ensemble = PureServers(3)
     ensemble.crash(3)

@@ -78,20 +78,20 @@ def check_settings(file: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, "other"])
-def test_odd_values_of_settings(folder: Path, setting: str) -> None:
+def test_odd_values_of_settings_are_refused_or_valid(folder: Path, setting: str) -> None:
     for scalar in SCALARS:
         check_settings(folder / "odd.yaml", f"{setting}: {scalar}".encode())
 
 
 @pytest.mark.parametrize("start", ["", "name: "])
 @pytest.mark.parametrize("nest", ["[", "{a: ", "- "])
-def test_deeply_nested_settings(folder: Path, start: str, nest: str) -> None:
+def test_deeply_nested_settings_are_refused_or_valid(folder: Path, start: str, nest: str) -> None:
     check_settings(folder / "deep.yaml", (start + nest * 300).encode())
 
 
 @examples(100)
 @given(documents.map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_settings_files(folder: Path, data: bytes) -> None:
+def test_random_settings_files_are_refused_or_valid(folder: Path, data: bytes) -> None:
     check_settings(folder / "settings.yaml", data)
 
 
@@ -102,7 +102,7 @@ written = st.fixed_dictionaries(
 
 @examples(150)
 @given(hostile_bytes(documents.map(lambda text: text.encode("utf-8", "surrogatepass")) | written))
-def test_mutated_settings_files(folder: Path, data: bytes) -> None:
+def test_mutated_settings_files_are_refused_or_valid(folder: Path, data: bytes) -> None:
     check_settings(folder / "mutated.yaml", data)
 
 
@@ -131,7 +131,7 @@ PORTS = ["", "0", "1", "65535", "65536", "99999", "-1", "٣", "1" * 5_000, "1_0"
 @pytest.mark.parametrize("port", PORTS)
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.usefixtures("nothing_listens")
-def test_addresses(host: str, port: str) -> None:
+def test_random_addresses_are_refused_or_valid(host: str, port: str) -> None:
     with bounded(len(host) + len(port)):
         assert ray_address.answers_at(f"{host}:{port}") in (True, False)
 
@@ -147,7 +147,7 @@ NUMBERS = ["", "0", "1", "3", "-1", "255", "٣", "²", "1" * 5_000, "01", " 1", 
     )
 )
 @example([("coord", "replica", "1" * 5_000), ("coord", "replica", "1")])
-def test_names_of_actors(names: list[tuple[str, str, str]]) -> None:
+def test_random_actor_names_are_parsed_or_ignored(names: list[tuple[str, str, str]]) -> None:
     actors = [{"namespace": NAMESPACE, "name": "/".join(parts)} for parts in names]
     for ensemble, servers in replicas_among(actors).items():
         for server in servers:
@@ -159,7 +159,7 @@ def test_names_of_actors(names: list[tuple[str, str, str]]) -> None:
 @given(hostile_bytes(values_of(EnsembleRecord).map(msgspec.json.encode)))
 @example(b'{"ensemble_uuid":"\xff"}')
 @example(b'{"x":' * 20_000)
-def test_records_of_ensembles(folder: Path, data: bytes) -> None:
+def test_random_ensemble_records_are_refused_or_valid(folder: Path, data: bytes) -> None:
     home = folder / "coord"
     home.mkdir(exist_ok=True)
     (home / node_discovery.RECORD_FILE).write_bytes(data)
@@ -175,7 +175,7 @@ def test_records_of_ensembles(folder: Path, data: bytes) -> None:
 @example(b'{"pid":9223372036854775808,"create_time":0,"address":""}')
 @example(b'{"pid":1,"create_time":0,"address":"\xff"}')
 @example(b'{"x":' * 20_000)
-def test_records_of_local_heads(folder: Path, data: bytes) -> None:
+def test_random_head_records_are_refused_or_valid(folder: Path, data: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_head, "head_folder", lambda: folder)
         (folder / "head.json").write_bytes(data)

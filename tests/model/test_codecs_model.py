@@ -92,22 +92,22 @@ items = st.one_of(
 
 
 @given(st.builds(Txn, ints, ints, ints, ints, changes))
-def test_transactions(txn: Txn) -> None:
+def test_transactions_survive_encoding(txn: Txn) -> None:
     assert decode_txn(encode_txn(txn)) == txn
 
 
 @given(ops)
-def test_operations(op: Create | Delete | SetData | CloseSession) -> None:
+def test_operations_survive_encoding(op: Create | Delete | SetData | CloseSession) -> None:
     assert decode_op(encode_op(op)) == op
 
 
 @given(st.builds(Connect, ints, data, ints, zxids) | st.builds(ClientFrame, ints, st.lists(reads)))
-def test_client_frames(frame: Connect | ClientFrame) -> None:
+def test_client_frames_survive_encoding(frame: Connect | ClientFrame) -> None:
     assert decode_client_frame(encode_client_frame(frame)) == frame
 
 
 @given(st.builds(ServerFrame, ints, zxids, st.lists(items, max_size=5)))
-def test_server_frames(frame: ServerFrame) -> None:
+def test_server_frames_survive_encoding(frame: ServerFrame) -> None:
     assert decode_server_frame(encode_server_frame(frame)) == frame
 
 
@@ -131,7 +131,7 @@ awkward = st.text(st.sampled_from("/./ab\0\x1f\x7f\x9f\xa0\ud7ff\ud800\uf8ff\uf9
 
 @settings(max_examples=1_000)
 @given(awkward | st.text(st.sampled_from("/.a"), max_size=8).map("/".__add__) | text)
-def test_paths_are_accepted_by_the_rules_one_by_one(path: str) -> None:
+def test_paths_are_accepted_by_each_rule(path: str) -> None:
     assert (path_fault(path) is None) == is_path(path)
     assert (path_fault(path, sequential=True) is None) == is_path(path + "0000000000")
     if is_path(path) and path != "/":

@@ -28,7 +28,7 @@ class Naive:
 
 @settings(max_examples=300)
 @given(st.lists(steps, max_size=40))
-def test_against_a_tracker_that_looks_at_all(
+def test_expiry_equals_a_tracker_that_scans_all_sessions(
     history: list[tuple[int, list[tuple[int, int]], list[int], str]],
 ) -> None:
     expiry, naive = SessionExpiry(clock_gap_ms=GAP_MS), dict[int, Naive]()

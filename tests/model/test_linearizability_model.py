@@ -21,7 +21,7 @@ def show(history: History) -> str:
 
 @given(st.randoms(use_true_random=False), OVERLAPS)
 @settings(max_examples=150)
-def test_what_was_executed_in_one_order_passes(random: Random, overlap: int) -> None:
+def test_a_history_executed_in_one_order_passes(random: Random, overlap: int) -> None:
     history = draw_history(random, PATHS, 60, overlap)
     result = check_linearizability(history, reads_in_order=True)
     assert result.undecided == []
@@ -31,7 +31,7 @@ def test_what_was_executed_in_one_order_passes(random: Random, overlap: int) -> 
 
 @given(st.randoms(use_true_random=False), OVERLAPS)
 @settings(max_examples=400)
-def test_decides_as_brute_force_does(random: Random, overlap: int) -> None:
+def test_the_check_decides_as_brute_force_does(random: Random, overlap: int) -> None:
     history = draw_history(random, ["/a"], 6, overlap, lost=0.2)
     for _ in range(random.randint(0, 2)):
         spoil(random, history)
@@ -42,7 +42,7 @@ def test_decides_as_brute_force_does(random: Random, overlap: int) -> None:
 
 @given(st.randoms(use_true_random=False), OVERLAPS)
 @settings(max_examples=200)
-def test_accuses_only_what_brute_force_rejects(random: Random, overlap: int) -> None:
+def test_the_check_rejects_only_what_brute_force_rejects(random: Random, overlap: int) -> None:
     history = draw_history(random, ["/a", "/a/b"], 6, overlap, lost=0.2)
     for _ in range(random.randint(0, 2)):
         spoil(random, history)

@@ -19,7 +19,7 @@ def as_lists(value: object) -> object:
 
 @settings(max_examples=500)
 @given(st.lists(st.one_of(*[commands] * 3, st.integers(1, 5)), min_size=10, max_size=60))
-def test_writes_prepared_ahead_end_as_if_done_one_by_one(steps: list[Command | int]) -> None:
+def test_writes_prepared_ahead_equal_writes_done_one_by_one(steps: list[Command | int]) -> None:
     """An integer applies that many of the outstanding transactions."""
     run = written(START)
     for step in steps:
@@ -33,7 +33,7 @@ def test_writes_prepared_ahead_end_as_if_done_one_by_one(steps: list[Command | i
 
 @settings(max_examples=100)
 @given(histories)
-def test_every_transaction_twice_is_once(history: list[Command]) -> None:
+def test_applying_every_transaction_twice_changes_nothing(history: list[Command]) -> None:
     run = written(history)
     twice = State()
     for zxid, data in run.log:
@@ -47,7 +47,7 @@ def test_every_transaction_twice_is_once(history: list[Command]) -> None:
 
 @settings(max_examples=100)
 @given(histories)
-def test_the_digest_is_one_with_the_state(history: list[Command]) -> None:
+def test_the_digest_equals_that_of_the_whole_state(history: list[Command]) -> None:
     """Equal states have equal digests, and on these histories different ones different digests."""
     seen: dict[int, object] = {}
     run = Run()

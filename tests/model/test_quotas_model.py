@@ -107,7 +107,7 @@ def check_hard_limits(state: State, change: TxnBody) -> None:
 
 @settings(max_examples=300)
 @given(st.lists(steps, max_size=40))
-def test_usage_is_that_of_a_brute_force_count(history: list[WriteOp | str | int]) -> None:
+def test_usage_equals_a_brute_force_count(history: list[WriteOp | str | int]) -> None:
     run = History()
     for step in history:
         if isinstance(step, int):
@@ -169,7 +169,7 @@ def drawn(rng: Random) -> TxnOp:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_what_the_leader_counts_is_what_will_be(seed: int) -> None:
+def test_the_leaders_count_equals_the_usage_after_delivery(seed: int) -> None:
     """Above all across transactions that are aborted, so that nothing of them may be left."""
     rng, leader = Random(seed), OneLeader()
     session_id = leader.open()

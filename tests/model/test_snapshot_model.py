@@ -68,7 +68,9 @@ def walk_and_replay(log: Log, start: int, schedule: list[bool], *, twice: bool =
 
 @settings(max_examples=400)
 @given(st.data(), histories)
-def test_any_walk_of_any_history(data: st.DataObject, history: list[Command]) -> None:
+def test_any_walk_of_any_history_restores_the_state(
+    data: st.DataObject, history: list[Command]
+) -> None:
     log = written(history).log
     start = data.draw(st.integers(0, len(log)))
     schedule = data.draw(st.lists(st.booleans(), max_size=60))
@@ -144,7 +146,7 @@ def all_interleavings(log: Log, start: int) -> int:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_every_interleaving_of_a_story(name: str) -> None:
+def test_every_interleaving_of_a_walk_restores_the_state(name: str) -> None:
     before, during = STORIES[name]
     run = written(before)
     start = len(run.log)
@@ -169,7 +171,7 @@ def random_command(random: Random) -> Command:
 
 @pytest.mark.parametrize("parted", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_every_interleaving_of_a_random_history(
+def test_every_interleaving_with_a_random_history_restores_the_state(
     seed: int, parted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if parted:  # children of the larger znodes are listed in parts
@@ -188,7 +190,7 @@ def test_every_interleaving_of_a_random_history(
     assert all_interleavings(run.log, start) > 10
 
 
-def test_the_whole_log_over_the_last_state() -> None:
+def test_the_whole_log_over_the_last_state_changes_nothing() -> None:
     """The widest fuzz there is: every element as of the end, replayed from the beginning."""
     random = Random(7)
     run = Run()

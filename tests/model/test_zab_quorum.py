@@ -18,13 +18,13 @@ Uncertain = list[ServerId]
 
 
 @given(VOTERS, st.lists(IDS, max_size=12))
-def test_holds_is_a_majority(voters: set[ServerId], servers: list[ServerId]) -> None:
+def test_is_quorum_is_a_majority(voters: set[ServerId], servers: list[ServerId]) -> None:
     counted = sum(voter in servers for voter in voters)
     assert Quorum(voters).is_quorum(servers) == (2 * counted > len(voters))
 
 
 @given(VOTERS)
-def test_any_two_quorums_meet_and_what_is_left_of_one_is_none(voters: set[ServerId]) -> None:
+def test_any_two_quorums_intersect(voters: set[ServerId]) -> None:
     quorum = Quorum(voters)
     subsets = [
         set(some) for size in range(len(voters) + 1) for some in combinations(sorted(voters), size)
@@ -35,7 +35,7 @@ def test_any_two_quorums_meet_and_what_is_left_of_one_is_none(voters: set[Server
 
 
 @given(VOTERS, st.data())
-def test_reached_is_the_highest_that_a_quorum_has(
+def test_quorum_value_is_the_highest_that_a_quorum_has(
     voters: set[ServerId], data: st.DataObject
 ) -> None:
     cursors = data.draw(st.dictionaries(st.sampled_from(sorted(voters)), st.integers(0, 9)))
@@ -73,7 +73,7 @@ def knows_all(quorum: Quorum, healthy: Healthy, uncertain: Uncertain) -> bool:
 
 
 @pytest.mark.parametrize("count", range(1, 8))
-def test_recalls_when_no_acknowledged_write_can_be_missing(count: int) -> None:
+def test_covers_all_acked_holds_when_no_acknowledged_write_can_be_missing(count: int) -> None:
     """Smaller sets of bad disks, and larger majorities, leave only more servers that have it."""
     stricter = set()
     for quorum, healthy, uncertain in who_was_heard(count):

@@ -80,7 +80,7 @@ def leader_of(log: list[Entry], base: int, committed: int, out: list[Effect]) ->
 
 @settings(max_examples=400)
 @given(st.data())
-def test_afterwards_the_logs_are_equal(data: st.DataObject) -> None:
+def test_the_sync_plan_makes_the_logs_equal(data: st.DataObject) -> None:
     log, behind, committed = reigns(data)
     base = data.draw(st.integers(0, committed))
     log_start = data.draw(st.integers(0, base))

@@ -85,7 +85,7 @@ class WindowMachine(RuleBasedStateMachine):
             assert after == before + 1 or counter_of(after) == 1
 
 
-def test_the_window_is_a_list() -> None:
+def test_the_recent_log_behaves_as_a_list() -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         WindowMachine, settings=settings(max_examples=80, stateful_step_count=20)
     )

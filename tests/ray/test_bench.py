@@ -81,7 +81,7 @@ def check(system: System, experiment: AnyExperiment, rows: list[Row], folder: Pa
 
 
 @pytest.mark.parametrize("experiment", OF_SYSTEMS, ids=lambda experiment: experiment.name)
-def test_an_experiment_on_raykeeper(
+def test_an_experiment_runs_on_raykeeper(
     ours: Raykeeper, experiment: AnyExperiment, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -102,7 +102,7 @@ ON_ETCD = ("figure5", "znodes", "latency", "failover")
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_an_experiment_on_another_system(system: System, name: str, tmp_path: Path) -> None:
+def test_an_experiment_runs_on_another_system(system: System, name: str, tmp_path: Path) -> None:
     if reason := system.missing():
         pytest.skip(reason)
     (tmp_path / "data").mkdir()
@@ -161,7 +161,7 @@ def test_the_core_is_measured_alone(tmp_path: Path) -> None:
     assert ("growth.png" in names) == can_plot()
 
 
-def test_the_command_refuses_what_makes_no_sense() -> None:
+def test_the_command_refuses_senseless_options() -> None:
     done = bench("figure5", "--reads", "101")
     assert done.returncode == 2
     assert done.stderr.startswith("error: --reads: ")

@@ -29,7 +29,7 @@ def streams_of(ensemble: Ensemble) -> list[int]:
 
 
 @pytest.mark.parametrize(("links", "of_peers"), [("auto", 2), ("direct", 2), ("ray", 0)])
-def test_the_settings_say_which_carrier(launch_one: Launch, links: str, of_peers: int) -> None:
+def test_the_settings_choose_the_carrier(launch_one: Launch, links: str, of_peers: int) -> None:
     ensemble = launch_one(links=links)
     eventually(lambda: all_serve(ensemble))
     eventually(lambda: streams_of(ensemble) == [of_peers] * 3)
@@ -46,7 +46,7 @@ def without_streams(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPa
     yield monkeypatch
 
 
-def test_where_no_stream_opens_ray_calls_are_taken_until_one_does(
+def test_without_streams_ray_calls_carry_the_links_until_one_opens(
     launch_one: Launch, without_streams: pytest.MonkeyPatch
 ) -> None:
     without_streams.delenv("RAY_USE_TLS")
@@ -65,7 +65,7 @@ def test_where_no_stream_opens_ray_calls_are_taken_until_one_does(
         assert states == []
 
 
-def test_where_only_streams_are_taken_the_reason_is_told(
+def test_with_streams_alone_the_status_gives_the_reason(
     launch_one: Launch, without_streams: pytest.MonkeyPatch
 ) -> None:
     without_streams.delenv("RAY_USE_TLS")
@@ -75,7 +75,7 @@ def test_where_only_streams_are_taken_the_reason_is_told(
         connect(ensemble.name, timeout_s=2.0)
 
 
-def test_a_server_that_comes_back_is_linked_by_streams_again(
+def test_a_server_that_returns_is_linked_by_streams_again(
     launch_one: Launch, tmp_path: Path
 ) -> None:
     ensemble = launch_one()
@@ -90,7 +90,7 @@ def test_a_server_that_comes_back_is_linked_by_streams_again(
 
 
 @pytest.mark.parametrize("links", ["direct", "ray"])
-def test_who_is_far_behind_is_sent_a_snapshot(launch_one: Launch, links: str) -> None:
+def test_a_server_far_behind_receives_a_snapshot(launch_one: Launch, links: str) -> None:
     def digests() -> list[tuple[int, int]]:
         asked = [find_replica(ensemble.name, ServerId(i)).status.remote() for i in (1, 2, 3)]
         return [(status.last_zxid, status.digest) for status in ray.get(asked)]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.ray
-def test_faults_of_processes_and_nodes_under_load() -> None:
+def test_the_ensemble_survives_faults_of_processes_and_nodes_under_load() -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-m", "tests.ray.chaos_nodes"],
@@ -49,7 +49,7 @@ def run_chaos(*words: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.ray
-def test_the_command_prints_its_verdict() -> None:
+def test_the_command_prints_its_report() -> None:
     done = run_chaos("--minutes", "0.2", "--seed", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     told = dict(re.findall(r"^(\w[\w ]+?)  +(\d+)", done.stdout, re.MULTILINE))
@@ -66,7 +66,7 @@ def test_the_command_prints_its_verdict() -> None:
         (Story().create(A, 1, 2, "/r", "").create(A, 3, 4, X, "u").set(B, 5, 6, "v", 5), 1, ["v"]),
     ],
 )
-def test_a_lost_write_is_told_in_words_and_by_the_exit_code(
+def test_a_lost_write_is_reported_and_sets_the_exit_code(
     tmp_path: Path, story: Story, code: int, lost: list[str]
 ) -> None:
     story.get("end", 90, 91, "u", 1, synced=True).write(tmp_path / "round-1" / "clients.jsonl")

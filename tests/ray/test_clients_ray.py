@@ -52,7 +52,7 @@ def opener(request: pytest.FixtureRequest, shared: Ensemble) -> Open:
     return opener
 
 
-def test_containers_and_old_znodes_go(client: Any, top: str) -> None:
+def test_containers_and_expired_znodes_are_deleted(client: Any, top: str) -> None:
     client.create(f"{top}/container", container=True)
     client.create(f"{top}/container/a")
     client.create(f"{top}/never-used", container=True)
@@ -61,7 +61,7 @@ def test_containers_and_old_znodes_go(client: Any, top: str) -> None:
     eventually(lambda: client.get_children(top) == ["never-used"])
 
 
-def test_a_handle_that_is_passed_on_keeps_its_root_and_its_acl(shared: Ensemble) -> None:
+def test_a_pickled_handle_keeps_its_root_and_its_acl(shared: Ensemble) -> None:
     acl = [make_acl("world", "anyone", read=True, create=True)]
     with (
         shared.connect() as whole,

@@ -52,7 +52,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return run_command
 
 
-def test_status(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_shows_every_server(
+    shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def is_linked() -> bool:
         servers = shared.status().servers
         peers = [list(server.carriers.values()) for server in servers]
@@ -73,7 +75,7 @@ def test_status(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert "…" not in run("status")[1]
 
 
-def test_status_without_a_leader_tells_why(
+def test_status_says_why_there_is_no_leader(
     launch_one: Launch, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     ensemble = launch_one(servers=2)
@@ -91,7 +93,7 @@ def test_status_without_a_leader_tells_why(
     assert (code, len(err.splitlines())) == (4, 1)
 
 
-def test_status_tells_of_a_server_that_is_down(launch_one: Launch, run: Run) -> None:
+def test_status_shows_a_server_that_is_down(launch_one: Launch, run: Run) -> None:
     ensemble = launch_one()
     ray.kill(find_replica(ensemble.name, ServerId(1)), no_restart=True)
     # Server 1 may have led; until the others have a leader the reason follows.
@@ -103,7 +105,7 @@ def test_status_tells_of_a_server_that_is_down(launch_one: Launch, run: Run) -> 
     eventually(tells)
 
 
-def test_shell_commands(shared: Ensemble, run: Run) -> None:
+def test_shell_commands_print_their_results(shared: Ensemble, run: Run) -> None:
     def shell(*words: str) -> tuple[int, str, str]:
         return run("shell", "-n", shared.name, *words)
 
@@ -138,7 +140,7 @@ def test_texts_are_printed_as_they_are(shared: Ensemble, run: Run) -> None:
     assert err.startswith('error: there is no ensemble "[bench]"; ')
 
 
-def test_json(shared: Ensemble, run: Run) -> None:
+def test_json_prints_one_document(shared: Ensemble, run: Run) -> None:
     """One document on standard output, and nothing else."""
 
     def document(*words: str) -> Any:
@@ -175,7 +177,9 @@ def test_json(shared: Ensemble, run: Run) -> None:
         (["rm", "/a"], 2, "no command 'rm'; there are ls, get"),
     ],
 )
-def test_shell_errors(shared: Ensemble, run: Run, words: list[str], code: int, error: str) -> None:
+def test_shell_errors_set_the_exit_code(
+    shared: Ensemble, run: Run, words: list[str], code: int, error: str
+) -> None:
     ended, out, err = run("shell", "-n", shared.name, *words)
     assert (ended, out) == (code, "")
     assert err.startswith("error: ")
@@ -183,7 +187,9 @@ def test_shell_errors(shared: Ensemble, run: Run, words: list[str], code: int, e
     assert len(err.splitlines()) == 1
 
 
-def test_shell_prompt(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shell_has_a_prompt(
+    shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     typed = iter(["create /p one", "", "watch /p", "set /p two", 'get "', "nonsense", "quit"])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     code, out, _ = run("shell", "-n", shared.name)
@@ -193,7 +199,7 @@ def test_shell_prompt(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatc
     assert out.index("changed /p at") < out.index("version 1")
 
 
-def test_an_interrupt_is_not_told_as_a_lost_session(
+def test_an_interrupt_is_not_reported_as_a_lost_session(
     shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = iter(["watch /interrupted"])
@@ -209,7 +215,9 @@ def test_an_interrupt_is_not_told_as_a_lost_session(
     assert "session lost" not in out
 
 
-def test_errors_before_anything_starts(ray_session: str, run: Run, tmp_path: Path) -> None:
+def test_errors_are_found_before_anything_starts(
+    ray_session: str, run: Run, tmp_path: Path
+) -> None:
     code, _, err = run("status", "nowhere")
     assert (code, err.count("\n")) == (3, 1)
     assert 'no ensemble "nowhere"' in err
@@ -224,7 +232,7 @@ def test_errors_before_anything_starts(ray_session: str, run: Run, tmp_path: Pat
     assert run("down", "--ray")[0] == 3
 
 
-def test_up_and_down(ray_session: str, run: Run, tmp_path: Path) -> None:
+def test_up_starts_and_down_stops(ray_session: str, run: Run, tmp_path: Path) -> None:
     name = new_name()
     code, out, _ = run("up", "--name", name, "--servers", "1", "--data-dir", str(tmp_path / "d"))
     assert code == 0
@@ -242,7 +250,7 @@ def test_up_and_down(ray_session: str, run: Run, tmp_path: Path) -> None:
     assert run("status", name)[0] == 3
 
 
-def test_observers_of_a_file_and_of_the_command_line(
+def test_observers_come_from_the_file_or_the_command_line(
     ray_session: str, run: Run, tmp_path: Path
 ) -> None:
     """The command line overrules the file; status shows who has no vote."""
@@ -261,7 +269,7 @@ def test_observers_of_a_file_and_of_the_command_line(
 
 
 @pytest.mark.smoke
-def test_an_up_that_fails_leaves_no_ray(
+def test_a_failed_up_leaves_no_ray(
     bare_machine: dict[str, str], command: Callable[..., Any], tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -285,7 +293,7 @@ def _home_of(process: psutil.Process) -> str:
 
 
 @pytest.mark.smoke
-def test_up_on_a_machine_without_ray(
+def test_up_starts_ray_where_there_is_none(
     bare_machine: dict[str, str], command: Callable[..., Any]
 ) -> None:
     done = command("status")

@@ -77,7 +77,9 @@ def pids(actors: list[Any]) -> list[int]:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("carrier", ["shared", "over_calls"])
-def test_an_actor_that_does_not_restart(request: pytest.FixtureRequest, carrier: str) -> None:
+def test_the_session_of_a_dead_actor_ends_at_once(
+    request: pytest.FixtureRequest, carrier: str
+) -> None:
     """By SIGKILL and by `ray.kill`, with either client."""
     ensemble: Ensemble = request.getfixturevalue(carrier)
     paths = [f"/actor-{i}" for i in range(3)]
@@ -97,7 +99,9 @@ def test_an_actor_that_does_not_restart(request: pytest.FixtureRequest, carrier:
 
 
 @pytest.mark.parametrize("carrier", ["shared", "over_calls"])
-def test_an_actor_that_restarts(request: pytest.FixtureRequest, carrier: str) -> None:
+def test_the_session_of_a_restarted_actor_ends_at_once(
+    request: pytest.FixtureRequest, carrier: str
+) -> None:
     """The process that Ray starts in its place is another one, with a session of its own."""
     ensemble: Ensemble = request.getfixturevalue(carrier)
     path = f"/restarts-{new_name()}"
@@ -111,7 +115,9 @@ def test_an_actor_that_restarts(request: pytest.FixtureRequest, carrier: str) ->
 
 
 @pytest.mark.parametrize("carrier", ["shared", "over_calls"])
-def test_the_worker_of_a_task(request: pytest.FixtureRequest, carrier: str) -> None:
+def test_the_session_of_a_dead_worker_ends_at_once(
+    request: pytest.FixtureRequest, carrier: str
+) -> None:
     ensemble: Ensemble = request.getfixturevalue(carrier)
     path = "/task"
     task = ray.remote(max_retries=0)(holders.hold_in_a_task).remote(ensemble.name, path)
@@ -123,7 +129,7 @@ def test_the_worker_of_a_task(request: pytest.FixtureRequest, carrier: str) -> N
 
 
 @pytest.mark.parametrize("carrier", ["shared", "over_calls"])
-def test_a_driver(
+def test_the_session_of_a_dead_driver_ends_at_once(
     request: pytest.FixtureRequest, carrier: str, driver_environment: dict[str, str]
 ) -> None:
     ensemble: Ensemble = request.getfixturevalue(carrier)
@@ -190,7 +196,7 @@ def test_in_doubt_only_the_timeout_ends_a_session(doubtful: dict[str, Doubtful],
 
 
 @pytest.mark.smoke
-def test_clients_on_other_nodes_and_on_nodes_that_are_lost() -> None:
+def test_sessions_on_other_nodes_and_lost_nodes_end_correctly() -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-m", "tests.ray.lost_nodes"],

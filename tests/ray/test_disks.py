@@ -50,7 +50,7 @@ def written(client: Client, first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize(("damage", "why"), [(flip_a_bit, "is damaged at byte"), (empty, "empty")])
-def test_a_follower_whose_disk_fails_gets_its_vote_back(
+def test_a_follower_whose_disk_fails_regains_its_vote(
     launch_one: Launch, tmp_path: Path, damage: Callable[[Path], None], why: str
 ) -> None:
     ensemble = launch_one()
@@ -79,7 +79,7 @@ def test_a_follower_whose_disk_fails_gets_its_vote_back(
         assert len(client.get_children("/")) >= 25
 
 
-def test_disks_that_fail_while_all_is_down(
+def test_disks_that_fail_while_all_servers_are_down_are_repaired(
     launch_one: Launch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ensemble = launch_one()
@@ -124,7 +124,7 @@ def test_disks_that_fail_while_all_is_down(
         assert list((data / str(server)).glob("damaged/generation-1/log.*"))
 
 
-def test_a_single_server_with_a_damaged_disk_says_what_is_wrong(
+def test_a_single_server_with_a_damaged_disk_reports_the_damage(
     launch_one: Launch, tmp_path: Path
 ) -> None:
     ensemble = launch_one(servers=1)

@@ -33,7 +33,7 @@ def of_three(ensemble: Ensemble) -> EnsembleStatus | None:
     return report if roles == ["follower", "follower", "leader"] else None
 
 
-def test_status_tells_of_every_server(shared: Ensemble) -> None:
+def test_status_shows_every_server(shared: Ensemble) -> None:
     with shared.connect() as client:
         client.create("/status", b"x")
         client.exists("/status", watch=lambda event: None)
@@ -70,7 +70,7 @@ def test_launch_refuses_another_number_of_servers(shared: Ensemble, tmp_path: Pa
         launch(name=shared.name, data_dir=tmp_path, servers=1)
 
 
-def test_launch_from_a_file(ray_session: str, tmp_path: Path) -> None:
+def test_launch_reads_a_file(ray_session: str, tmp_path: Path) -> None:
     name = new_name()
     file = tmp_path / "one.yaml"
     file.write_text(f"name: {name}\nservers: 1\ndata_dir: here\n")
@@ -80,14 +80,14 @@ def test_launch_from_a_file(ray_session: str, tmp_path: Path) -> None:
     ensemble.shutdown()
 
 
-def test_attach_and_list(shared: Ensemble) -> None:
+def test_attach_finds_and_list_lists_ensembles(shared: Ensemble) -> None:
     assert attach(shared.name) == shared
     assert shared.name in list_ensembles()
     with pytest.raises(EnsembleNotFoundError, match=rf"no ensemble \"nowhere\".*{shared.name}"):
         attach("nowhere")
 
 
-def test_a_handle_of_an_ensemble_that_is_gone(ray_session: str) -> None:
+def test_a_handle_of_a_stopped_ensemble_raises(ray_session: str) -> None:
     gone = Ensemble("gone")
     for call in (gone.status, gone.connect, gone.wait_for_leader):
         with pytest.raises(EnsembleNotFoundError, match='no ensemble "gone"'):
@@ -145,7 +145,7 @@ def test_an_async_actor_awaits_its_client(shared: Ensemble) -> None:
     assert ray.get(actor.loop.remote()) == "uvloop", "Ray's actors take it by themselves"
 
 
-def test_connect_joins_ray_by_itself(shared: Ensemble, driver_environment: dict[str, str]) -> None:
+def test_connect_joins_ray(shared: Ensemble, driver_environment: dict[str, str]) -> None:
     program = f"""
         from raykeeper.client import connect
         with connect({shared.name!r}) as client:

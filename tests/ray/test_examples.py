@@ -75,7 +75,7 @@ def test_an_example_brings_its_own_ray(bare_machine: dict[str, str]) -> None:
     assert story[-1] == "on the disk: one, two"
 
 
-def test_message_broker(run: Run) -> None:
+def test_message_broker_runs(run: Run) -> None:
     story = run("message_broker")
     assert count(r"topic-\d: primary broker-\d, backup broker-\d", story) == 8
     assert count(r"killing broker-\d, process \d+", story) == 2
@@ -84,7 +84,7 @@ def test_message_broker(run: Run) -> None:
     assert "120 messages were acknowledged, 120 are there, none is lost" in story
 
 
-def test_katta(run: Run) -> None:
+def test_katta_runs(run: Run) -> None:
     story = run("katta")
     assert count(r"12 shards served, by worker: worker-1 4, worker-2 4, worker-3 4; .*", story) == 1
     assert count(r"killing worker-2, process \d+", story) == 1
@@ -94,7 +94,7 @@ def test_katta(run: Run) -> None:
     assert count(r"master-\d is the master of epoch 2", story) == 1
 
 
-def test_map_reduce(run: Run) -> None:
+def test_map_reduce_runs(run: Run) -> None:
     story = run("map_reduce")
     assert count(r"coordinator-\d, the coordinator of epoch 1, has killed itself .*", story) == 1
     assert count(r"coordinator-\d has finished the job", story) == 1
@@ -104,7 +104,7 @@ def test_map_reduce(run: Run) -> None:
     assert count(r"\d+ words, counted as a plain loop counts them", story) == 1
 
 
-def test_fetching_service(run: Run) -> None:
+def test_fetching_service_runs(run: Run) -> None:
     story = run("fetching_service")
     assert "all fetchers report that they are configured anew" in story
     assert count(r"half of the pages are fetched; killed master-\d, .* and fetcher-2", story) == 1
@@ -113,7 +113,7 @@ def test_fetching_service(run: Run) -> None:
     assert count(r"48 pages of the site are fetched, [0-4] of them twice", story) == 1
 
 
-def test_feature_flags(run: Run) -> None:
+def test_feature_flags_runs(run: Run) -> None:
     story = run("feature_flags")
     assert count(r"25 percent are to get it: \d+ ms to all shops", story) == 1
     assert "two people added 20 experiments at once, all are there" in story
@@ -122,7 +122,7 @@ def test_feature_flags(run: Run) -> None:
     assert "everybody gets the new checkout all the same" in story
 
 
-def test_load_balancer(run: Run) -> None:
+def test_load_balancer_runs(run: Run) -> None:
     story = run("load_balancer")
     answered = [line.partition("answered by ")[2] for line in story if "answered by" in line]
     assert answered[0] == "{'backend-1': 10, 'backend-2': 10, 'backend-3': 10}"
@@ -133,7 +133,7 @@ def test_load_balancer(run: Run) -> None:
     ]
 
 
-def test_paused_holder(run: Run) -> None:
+def test_paused_holder_runs(run: Run) -> None:
     story = run("paused_holder")
     tokens = [int(token) for token in re.findall(r"holds the lock, token (\d+)", "\n".join(story))]
     assert len(tokens) == 2
@@ -143,7 +143,7 @@ def test_paused_holder(run: Run) -> None:
     assert story[-1] == "on the disk: one, two"
 
 
-def test_training_ranks(run: Run) -> None:
+def test_training_ranks_runs(run: Run) -> None:
     story = run("training_ranks")
     assert "a rank was killed at step 37; another actor is started in its place" in story
     assert [f"generation 1, rank {rank}: from step 0" in story for rank in range(4)] == [
@@ -153,7 +153,7 @@ def test_training_ranks(run: Run) -> None:
     assert count(r"all ranks have the line .*, that of a quiet training", story) == 1
 
 
-def test_two_phase_commit(run: Run) -> None:
+def test_two_phase_commit_runs(run: Run) -> None:
     story = run("two_phase_commit")
     ends = [line.partition(" to the south: ")[2] for line in story if " to the south: " in line]
     assert ends == [

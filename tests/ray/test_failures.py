@@ -61,7 +61,7 @@ def check_complete(writer: Writer, client: Client, parent: str) -> None:
 @pytest.mark.smoke
 @pytest.mark.parametrize("links", ["direct", "ray"])
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
-def test_kill_9_during_writes(launch_one: Launch, leads: bool, links: str) -> None:
+def test_writes_survive_kill_9(launch_one: Launch, leads: bool, links: str) -> None:
     ensemble = launch_one(links=links)
     with ensemble.connect(session_timeout_s=20.0) as client:
         writer = Writer(client, "/w")
@@ -88,7 +88,7 @@ def test_kill_9_during_writes(launch_one: Launch, leads: bool, links: str) -> No
 
 
 @pytest.mark.parametrize("links", ["direct", "ray"])
-def test_all_killed_and_restarted(launch_one: Launch, links: str) -> None:
+def test_an_ensemble_survives_the_kill_of_all_servers(launch_one: Launch, links: str) -> None:
     ensemble = launch_one(links=links)
     with ensemble.connect(session_timeout_s=50.0, timeout_s=90.0) as client:
         writer = Writer(client, "/w")
@@ -144,7 +144,7 @@ def test_a_killed_client_loses_its_session_and_its_ephemerals(
         assert client.exists("/member") is None
 
 
-def test_no_quorum_is_told_after_the_timeout(launch_one: Launch) -> None:
+def test_a_missing_quorum_is_reported_after_the_timeout(launch_one: Launch) -> None:
     ensemble = launch_one()
     with ensemble.connect(session_timeout_s=60.0, timeout_s=3.0) as client:
         client.create("/kept", b"x")
@@ -169,7 +169,7 @@ def test_no_quorum_is_told_after_the_timeout(launch_one: Launch) -> None:
         assert client.get("/kept")[0] == b"x"
 
 
-def test_servers_that_are_killed_while_they_are_launched(
+def test_launch_survives_the_kill_of_servers(
     launch_one: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start_and_kill(config: ReplicaConfig, *where: Any) -> Any:
@@ -214,7 +214,7 @@ def test_a_foreign_folder_names_node_and_folder(launch_one: Launch, tmp_path: Pa
     assert other.name in str(caught.value)
 
 
-def test_another_number_of_servers_than_the_disks_know(launch_one: Launch) -> None:
+def test_launch_refuses_another_number_than_the_disks_hold(launch_one: Launch) -> None:
     ensemble = launch_one()
     ensemble.shutdown()
     for servers in (1, 5):
@@ -222,7 +222,7 @@ def test_another_number_of_servers_than_the_disks_know(launch_one: Launch) -> No
             launch_one(ensemble.name, servers=servers)
 
 
-def test_a_folder_in_use_by_another_process(launch_one: Launch, tmp_path: Path) -> None:
+def test_a_folder_in_use_by_another_process_is_refused(launch_one: Launch, tmp_path: Path) -> None:
     ensemble = launch_one()
     ensemble.shutdown()
     folder = tmp_path / "data" / ensemble.name / "3"
@@ -240,7 +240,7 @@ def test_a_folder_in_use_by_another_process(launch_one: Launch, tmp_path: Path) 
     eventually(lambda: _find(ensemble, 3, "follower"))
 
 
-def test_a_leader_that_does_not_answer_is_told_by_its_followers(launch_one: Launch) -> None:
+def test_a_silent_leader_is_reported_by_its_followers(launch_one: Launch) -> None:
     # Patient followers: they follow it for 16 s after its last word.
     ensemble = launch_one(tick_ms=4_000)
     eventually(lambda: all_serve(ensemble))
@@ -257,7 +257,7 @@ def test_a_leader_that_does_not_answer_is_told_by_its_followers(launch_one: Laun
     eventually(lambda: _find(ensemble, leader.server_id, "leader"))
 
 
-def test_a_data_folder_that_cannot_be_written(launch_one: Launch, tmp_path: Path) -> None:
+def test_an_unwritable_data_folder_is_refused(launch_one: Launch, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"/proc/data.*\(node .*\)"):
         launch_one(new_name(), data_dir="/proc/data")
     # What nobody can look into may hold anything.

@@ -39,7 +39,7 @@ def test_a_list_in_pages_is_one_list(launch_one: Launch) -> None:
         assert fired.wait(30)
 
 
-def test_many_large_answers_take_no_more_memory_than_is_on_its_way(launch_one: Launch) -> None:
+def test_many_large_replies_use_bounded_memory(launch_one: Launch) -> None:
     ensemble = launch_one(servers=1)
     with ensemble.connect() as client:
         client.create("/large", VALUE)

@@ -20,7 +20,7 @@ def links(request: pytest.FixtureRequest) -> str:
     return carrier
 
 
-def test_who_sees_the_ready_znode_sees_the_whole_configuration(shared: Ensemble) -> None:
+def test_a_client_that_sees_ready_sees_the_whole_configuration(shared: Ensemble) -> None:
     with shared.connect() as leader, shared.connect() as worker:
         leader.create("/config")
         changes = [leader.create_async(f"/config/{number}", b"new") for number in range(PARAMETERS)]
@@ -34,7 +34,7 @@ def test_who_sees_the_ready_znode_sees_the_whole_configuration(shared: Ensemble)
         assert all(change.done() for change in changes)
 
 
-def test_a_watcher_is_told_before_it_can_read_the_new_state(shared: Ensemble) -> None:
+def test_a_watcher_is_called_before_it_can_read_the_new_state(shared: Ensemble) -> None:
     with shared.connect() as leader, shared.connect() as worker:
         leader.create("/partly")
         leader.create("/ready2")
@@ -55,7 +55,7 @@ def test_a_watcher_is_told_before_it_can_read_the_new_state(shared: Ensemble) ->
         assert [event.type.name for event in events] == ["DELETED"]
 
 
-def test_sync_then_read_shows_what_was_heard_of_elsewhere(shared: Ensemble) -> None:
+def test_sync_then_read_shows_writes_known_from_elsewhere(shared: Ensemble) -> None:
     with shared.connect() as writer:
         readers = [shared.connect() for _ in range(6)]  # some of them at every server
         writer.create("/hidden", b"0")

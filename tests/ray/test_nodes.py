@@ -14,7 +14,7 @@ SETTINGS = {
 }
 
 
-def test_three_nodes() -> None:
+def test_an_ensemble_spreads_over_three_nodes() -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("three_nodes.py")],

@@ -37,7 +37,7 @@ def observes(ensemble: Ensemble, server: ServerId) -> Any:
     return status if status.role == "observer" and not status.problem else None
 
 
-def test_an_observer_serves_votes_in_nothing_and_comes_back(
+def test_an_observer_serves_without_a_vote_and_returns_after_a_kill(
     launch_one: Launch, tmp_path: Path
 ) -> None:
     """1. Three voters and an observer; a client of the observer reads and writes.

@@ -96,7 +96,7 @@ def ledger(shared: Ensemble, request: pytest.FixtureRequest) -> Iterator[Elected
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("max_restarts", [0, -1])
-def test_a_standby_takes_over_from_one_that_is_killed(shared: Ensemble, max_restarts: int) -> None:
+def test_a_standby_takes_over_from_a_killed_leader(shared: Ensemble, max_restarts: int) -> None:
     service = ElectedActor(
         shared.name,
         f"/services/killed{max_restarts}",
@@ -128,7 +128,7 @@ def test_a_standby_takes_over_from_one_that_is_killed(shared: Ensemble, max_rest
     service.stop()
 
 
-def test_who_was_frozen_and_deposed_serves_nobody(ledger: ElectedActor) -> None:
+def test_a_frozen_and_deposed_leader_serves_no_call(ledger: ElectedActor) -> None:
     _, epoch, pid, _ = ledger.call("write", "one")
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -163,7 +163,7 @@ def put_late(service: ElectedActor, begun: Path, may_go_on: Path) -> None:
     service.call("put", b"of the deposed one", begun, may_go_on)
 
 
-def test_what_a_deposed_one_writes_is_refused(shared: Ensemble, tmp_path: Path) -> None:
+def test_a_write_of_a_deposed_leader_is_refused(shared: Ensemble, tmp_path: Path) -> None:
     at_once, begun, later = tmp_path / "at once", tmp_path / "begun", tmp_path / "later"
     at_once.touch()
     service = ElectedActor(
@@ -189,7 +189,7 @@ def test_what_a_deposed_one_writes_is_refused(shared: Ensemble, tmp_path: Path) 
     service.stop()
 
 
-def test_an_error_of_a_method_is_the_callers(ledger: ElectedActor) -> None:
+def test_an_error_of_a_method_is_raised_to_the_caller(ledger: ElectedActor) -> None:
     with pytest.raises(LookupError, match="of the user"):
         ledger.call("fail")
     with pytest.raises(AttributeError):
@@ -201,7 +201,7 @@ def call_in_task(service: ElectedActor, begun: Path) -> Any:
     return service.call("work", begun)
 
 
-def test_at_most_once_tells_of_a_call_whose_leader_died(shared: Ensemble, tmp_path: Path) -> None:
+def test_at_most_once_raises_for_a_call_whose_leader_died(shared: Ensemble, tmp_path: Path) -> None:
     service = ElectedActor(
         shared.name, "/services/once", Ledger, "once", session_timeout_s=SESSION_S
     )
@@ -256,7 +256,7 @@ class AsyncCaller:
         return most
 
 
-def test_from_an_async_actor_a_class_of_coroutines(shared: Ensemble) -> None:
+def test_an_async_actor_elects_a_class_of_coroutines(shared: Ensemble) -> None:
     service = ElectedActor(shared.name, "/services/echo", Echo)
     service.start()
     caller: Any = AsyncCaller.remote()  # type: ignore[attr-defined]
@@ -265,7 +265,7 @@ def test_from_an_async_actor_a_class_of_coroutines(shared: Ensemble) -> None:
     service.stop()
 
 
-def test_a_rate_over_tasks_and_actors(shared: Ensemble) -> None:
+def test_a_rate_limit_holds_over_tasks_and_actors(shared: Ensemble) -> None:
     limit = RateLimit(shared.name, "/limits/rate", per_second=20, burst=1)
 
     @ray.remote(num_cpus=0)
@@ -288,7 +288,7 @@ def test_a_rate_over_tasks_and_actors(shared: Ensemble) -> None:
     limit.close()
 
 
-def test_permits_over_tasks_and_actors(shared: Ensemble) -> None:
+def test_a_concurrency_limit_holds_over_tasks_and_actors(shared: Ensemble) -> None:
     limit = ConcurrencyLimit(shared.name, "/limits/permits", permits=2)
     caller: Any = AsyncCaller.remote()  # type: ignore[attr-defined]
     assert ray.get(caller.crowd.remote(limit, 8)) == 2
@@ -327,7 +327,7 @@ def train_one(limit: ConcurrencyLimit) -> tuple[bytes, int, str]:
         return limit.holders()[0].identifier, os.getpid(), context.get_task_id()
 
 
-def test_holders_tell_which_actor_or_task_they_are(shared: Ensemble) -> None:
+def test_holders_name_their_actor_or_task(shared: Ensemble) -> None:
     limit = ConcurrencyLimit(shared.name, "/limits/who", permits=1)
     (line, pid, actor), other = (
         ray.get(Trainer.options(name=name).remote().hold.remote(limit)) for name in ("main", None)
@@ -416,7 +416,7 @@ def meet(rendezvous: Rendezvous) -> tuple[int, list[tuple[str, int]], str]:
                 return met.rank, places, called.recv(10).decode()
 
 
-def test_a_rendezvous_hands_out_addresses_at_which_somebody_listens(shared: Ensemble) -> None:
+def test_a_rendezvous_gives_addresses_that_accept_connections(shared: Ensemble) -> None:
     rendezvous = Rendezvous(shared.name, "/rendezvous", size=3)
     found = sorted(ray.get([meet.remote(rendezvous) for _ in range(3)]))
     assert [(rank, caller) for rank, _, caller in found] == [(0, "2"), (1, "0"), (2, "1")]
@@ -439,7 +439,7 @@ class Joined:
         return os.getpid(), context.get_node_id(), context.get_actor_id()
 
 
-def test_a_group_of_workers_is_told_who_came_and_who_died(shared: Ensemble) -> None:
+def test_a_worker_group_reports_joins_and_deaths(shared: Ensemble) -> None:
     workers = WorkerGroup(shared.name, "/workers", session_timeout_s=PATIENT_S)
     changes: list[WorkersChange] = []
     watch = workers.watch(changes.append)

@@ -31,7 +31,7 @@ def without_quorum(ensemble: Ensemble) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def test_reads_go_on_without_a_quorum_and_everything_when_it_is_back(launch_one: Launch) -> None:
+def test_reads_go_on_without_a_quorum_and_writes_resume_with_it(launch_one: Launch) -> None:
     ensemble = launch_one()
     with ensemble.connect() as writer:
         writer.create("/config", b"1")

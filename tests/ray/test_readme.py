@@ -17,7 +17,7 @@ def run(environment: dict[str, str], *words: str | Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_the_program_of_the_readme(bare_machine: dict[str, str], tmp_path: Path) -> None:
+def test_the_program_of_the_readme_runs(bare_machine: dict[str, str], tmp_path: Path) -> None:
     """Twice in a Ray of its own, on the data that is kept, and beside an ensemble that runs."""
     text = README.read_text()
     programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

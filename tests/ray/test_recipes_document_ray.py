@@ -27,7 +27,7 @@ def test_an_example_runs(coord: Ensemble, title: str, code: str) -> None:
     exec(compile(code, f"RECIPES.md: {title}", "exec"), {"__name__": "__main__"})
 
 
-def test_types_of_a_drivers_script_are_whole_in_a_worker_or_refused(
+def test_types_of_a_drivers_script_arrive_whole_or_are_refused(
     coord: Ensemble, driver_environment: dict[str, str]
 ) -> None:
     command = [sys.executable, "-m", "tests.recipes.driver_types"]

@@ -170,7 +170,7 @@ def test_no_acked_write_is_lost_or_doubled_by_a_kill(ensemble: Ensemble, role: s
     assert ensemble.status(victim.server_id).incarnation > victim.incarnation
 
 
-def test_everything_is_there_after_all_were_killed(ensemble: Ensemble) -> None:
+def test_everything_survives_the_kill_of_all_servers(ensemble: Ensemble) -> None:
     with connect(ensemble.name, session_timeout_s=50, timeout_s=90) as client:
         for number in range(20):
             client.create(f"/n{number}", b"%d" % number)
@@ -181,7 +181,7 @@ def test_everything_is_there_after_all_were_killed(ensemble: Ensemble) -> None:
             assert client.get(f"/n{number}")[0] == b"%d" % number
 
 
-def test_a_server_is_stopped_and_comes_back_with_its_data(ensemble: Ensemble) -> None:
+def test_a_stopped_server_returns_with_its_data(ensemble: Ensemble) -> None:
     with connect(ensemble.name) as client:
         client.create("/kept", b"x")
     for config in ensemble.configs:
@@ -194,9 +194,7 @@ def test_a_server_is_stopped_and_comes_back_with_its_data(ensemble: Ensemble) ->
 
 
 @pytest.mark.parametrize("tracker_dies", [False, True])
-def test_the_session_of_a_client_that_stands_still_expires(
-    ensemble: Ensemble, tracker_dies: bool
-) -> None:
+def test_the_session_of_a_paused_client_expires(ensemble: Ensemble, tracker_dies: bool) -> None:
     name = ensemble.name
 
     @ray.remote(num_cpus=0)
@@ -240,7 +238,7 @@ def test_snapshots_are_published_and_loaded(single: Ensemble, tmp_path: Path) ->
         assert client.get("/a") == before
 
 
-def test_a_server_whose_folder_was_emptied_begins_anew(ensemble: Ensemble) -> None:
+def test_a_server_whose_folder_was_emptied_restarts(ensemble: Ensemble) -> None:
     with connect(ensemble.name) as client:
         client.create("/a", b"x")
         victim = next(s for s in ensemble.wait_active() if s.role == "follower")
@@ -253,7 +251,7 @@ def test_a_server_whose_folder_was_emptied_begins_anew(ensemble: Ensemble) -> No
         wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
 
 
-def test_a_server_whose_tree_diverged_begins_anew_without_its_disk(ensemble: Ensemble) -> None:
+def test_a_server_whose_tree_diverged_restarts_without_its_disk(ensemble: Ensemble) -> None:
     """A snapshot of the wrong tree may be on its disk, so a restart alone is not enough."""
 
     def diverge(replica: Any) -> None:
@@ -290,7 +288,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_full_disk_stops_no_write_and_is_left_behind(small_disk: Path, tmp_path: Path) -> None:
+def test_a_full_disk_stops_no_write(small_disk: Path, tmp_path: Path) -> None:
     # The server with the highest id leads, as a rule; then it hands over.
     made = Ensemble(tmp_path, segment_bytes=1 << 20).format().start()
     try:
@@ -320,7 +318,7 @@ def _has_room_and_vote(status: ReplicaStatus) -> bool:
     return status.is_active and status.has_disk_space and status.votes
 
 
-def test_a_start_that_meets_a_bug_says_so(single: Ensemble) -> None:
+def test_a_bug_at_the_start_is_reported(single: Ensemble) -> None:
     config = single.format().configs[0]
     # Whole, but never written by this program: a current epoch above the accepted one.
     slot = struct.pack("<8sIQIIIQ", b"RKEPOCHS", EPOCHS_VERSION, 1, 1, 2, 0, 0)
@@ -356,7 +354,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(single: Ensemble) -> None:
     single.wait_active()
 
 
-def test_a_folder_that_another_process_has_is_waited_for(single: Ensemble) -> None:
+def test_a_start_waits_for_a_folder_in_use(single: Ensemble) -> None:
     single.format()
     config = single.configs[0]
     storage = Storage.open(config.path, config.owner())

@@ -35,7 +35,7 @@ def careless(ensemble: str, path: str, how: str) -> tuple[int, list[str]]:
     return os.getpid(), states
 
 
-def test_a_session_that_a_task_forgot_ends_with_it(shared: Ensemble) -> None:
+def test_a_session_left_open_by_a_task_ends_with_it(shared: Ensemble) -> None:
     path = "/locks/forgotten"
     ray.get(careless.remote(shared.name, path, "return"))
     with shared.connect() as client:
@@ -53,7 +53,7 @@ def test_the_next_task_of_the_worker_finds_it_ended(shared: Ensemble) -> None:
     assert max(by_process.values()) > 0, "no worker was used again"
 
 
-def test_a_task_that_fails_and_is_tried_again_is_another_one(shared: Ensemble) -> None:
+def test_a_retried_task_is_another_task(shared: Ensemble) -> None:
     _, states = ray.get(careless.remote(shared.name, "/locks/again", "fail"))
     assert states == ["LOST"]
 
@@ -73,7 +73,7 @@ class Keeper:
         return str(self.client.state)
 
 
-def test_the_session_of_an_actor_is_the_actors(shared: Ensemble) -> None:
+def test_the_session_of_an_actor_lives_as_long_as_it(shared: Ensemble) -> None:
     keeper: Any = Keeper.remote(shared.name)  # type: ignore[attr-defined]
     session_id = ray.get(keeper.create.remote("/of-actor/a"))
     assert session_id == ray.get(keeper.create.remote("/of-actor/b"))
@@ -211,7 +211,7 @@ def _lead(client: Client, path: str, folder: Path, epochs: list[int]) -> list[in
 
 
 @pytest.mark.parametrize("way", ["by_hand", "by_helper"])
-def test_a_service_that_stood_still_longer_than_its_session_leads_again(
+def test_a_service_paused_beyond_its_session_leads_again(
     shared: Ensemble, tmp_path: Path, way: str
 ) -> None:
     path = f"/services/{way}"

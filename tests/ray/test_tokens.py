@@ -28,7 +28,7 @@ def tokenless() -> Iterator[dict[str, str]]:
 @pytest.mark.skipif(
     tuple(map(int, ray.__version__.split(".")[:2])) < (2, 59), reason="Ray wants no token by itself"
 )
-def test_who_has_no_token_is_told_and_may_have_a_ray_of_their_own(
+def test_a_user_without_the_token_gets_an_error_or_their_own_ray(
     command: Callable[..., Any], tokenless: dict[str, str], bare_machine: dict[str, str]
 ) -> None:
     done = command("up", "--servers", "1")

@@ -27,7 +27,9 @@ def test_after(): pass
     "options", [("-n", "2"), ("-n", "2", "--dist", "loadfile")], ids=["without-ray", "with-ray"]
 )
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGSTOP"])
-def test_it_ends_with_an_error(tmp_path: Path, options: tuple[str, ...], signal: str) -> None:
+def test_a_run_with_a_lost_worker_ends_with_an_error(
+    tmp_path: Path, options: tuple[str, ...], signal: str
+) -> None:
     """As `make test` runs the halves: with worker and files, and what either needs to end."""
     for name, text in SUITE.items():
         (tmp_path / name).write_text(text.replace("{signal}", signal))

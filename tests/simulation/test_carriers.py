@@ -48,7 +48,7 @@ def _streams_open_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("network", [OverStreams, OverStreamsOnUvloop, OverCalls, OverBoth])
-def test_a_run_over_real_links_is_the_run_of_its_seed(
+def test_a_run_over_real_links_equals_the_run_of_its_seed(
     network: type[RealLinkNetwork], seed: int
 ) -> None:
     plan = draw_plan(seed)

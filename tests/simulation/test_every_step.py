@@ -77,7 +77,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "kill", "by_leader"), CASES)
-def test_a_write_is_done_once_whoever_is_killed_on_its_way(
+def test_a_write_is_done_once_with_a_kill_at_any_step(
     name: str, kill: Kill, by_leader: bool
 ) -> None:
     world = KillWorld(1)
@@ -93,7 +93,7 @@ def test_a_write_is_done_once_whoever_is_killed_on_its_way(
 
 
 @pytest.mark.parametrize(("kill", "by_leader"), [*KILLS, *MANY])
-def test_a_session_is_closed_once_whoever_is_killed_on_the_way(kill: Kill, by_leader: bool) -> None:
+def test_a_session_is_closed_once_with_a_kill_at_any_step(kill: Kill, by_leader: bool) -> None:
     world = KillWorld(1)
     for at in range(STEPS_MAX):
         world.do(Create(f"/e{at}", b"", EPHEMERAL))
@@ -107,8 +107,8 @@ def test_a_session_is_closed_once_whoever_is_killed_on_the_way(kill: Kill, by_le
     "what",
     ["what was unanswered is not sent again", "a lower number is not answered"],
 )
-def test_it_would_be_found(what: str) -> None:
+def test_a_duplicate_would_be_found(what: str) -> None:
     mutation = next(each for each in mutations_of("exactly_once") if each.what == what)
     with mutation.applied(), pytest.raises(AssertionError):
         for kill, by_leader in KILLS:
-            test_a_write_is_done_once_whoever_is_killed_on_its_way("set", kill, by_leader)
+            test_a_write_is_done_once_with_a_kill_at_any_step("set", kill, by_leader)

@@ -42,7 +42,7 @@ def large(plan: Plan) -> bool:
     return len(plan.faults) > 30 and len(plan.servers) == 5 and len(plan.clients) > 1
 
 
-def test_keeps_only_what_the_failure_needs() -> None:
+def test_the_minimizer_keeps_only_what_the_failure_needs() -> None:
     plan = plan_with_both()
     small = minimize(plan, failed("both", 1_000), fails_of_two_faults)
     assert small.is_complete
@@ -59,7 +59,7 @@ def test_another_kind_of_failure_is_not_followed() -> None:
     assert len(small.plan.faults) == 2
 
 
-def test_is_bounded_by_runs_and_by_seconds() -> None:
+def test_the_minimizer_is_bounded_by_runs_and_seconds() -> None:
     plan = plan_with_both()
     few = minimize(plan, failed("both", 1_000), fails_of_two_faults, runs_max=3)
     assert (few.runs, few.is_complete) == (3, False)
@@ -67,7 +67,7 @@ def test_is_bounded_by_runs_and_by_seconds() -> None:
     assert (none.runs, none.is_complete, none.plan) == (0, False, plan)
 
 
-def test_progress_tells_runs_and_the_best_plan() -> None:
+def test_progress_reports_runs_and_the_best_plan() -> None:
     told: list[tuple[int, Plan]] = []
     small = minimize(
         plan_with_both(),

@@ -121,7 +121,7 @@ def test_a_plan_is_shown_whole_on_a_narrow_terminal() -> None:
     assert "leader" in shown and f"{plan.safety_ms} ms with faults" in shown
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_replays_a_seed(tmp_path: Path) -> None:
     run = CliRunner().invoke
     passed = run(app, ["--seed", "3", "--trace", "5"])
     assert passed.exit_code == 0
@@ -142,7 +142,7 @@ def test_the_command(tmp_path: Path) -> None:
         ["simulate", "--seeds", "0"],
     ],
 )
-def test_wrong_usage(arguments: list[str]) -> None:
+def test_wrong_usage_is_an_error(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, arguments).exit_code == 2
 
 

@@ -24,7 +24,7 @@ def rotas(*, timed: bool) -> Iterator[Plan]:
             yield plan
 
 
-def test_some_seeds_have_one_and_it_is_always_the_same() -> None:
+def test_some_seeds_have_an_outage_and_always_the_same() -> None:
     seeds = [
         seed for seed in range(200) if rotating_outages.draw_rotating_outages(seed) is not None
     ]
@@ -35,7 +35,7 @@ def test_some_seeds_have_one_and_it_is_always_the_same() -> None:
         assert (drawn.servers, drawn.faults) == (plan.servers, plan.faults)
 
 
-def test_who_comes_back_is_sent_all_of_it_while_clients_watch(
+def test_a_returning_server_receives_a_snapshot_while_clients_watch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fuzzy, fired, adopting = [], [], []
@@ -59,7 +59,7 @@ def test_who_comes_back_is_sent_all_of_it_while_clients_watch(
     assert any(fuzzy) and any(fired)
 
 
-def test_a_relief_meets_who_is_in_the_middle_of_a_recovery() -> None:
+def test_the_next_outage_meets_a_server_in_recovery() -> None:
     reliefs = [plan for plan, _ in zip(rotas(timed=False), range(8), strict=False)]
     assert all(f.reaction == Reaction.RELIEVE.value for plan in reliefs for f in plan.faults)
     reports = [World(plan).run() for plan in reliefs]

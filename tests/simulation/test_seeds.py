@@ -34,12 +34,12 @@ def run(plan: Plan, name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_seed(seed: int) -> None:
+def test_a_seed_passes(seed: int) -> None:
     run(draw_plan(seed), f"seed-{seed}")
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.json")), ids=lambda path: path.stem)
-def test_what_failed_once(path: Path) -> None:
+def test_a_plan_that_failed_once_passes(path: Path) -> None:
     kept = read_plan(path)
     assert kept.comment
     run(kept.plan, path.stem)

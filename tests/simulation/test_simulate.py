@@ -41,7 +41,7 @@ def test_seeds_of_a_recipe_are_one_line() -> None:
     assert line.startswith("lock: 3 runs, 0 failed") and "granted" in line
 
 
-def test_a_failing_seed_of_a_recipe_tells_what_replays_it() -> None:
+def test_a_failing_seed_of_a_recipe_names_its_replay_command() -> None:
     out, text = console()
     options = Options(1, 50, 1, failures_max=1, is_minimizing=False, recipe="lock")
     assert simulate(options, out, known_bug.break_for_good) == 1
@@ -63,14 +63,14 @@ def test_a_failing_seed_is_minimized_and_reported_and_the_run_goes_on(tmp_path: 
     assert "runs passed" not in text.getvalue()
 
 
-def test_a_process_that_is_lost_is_a_failure_of_its_seed() -> None:
+def test_a_lost_process_is_a_failure_of_its_seed() -> None:
     out, text = console()
     no_time = Options(5, 1, 1, seed_limit_s=-GRACE_S)
     assert simulate(no_time, out) == 1
     assert "seed 5 failed: no answer within 0 s" in text.getvalue()
 
 
-def test_an_interrupt_ends_with_the_summary_so_far() -> None:
+def test_an_interrupt_prints_the_summary_so_far() -> None:
     out, text = console()
     assert simulate(Options(1, 100_000, 1), out, known_bug.interrupt_parent) == 130
     assert "interrupted; the summary so far:" in text.getvalue()
@@ -88,7 +88,7 @@ def test_tally_adds_reports_and_only_the_steps_of_failures() -> None:
     assert (tally.faults["crash"], tally.notes["sync.diff"], tally.counts["acked"]) == (4, 6, 8)
 
 
-def test_what_was_never_exercised_is_everything_declared_but_what_occurred() -> None:
+def test_never_exercised_is_everything_declared_that_did_not_occur() -> None:
     tally = Tally()
     everything = never_exercised(tally)
     assert everything == {
@@ -102,7 +102,7 @@ def test_what_was_never_exercised_is_everything_declared_but_what_occurred() -> 
     assert never_exercised(tally) == {"counts": ["acked"]}
 
 
-def test_what_is_declared_unreachable_and_occurs_is_told() -> None:
+def test_an_unreachable_trace_event_that_occurs_is_reported() -> None:
     tally = Tally()
     assert surprises(tally) == []
     name = sorted(UNREACHABLE)[0]
@@ -110,6 +110,6 @@ def test_what_is_declared_unreachable_and_occurs_is_told() -> None:
     assert surprises(tally) == [name]
 
 
-def test_only_real_notes_are_declared_unreachable() -> None:
+def test_only_existing_trace_events_are_declared_unreachable() -> None:
     assert not set(UNREACHABLE) & expected_notes()
     assert len(expected_notes()) > 40

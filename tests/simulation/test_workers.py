@@ -23,11 +23,11 @@ def answers(jobs: list[int], count: int = 2, limit_s: float = 60.0) -> dict[int,
     return dict(workers.run(lambda: next(left, None)))
 
 
-def test_answers_every_job() -> None:
+def test_every_job_gets_an_answer() -> None:
     assert answers(list(range(10))) == {job: job * 2 for job in range(10)}
 
 
-def test_no_job_is_no_answer() -> None:
+def test_without_a_job_there_is_no_answer() -> None:
     assert answers([]) == {}
 
 

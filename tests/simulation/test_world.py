@@ -34,19 +34,19 @@ def traced(plan: Plan) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("seed", [7, 11])
-def test_a_plan_is_run_the_same_way_each_time_and_whether_traced_or_not(seed: int) -> None:
+def test_a_plan_runs_the_same_way_traced_or_not(seed: int) -> None:
     plan = draw_plan(seed)
     assert traced(plan) == traced(plan)
     assert World(plan).run() == World(plan, lambda _at_ms, _text: None).run()
 
 
-def test_a_plan_is_the_same_after_json() -> None:
+def test_a_plan_survives_json() -> None:
     for seed in range(20):
         plan = draw_plan(seed)
         assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
 
 
-def test_every_kind_of_fault_is_drawn_and_none_too_late() -> None:
+def test_every_kind_of_fault_is_drawn_in_time() -> None:
     plans = [draw_plan(seed) for seed in range(300)]
     assert {fault.kind for plan in plans for fault in plan.faults} == set(FaultKind)
     assert all(fault.at_ms < plan.safety_ms for plan in plans for fault in plan.faults)
@@ -54,7 +54,7 @@ def test_every_kind_of_fault_is_drawn_and_none_too_late() -> None:
     assert 3_500 < mean_ms < 5_500
 
 
-def test_timings_are_such_as_users_may_set_and_of_every_kind() -> None:
+def test_drawn_timings_are_valid_and_varied() -> None:
     drawn = [timing for seed in range(300) if (timing := draw_plan(seed).timing) != TimingPlan()]
     assert 60 < len(drawn) < 120
     for timing in drawn:
@@ -71,7 +71,7 @@ def test_timings_are_such_as_users_may_set_and_of_every_kind() -> None:
     assert 20 < shorter < len(drawn) - 20
 
 
-def test_what_happens_before_a_fault_does_not_depend_on_it() -> None:
+def test_the_run_before_a_fault_does_not_depend_on_it() -> None:
     plan = replace(draw_plan(3), faults=())
     server = plan.servers[0].server_id
     crash = Fault(plan.safety_ms // 2, FaultKind.CRASH, server, lasts_ms=100)
@@ -81,7 +81,7 @@ def test_what_happens_before_a_fault_does_not_depend_on_it() -> None:
     assert with_fault[len(before)] == (crash.at_ms, f"server {server} crashes")
 
 
-def test_the_ambushes_of_a_campaign_strike_in_turn() -> None:
+def test_the_triggered_faults_of_a_campaign_strike_in_turn() -> None:
     drawn = [plan for plan in map(draw_campaign, range(200)) if plan is not None]
     plan = next(plan for plan in drawn if len(plan.faults) == 3)
     strikes = [text for _, text in traced(plan) if text.startswith("fault: ambush at ")]
@@ -97,7 +97,7 @@ def ends_without_majority(seed: int) -> Plan:
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_all_is_as_it_was_when_the_disks_of_a_majority_are_back(seed: int) -> None:
+def test_a_majority_that_regains_its_disks_loses_nothing(seed: int) -> None:
     report = World(ends_without_majority(seed)).run()
     assert report.counts["majority_lost"] == 1
     is_alone = len(draw_plan(seed).servers) == 1
@@ -119,7 +119,7 @@ def failure_of(plan: Plan) -> str:
         (Looking, "_take_note_of", lambda _self, _sender, _told: None, "LostDisks: not all know"),
     ],
 )
-def test_who_decides_without_a_majority_is_found(
+def test_a_decision_without_a_majority_is_found(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, wrong: object, seen: str
 ) -> None:
     monkeypatch.setattr(owner, name, wrong)
@@ -127,7 +127,7 @@ def test_who_decides_without_a_majority_is_found(
 
 
 @pytest.mark.parametrize("drift_ppm", [-25_000, -7, 0, 25_000])
-def test_a_clock_that_is_waited_for_shows_the_time_and_not_a_millisecond_less(
+def test_an_awaited_clock_shows_at_least_the_time(
     drift_ppm: int,
 ) -> None:
     schedule = Schedule(0)
@@ -156,7 +156,7 @@ def written(disk: SimDisk, schedule: Schedule, *effects: object) -> list[object]
 EPOCH_1 = SaveEpochs(Epoch(1), Epoch(1))
 
 
-def test_a_bit_of_the_last_force_makes_a_disk_uncertain_until_another_epoch() -> None:
+def test_a_flipped_bit_of_the_last_force_makes_a_disk_uncertain() -> None:
     schedule = Schedule(0)
     disk = SimDisk(schedule)
     written(disk, schedule, EPOCH_1, Append(z(1), [b"a", b"b"], ZERO))
@@ -169,7 +169,7 @@ def test_a_bit_of_the_last_force_makes_a_disk_uncertain_until_another_epoch() ->
     assert not disk.open(lambda _events: None).is_uncertain
 
 
-def test_a_disk_has_its_vote_when_all_know_and_not_when_it_says_so() -> None:
+def test_a_disk_has_its_vote_once_all_servers_know_it() -> None:
     schedule = Schedule(0)
     disk = SimDisk(schedule)
     disk.repair()
@@ -184,7 +184,7 @@ def test_a_disk_has_its_vote_when_all_know_and_not_when_it_says_so() -> None:
     assert not disk.is_lost, "it had the vote before; the disk did not change"
 
 
-def test_a_bit_of_an_older_force_makes_it_another_disk() -> None:
+def test_a_flipped_bit_of_an_older_force_makes_another_disk() -> None:
     schedule = Schedule(0)
     disk = SimDisk(schedule)
     written(disk, schedule, EPOCH_1, Append(z(1), [b"a"], ZERO))
@@ -214,7 +214,7 @@ def test_a_disk_has_one_process_and_its_incarnations_grow() -> None:
     assert disk.incarnation > old.incarnation
 
 
-def test_an_older_process_gets_no_link_beside_the_newer_one() -> None:
+def test_an_older_process_gets_no_link_beside_a_newer_one() -> None:
     plan = draw_plan(1)
     faults = tuple(Fault(1_000, FaultKind.SECOND_DISK, server, (), 100) for server in (1, 2))
     said: list[str] = []
@@ -225,7 +225,7 @@ def test_an_older_process_gets_no_link_beside_the_newer_one() -> None:
     assert any("server 3 takes no link: incarnation" in text for text in said)
 
 
-def test_a_full_disk_is_told_while_there_is_a_segment_left() -> None:
+def test_a_full_disk_is_reported_while_a_segment_is_left() -> None:
     schedule = Schedule(0)
     disk = SimDisk(schedule, segment_bytes=100)
     told: list[object] = []

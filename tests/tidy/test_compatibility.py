@@ -53,13 +53,13 @@ def faults(text: str, root: Path) -> list[str]:
     return found
 
 
-def test_nothing_of_zookeeper_is_left_out() -> None:
+def test_every_feature_of_zookeeper_has_a_row() -> None:
     found = {section: len(table) for section, table in rows(PAGE.read_text()).items()}
     assert list(found) == list(ROWS)
     assert {section: n for section, n in found.items() if n < ROWS[section]} == {}
 
 
-def test_every_row_is_shown_by_a_test_or_says_why_not() -> None:
+def test_every_row_names_a_test_or_says_why_not() -> None:
     assert faults(PAGE.read_text(), ROOT) == []
 
 

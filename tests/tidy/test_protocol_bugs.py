@@ -48,7 +48,7 @@ def test_every_known_bug_has_a_row_with_a_test_of_its_name() -> None:
     assert unproven(found) == []
 
 
-def test_every_scenario_that_bears_a_number_is_in_the_page() -> None:
+def test_every_numbered_scenario_is_in_the_page() -> None:
     named = {
         test
         for path in (ROOT / "tests/paper").glob("test_*.py")
@@ -58,7 +58,7 @@ def test_every_scenario_that_bears_a_number_is_in_the_page() -> None:
     assert named - set(TEST.findall(PAGE.read_text())) == set()
 
 
-def test_every_scenario_tells_its_steps() -> None:
+def test_every_scenario_lists_its_steps() -> None:
     silent = [
         name
         for path in (ROOT / "tests/paper").glob("test_*.py")

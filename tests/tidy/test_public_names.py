@@ -62,7 +62,7 @@ def is_held(kind: type) -> bool:
     return issubclass(kind, Recipe | Tool) and not kind.__subclasses__()
 
 
-def test_what_is_held_shows_what_the_page_names() -> None:
+def test_held_objects_show_the_names_of_the_page() -> None:
     page = documented(PAGE.read_text())
     known = classes()
     assert sorted(page.keys() - known.keys()) == []

@@ -22,7 +22,7 @@ def line_of(text: str) -> int:
     return 1 + next(number for number, line in enumerate(lines) if line.strip() == text)
 
 
-def test_each_name_in_the_list_is_that_of_a_function() -> None:
+def test_each_name_in_the_list_is_a_function() -> None:
     never, by_chance = listed()
     assert not never & by_chance
     files = set(shells())
@@ -38,7 +38,7 @@ def test_a_line_belongs_to_the_innermost_function() -> None:
     assert functions_at(HERE, [line_of("from pathlib import Path")]) == {""}
 
 
-def test_new_ones_and_those_that_are_executed_are_told() -> None:
+def test_new_and_executed_functions_are_reported() -> None:
     found = {("a.py", "f"), ("a.py", "g.h"), ("b.py", "")}
     assert list(differences(found, {("a.py", "*")}, {("b.py", "")})) == []
     assert list(differences(found, {("a.py", "f"), ("a.py", "g.*")}, {("b.py", "*")})) == []

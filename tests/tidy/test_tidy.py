@@ -200,7 +200,7 @@ SOURCES = sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rooms_keep(rule: Rule) -> None:
+def test_rooms_keep_their_rules(rule: Rule) -> None:
     found = []
     for file in SOURCES:
         path = file.relative_to(ROOT).as_posix()
@@ -208,7 +208,7 @@ def test_rooms_keep(rule: Rule) -> None:
     assert found == []
 
 
-def test_everything_else_keeps_the_sizes() -> None:
+def test_other_files_keep_the_sizes() -> None:
     found = []
     for folder in ("tests", "examples"):
         for file in sorted((ROOT / folder).rglob("*.py")):
@@ -262,7 +262,7 @@ def test_a_rule_can_fail(rule: Rule, path: str, source: str) -> None:
     assert len(list(rule(path, ast.parse(source)))) == 1
 
 
-def test_what_is_imported_is_installed() -> None:
+def test_imported_packages_are_installed() -> None:
     """The bench alone has imports that its users must ask for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = [Requirement(each) for each in project["dependencies"]]
@@ -287,7 +287,7 @@ def test_what_is_imported_is_installed() -> None:
         assert uvloop.marker.evaluate(where) is is_there
 
 
-def test_packages_are_the_folders() -> None:
+def test_the_packages_are_the_folders() -> None:
     """One symlink for each folder makes it a package: in a checkout, a wheel, mypy and editors."""
     links = {
         p.name: p.readlink().as_posix() for p in (ROOT / "raykeeper").iterdir() if p.is_symlink()

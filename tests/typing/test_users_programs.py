@@ -60,7 +60,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_programs_have_the_types_that_they_say(checkout: Checkout, checker: str) -> None:
+def test_programs_have_their_declared_types(checkout: Checkout, checker: str) -> None:
     for program in PROGRAMS.glob("*.py"):
         shutil.copy(program, checkout.folder)
     code, printed = checkout.check(checker)
@@ -83,7 +83,7 @@ def attributes(program: str) -> set[str]:
     return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
-def test_programs_leave_nothing_out() -> None:
+def test_programs_use_every_operation() -> None:
     blocking, awaiting, tasks = map(attributes, ("blocking", "awaiting", "tasks"))
     recipes = {name for name in vars(RecipeMethods) if not name.startswith("_")}
     assert recipes - blocking == set()

@@ -138,7 +138,7 @@ class FirstSteps:
         if self.combination is OLDEST:
             assert ray_version.startswith(OLDEST_RAY)
 
-    def test_the_program_of_the_readme(self, installed: Installed) -> None:
+    def test_the_program_of_the_readme_runs(self, installed: Installed) -> None:
         readme = (ROOT / "README.md").read_text()
         program = re.search(r"^```python\n(.*?)^```$", readme, re.M | re.S)
         assert program is not None
@@ -156,7 +156,7 @@ class FirstSteps:
             assert len(re.findall("leader|follower", status)) == 3
 
     @pytest.mark.parametrize("name", EXPECTED)
-    def test_a_program(
+    def test_a_program_runs(
         self, installed: Installed, exported: dict[str, str], copies: Path, name: str
     ) -> None:
         assert_story(name, installed.run("python", copies / f"{name}.py", **exported))

@@ -230,7 +230,7 @@ RIGHT: list[Callable[[], object]] = [
 
 
 @pytest.mark.parametrize("keeps", RIGHT)
-def test_what_keeps_a_promise_passes(keeps: Callable[[], object]) -> None:
+def test_a_kept_promise_passes(keeps: Callable[[], object]) -> None:
     keeps()
 
 
@@ -428,7 +428,7 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "breaks"), BROKEN)
-def test_what_breaks_a_promise_is_told_by_its_name(name: str, breaks: Callable[[], object]) -> None:
+def test_a_broken_promise_is_named(name: str, breaks: Callable[[], object]) -> None:
     with pytest.raises(AssertionError, match=f"^{name}: "):
         breaks()
 
@@ -463,7 +463,7 @@ class Story:
         return self
 
 
-def test_watches_that_tell_the_truth_pass() -> None:
+def test_correct_events_pass() -> None:
     changed, child, gone = EventType.CHANGED, EventType.CHILD, EventType.DELETED
     Story().shown(3).told(changed, 4).shown(9)
     Story(is_child=True).shown(4).told(child, 5).shown(9)
@@ -499,7 +499,7 @@ WATCHES: list[tuple[str, Callable[[], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "breaks"), WATCHES)
-def test_what_breaks_a_watch_is_told_by_its_name(name: str, breaks: Callable[[], object]) -> None:
+def test_a_broken_watch_is_named(name: str, breaks: Callable[[], object]) -> None:
     with pytest.raises(AssertionError, match=f"^{name}: "):
         breaks()
 
@@ -508,7 +508,7 @@ def _missed(story: Story) -> None:
     story.watches.no_event_missed(story.seen)
 
 
-def test_a_watch_that_was_set_before_its_trigger_is_due_when_it_comes() -> None:
+def test_a_watch_set_before_its_trigger_is_due_at_the_trigger() -> None:
     truth = world(MADE)
     seen, watches = client(), Watches(truth)
     watches.is_set(seen, ("/a", False), "token", z(3), is_missing=False)
@@ -520,7 +520,7 @@ def test_a_watch_that_was_set_before_its_trigger_is_due_when_it_comes() -> None:
         watches.event_before_the_state_it_announces(seen, z(4))
 
 
-def test_a_session_that_is_taken_over_goes_on_with_its_numbers() -> None:
+def test_a_session_taken_over_goes_on_with_its_numbers() -> None:
     committed = Committed(Schedule(1))
     committed.told[SESSION] = {1: told(3), 2: told(4, "/b")}
     former, seen = client(writes=[MADE, GONE], done_at=[7]), client(name="c2")

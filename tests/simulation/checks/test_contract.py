@@ -97,13 +97,13 @@ def world(*ops: WriteOp, by: SessionId = SESSION) -> Truth:
         ([SECRET, PROOF], SetAcls("/a", ALL_OF_ALICE, 0), Code.OK),
     ],
 )
-def test_acls_say_who_may_write(before: list[WriteOp], op: WriteOp, code: Code) -> None:
+def test_acls_decide_about_writes(before: list[WriteOp], op: WriteOp, code: Code) -> None:
     truth = world(*before)
     change = act(truth, z(20), SESSION, op)
     assert getattr(change, "code", 0) == code
 
 
-def test_a_znode_is_kept_and_shown_as_its_acl_says() -> None:
+def test_acls_decide_about_reads() -> None:
     truth = world(PROOF, AddAuth("scrypt", b"carol:" + bytes(32)))
     who = truth.known_as(SESSION, z(9))
     assert [each.scheme for each in who] == ["digest", "scrypt"]
@@ -128,7 +128,7 @@ def reads(truth: Truth, *, seen: SessionView) -> None:
     answers.reads_are_true(truth, seen, query, GetDataReply(1, z(4), b"0", stat(truth, "/a")))
 
 
-def test_reads_of_what_is_not_for_all() -> None:
+def test_reads_of_protected_znodes_are_checked() -> None:
     reads(world(PROOF, SECRET), seen=client())
     with pytest.raises(AssertionError, match=r"^Access: "):
         reads(world(SECRET, Create("/b", b"", 0)), seen=client())
@@ -180,17 +180,17 @@ WRONG: list[tuple[NewRequest, AuxReply]] = [
 
 
 @pytest.mark.parametrize(("ask", "answer"), RIGHT)
-def test_inquiries_that_tell_the_truth_pass(ask: NewRequest, answer: AuxReply) -> None:
+def test_correct_aux_reads_pass(ask: NewRequest, answer: AuxReply) -> None:
     aux_reads.inquiries_are_true(FULL, client(), ask, answer)
 
 
 @pytest.mark.parametrize(("ask", "answer"), WRONG)
-def test_inquiries_that_do_not_are_told(ask: NewRequest, answer: AuxReply) -> None:
+def test_wrong_aux_reads_are_named(ask: NewRequest, answer: AuxReply) -> None:
     with pytest.raises(AssertionError, match=r"^Truth: "):
         aux_reads.inquiries_are_true(FULL, client(), ask, answer)
 
 
-def test_who_may_not_read_is_told_nothing() -> None:
+def test_a_client_without_read_permission_learns_nothing() -> None:
     other = client(session_id=OTHER)
     results = MultiReadReply(1, z(7), [OpFailed(Code.NO_AUTH)])
     ask = MultiRead(0, [ReadData("/a")])
@@ -236,7 +236,7 @@ def test_no_quota_is_exceeded(truth: Truth, op: WriteOp, code: Code) -> None:
     assert quotas.usage(truth.znodes, "/none") == (0, 0)
 
 
-def test_a_quota_and_its_usage_are_told() -> None:
+def test_a_quota_and_its_usage_are_checked() -> None:
     truth = limited(Create("/q/a", b"123", 0))
     ask, told = GetQuota(0, "/q"), QuotaLimits(hard_znodes=3, hard_bytes=5)
     aux_reads.inquiries_are_true(truth, client(), ask, GetQuotaReply(1, z(6), told, 2, 5))
@@ -255,7 +255,7 @@ def test_a_quota_and_its_usage_are_told() -> None:
         aux_reads.refusals_are_true(truth, client(zxid=z(4)), ask, NoNodeError("/q"))
 
 
-def test_a_server_without_a_leader_knows_whom_its_state_knows() -> None:
+def test_a_server_without_a_leader_knows_the_identities_of_its_state() -> None:
     truth = world(PROOF)
     local = client(is_read_only=True)
     assert local.known_as(truth, z(3)) == (Identity("digest", ALICE),)
@@ -299,7 +299,7 @@ class Life:
         return self
 
 
-def test_what_is_due_ends() -> None:
+def test_a_due_znode_expires() -> None:
     assert Life().at(1, TTL).at(1_001, DeleteTxn("/t")).endings.are_all_gone()
     gone = Life().at(1, CONTAINER).at(2, CHILD).at(3, Delete("/c/x", -1)).at(4, DeleteTxn("/c"))
     assert gone.endings.are_all_gone()
@@ -327,7 +327,7 @@ def calm(since: int) -> Life:
     return life
 
 
-def test_in_a_quiet_world_they_end_within_a_second() -> None:
+def test_in_a_quiet_world_znodes_expire_within_a_second() -> None:
     calm(0).at(1, TTL).at(2_000, DeleteTxn("/t"))
     calm(5_000).at(1, TTL).at(6_000, DeleteTxn("/t"))
     calm(0).at(1, TTL).leads(5_000, 2).at(6_000, DeleteTxn("/t"), 2)
@@ -350,18 +350,18 @@ LATE: list[Callable[[], object]] = [
 
 
 @pytest.mark.parametrize("ends", LATE)
-def test_what_ends_late_is_told(ends: Callable[[], object]) -> None:
+def test_a_late_expiry_is_named(ends: Callable[[], object]) -> None:
     with pytest.raises(AssertionError, match=r"^Endings: .* too late$"):
         ends()
 
 
 @pytest.mark.parametrize("ends", ENDINGS)
-def test_what_is_not_due_does_not_end(ends: Callable[[], object]) -> None:
+def test_an_early_expiry_is_named(ends: Callable[[], object]) -> None:
     with pytest.raises(AssertionError, match=r"^Endings: "):
         ends()
 
 
-def test_one_that_stays_for_good_is_told() -> None:
+def test_a_znode_that_never_expires_is_named() -> None:
     assert not Life().at(1, TTL).at(2_000, CONTAINER).endings.are_all_gone()
     assert Life().at(1, CONTAINER).endings.are_all_gone()  # it never had a child
     assert Life().at(1, TTL).at(2, Create("/t/x", b"", 0)).endings.are_all_gone()

@@ -66,44 +66,44 @@ class Story:
         return self
 
 
-def test_what_is_hidden_is_nothing_to_a_watch() -> None:
+def test_a_hidden_change_triggers_no_watch() -> None:
     hidden = Story().watched(is_missing=True).then(MADE_OF_ALICE, GONE).shown()
     hidden.then(MADE).told(CREATED, 4).shown()
     later = Story().then(MADE_OF_ALICE).watched(is_missing=True).then(OPEN, SET)
     later.told(CHANGED, 4).shown()
 
 
-def test_what_happened_before_it_was_hidden_is_told_or_not() -> None:
+def test_an_event_before_the_hiding_may_or_may_not_come() -> None:
     """A server that compares states tells nothing; an unbroken watch fires."""
     Story(MADE).watched().then(SET, HIDE).shown()
     Story(MADE).watched().then(SET, HIDE).told(CHANGED, 3).shown()
 
 
-def test_that_a_znode_is_gone_may_be_told_whoever_could_read_it() -> None:
+def test_a_deletion_may_be_reported_to_any_watcher() -> None:
     Story(MADE).watched().then(HIDE, GONE).shown()
     Story(MADE).watched().then(HIDE, GONE).told(DELETED, 4)
     with pytest.raises(AssertionError, match=r"^WatchBeforeRead: "):
         Story(MADE).watched().then(GONE, MADE_OF_ALICE).shown()
 
 
-def test_what_is_hidden_is_not_told() -> None:
+def test_a_hidden_change_is_not_reported() -> None:
     with pytest.raises(AssertionError, match=r"^WatchHidden: "):
         Story().watched(is_missing=True).then(MADE_OF_ALICE).told(CREATED, 2)
     with pytest.raises(AssertionError, match=r"^WatchHidden: "):
         Story(MADE, HIDE).watched().then(SET).told(CHANGED, 4)
 
 
-def test_it_may_be_told_when_it_is_open_again_or_more_is_proved() -> None:
+def test_a_change_may_be_reported_once_it_is_readable_again() -> None:
     Story().watched(is_missing=True).then(MADE_OF_ALICE, OPEN).told(CREATED, 2)
     Story().watched(is_missing=True).then(MADE_OF_ALICE, PROOF).told(CREATED, 2)
 
 
-def test_who_has_proved_enough_must_be_told() -> None:
+def test_a_client_with_permission_must_get_the_event() -> None:
     with pytest.raises(AssertionError, match=r"^WatchBeforeRead: "):
         Story(PROOF).watched(is_missing=True).then(MADE_OF_ALICE).shown()
 
 
-def test_whose_session_has_ended_is_nobody() -> None:
+def test_an_ended_session_has_no_identity() -> None:
     story = Story(PROOF, MADE_OF_ALICE, CloseSession())
     (made,) = story.truth.triggers("/a", is_child=False, after=z(0))
     assert must_be_told(story.truth, story.seen, made)

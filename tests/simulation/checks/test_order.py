@@ -38,7 +38,7 @@ def run(*operations: tuple[Call, int, int, Result]) -> SessionView:
     return seen
 
 
-def test_the_whole_order_is_judged() -> None:
+def test_the_whole_order_is_checked() -> None:
     get = Read("/a", ReadKind.GET, is_synced=True)
     made = (MADE, 1, 2, Ok(path="/a"))
     right = run(made, (get, 3, 4, Ok(value=b"0", stat=FIRST.stat)))
@@ -48,7 +48,7 @@ def test_the_whole_order_is_judged() -> None:
         history_keeps_its_promises([wrong], nothing)
 
 
-def test_what_was_never_answered_is_judged_by_what_became_of_it() -> None:
+def test_an_unanswered_request_is_checked_by_its_outcome() -> None:
     get = Read("/a", ReadKind.GET, is_synced=True)
     seen = run((get, 3, 4, Ok(value=b"0", stat=FIRST.stat)))
     for number in (1, 2):
@@ -63,7 +63,7 @@ def test_what_was_never_answered_is_judged_by_what_became_of_it() -> None:
                 history_keeps_its_promises([seen, other], the_first)
 
 
-def test_what_a_transaction_says_is_part_of_the_order() -> None:
+def test_the_reply_of_a_multi_is_part_of_the_order() -> None:
     """A committed multi is one step; an aborted one tells which condition failed."""
     ops: list[TxnOp] = [SetData("/a", b"1", 0), ReadData("/a")]
     set_at = OpDone("", SECOND.stat)

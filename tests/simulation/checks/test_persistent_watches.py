@@ -118,30 +118,30 @@ def remembers_from(counter: int) -> Story:
     return story
 
 
-def test_what_is_told_in_full_passes() -> None:
+def test_complete_events_pass() -> None:
     story = Story().first().told(CHANGED, 7, "pr", more="r").told(CREATED, 7, "r", "/a/y/z")
     story.shown(7).told(CHILD, 8, "p").shown(Zxid(1 << 20))
     story.removed(WatchKind.PERSISTENT, "p").removed(WatchKind.RECURSIVE, "r")
 
 
-def test_resync_stands_for_all_before() -> None:
+def test_resync_replaces_all_earlier_events() -> None:
     remembers_from(5).told(CHANGED, 4, "pr").told(RESYNC, 6, "pr").told(
         CHANGED, 7, "pr", more="r"
     ).told(CREATED, 7, "r", "/a/y/z").shown(7)
 
 
-def test_who_has_proved_more_may_be_told_of_what_was_hidden() -> None:
+def test_a_client_with_new_identities_may_get_hidden_events() -> None:
     story = Story()
     story.write(AddAuth("digest", b"alice:a"))
     story.told(CHANGED, 4, "pr").told(CREATED, 5, "r", "/a/x").told(CHILD, 5, "p").shown(5)
 
 
-def test_values_are_those_of_the_change() -> None:
+def test_an_event_carries_the_value_of_its_change() -> None:
     story = Story(values=True)
     story.told(CHANGED, 4, "pr", old=content(story, 3), new=content(story, 4)).shown(4)
 
 
-def test_what_was_missed_may_be_without_values() -> None:
+def test_missed_events_may_lack_values() -> None:
     story = Story(values=True)
     story.seen.is_settled = False
     story.told(CHANGED, 4, "pr", new=content(story, 4)).told(CHILD, 5, "p").shown(5)
@@ -191,6 +191,6 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "breaks"), WRONG)
-def test_what_is_wrong_is_told_by_its_name(name: str, breaks: Callable[[], object]) -> None:
+def test_a_broken_promise_is_named(name: str, breaks: Callable[[], object]) -> None:
     with pytest.raises(AssertionError, match=f"^{name}: "):
         breaks()

@@ -64,7 +64,7 @@ class Replica:
         return self.state.tree.znodes["/a"]
 
 
-def test_the_product_keeps_the_truth() -> None:
+def test_the_product_equals_the_truth() -> None:
     Replica().check()
 
 
@@ -107,7 +107,7 @@ DIFFERENCES: list[tuple[str, Callable[[Replica], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "change"), DIFFERENCES)
-def test_a_difference_is_told(name: str, change: Callable[[Replica], object]) -> None:
+def test_a_difference_is_named(name: str, change: Callable[[Replica], object]) -> None:
     replica = Replica()
     change(replica)
     with pytest.raises(AssertionError, match=f"^{name}: "):

@@ -80,7 +80,7 @@ def draw(random: Random, count: int) -> WriteOp:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_is_what_the_naive_keeper_has(seed: int) -> None:
+def test_the_truth_equals_the_naive_keeper(seed: int) -> None:
     random, keeper, truth = Random(seed), NaiveKeeper(), Truth()
     session_id = SessionId(z(1))
     truth.apply(z(1), opened(1))
@@ -103,7 +103,7 @@ def test_is_what_the_naive_keeper_has(seed: int) -> None:
     assert closed.ephemerals == keeper.close(z(90), session_id)
 
 
-def test_knows_the_past() -> None:
+def test_the_truth_knows_the_past() -> None:
     truth, _ = begin(Create("/a", b"0", 0), SetData("/a", b"1", -1), Delete("/a", -1))
     assert truth.at("/a", z(1)) is None
     made, changed = truth.at("/a", z(2)), truth.at("/a", z(3))
@@ -116,7 +116,7 @@ def test_knows_the_past() -> None:
     assert root is not None and root.stat.pzxid == z(2)
 
 
-def test_knows_what_watches_must_tell_of() -> None:
+def test_the_truth_knows_the_events_of_watches() -> None:
     truth, _ = begin(
         Create("/a", b"", 0), Create("/a/x", b"", 0), SetData("/a", b"", -1), Delete("/a/x", -1)
     )
@@ -170,7 +170,7 @@ WRONG: list[tuple[list[WriteOp], WriteOp, TxnBody]] = [
 
 
 @pytest.mark.parametrize(("ops", "op", "became"), WRONG)
-def test_a_write_that_became_something_else(
+def test_a_write_that_became_another_transaction_is_named(
     ops: list[WriteOp], op: WriteOp, became: TxnBody
 ) -> None:
     truth, zxid = begin(*ops)
@@ -189,7 +189,7 @@ def done(op: Multi, *before: WriteOp) -> MultiTxn | MultiErrorTxn:
     return change
 
 
-def test_each_operation_of_a_transaction_sees_what_those_before_it_leave() -> None:
+def test_each_operation_of_a_multi_sees_the_effects_of_earlier_ones() -> None:
     visits = multi(A, SetData("/a", b"1", 0), ReadData("/a"), Delete("/a", 1), ReadStat("/a"))
     change = done(visits)
     assert isinstance(change, MultiTxn)
@@ -205,7 +205,7 @@ def test_each_operation_of_a_transaction_sees_what_those_before_it_leave() -> No
     assert root is not None and (root.stat.num_children, root.stat.cversion) == (1, 1)
 
 
-def test_an_aborted_transaction_tells_of_each_operation() -> None:
+def test_an_aborted_multi_reports_each_operation() -> None:
     change = done(multi(A, Check("/a", 7), ReadChildren("/")))
     assert change == MultiErrorTxn(True, Code.BAD_VERSION, 1, 3)
     assert multi_execution.told(change) == MultiResults(
@@ -235,7 +235,7 @@ def test_conditions_choose_the_branch(compare: Compare, is_then: bool) -> None:
     assert isinstance(change, MultiTxn if is_then else MultiErrorTxn)
 
 
-def test_a_set_tells_the_whole_stat() -> None:
+def test_a_set_returns_the_whole_stat() -> None:
     truth, zxid = begin(A)
     op = SetData("/a", b"11", 0)
     due = execution.execute(truth, zxid, Millis(50), SessionId(z(1)), op)
@@ -280,12 +280,12 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "breaks"), BROKEN)
-def test_what_breaks_a_promise_is_told_by_its_name(name: str, breaks: Callable[[], object]) -> None:
+def test_a_broken_promise_is_named(name: str, breaks: Callable[[], object]) -> None:
     with pytest.raises(AssertionError, match=f"^{name}: "):
         breaks()
 
 
-def test_what_keeps_them_passes() -> None:
+def test_kept_promises_pass() -> None:
     _ends_with(["/a"])
     execution.is_the_leaders_own(opened(1))
     execution.times_never_go_back(begin(A)[0], opened(1))

@@ -46,7 +46,7 @@ def reign(zab: Zab, delivered: Zxid) -> Zab:
     return zab
 
 
-def test_what_keeps_the_properties_passes() -> None:
+def test_kept_properties_pass() -> None:
     zab = story(A, B)
     assert zab.deliver(TWO, [A]) == []
     assert zab.deliver(TWO, [B, C]) == [C]
@@ -92,9 +92,7 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "breaks"), BROKEN)
-def test_what_breaks_a_property_is_told_by_its_name(
-    name: str, breaks: Callable[[], object]
-) -> None:
+def test_a_broken_property_is_named(name: str, breaks: Callable[[], object]) -> None:
     with pytest.raises(AssertionError, match=f"^{name}: "):
         breaks()
 
@@ -110,7 +108,7 @@ def _epochs(*epochs: tuple[int, int]) -> None:
         promises.epochs_only_grow(ONE, FOUNDING_DISK, Epoch(accepted), Epoch(current))
 
 
-def test_a_replaced_disk_promises_anew() -> None:
+def test_a_replaced_disk_makes_new_promises() -> None:
     promises = Promises()
     promises.epochs_only_grow(ONE, FOUNDING_DISK, Epoch(5), Epoch(5))
     promises.epochs_only_grow(ONE, DiskId("new"), Epoch(1), Epoch(0))
@@ -148,7 +146,7 @@ SNAPSHOT, OLDER = (
         ([LACKS, LOST, LACKS], False),
     ],
 )
-def test_what_was_delivered_is_on_a_quorum_of_disks(disks: list[Disk], survives: bool) -> None:
+def test_delivered_transactions_are_on_a_quorum_of_disks(disks: list[Disk], survives: bool) -> None:
     if survives:
         acked_writes_survive(disks, 2, *B)
         return
@@ -156,7 +154,7 @@ def test_what_was_delivered_is_on_a_quorum_of_disks(disks: list[Disk], survives:
         acked_writes_survive(disks, 2, *B)
 
 
-def test_a_log_holds_what_was_committed() -> None:
+def test_a_log_holds_the_committed_transactions() -> None:
     committed = dict([A, B])
     logs_agree(HAS, committed, B[0])
     logs_agree(OTHER, committed, A[0])  # a log may still be truncated where it was not delivered

@@ -12,7 +12,7 @@ LIMIT_S = 60.0
 
 
 @pytest.mark.parametrize("recipe", SCENARIOS)
-def test_recipe(recipe: str) -> None:
+def test_a_recipe_passes_its_seed(recipe: str) -> None:
     for seed in range(1, SEEDS + 1):
         failure = attempt(draw_plan(seed, recipe), LIMIT_S).failure
         if failure is not None:

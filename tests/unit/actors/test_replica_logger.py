@@ -67,5 +67,7 @@ def test_every_trace_event_names_its_fields_and_no_two_are_alike() -> None:
         ("unheard.of", 5, {"detail": 5}),
     ],
 )
-def test_a_line_names_server_and_ensemble(name: str, detail: Any, fields: dict[str, Any]) -> None:
+def test_details_of_a_trace_event_become_named_fields(
+    name: str, detail: Any, fields: dict[str, Any]
+) -> None:
     assert trace_fields(TraceEvent(name, detail)) == fields

@@ -113,7 +113,7 @@ def test_the_next_snapshot_drops_one_of_an_earlier_process(
     assert names(tmp_path) == [temp_snapshot_path(tmp_path, Z6).name]
 
 
-def test_a_late_end_does_not_end_the_next_snapshot(
+def test_the_next_snapshot_drops_one_that_was_finished_late(
     snapshotter: Snapshotter, tmp_path: Path
 ) -> None:
     snapshotter.begin(Z5)

@@ -27,7 +27,7 @@ def test_frames_are_decoded_as_they_were_encoded(frames: list[bytes], sizes: lis
     assert incoming.end == "done"
 
 
-def test_a_large_frame_is_copied_once() -> None:
+def test_a_large_frame_is_joined_from_its_pieces() -> None:
     frame = bytes(range(256)) * 40_000
     incoming = FrameDecoder()
     data = encode_frame(frame) + encode_frame(b"next")

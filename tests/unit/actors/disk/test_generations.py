@@ -52,7 +52,7 @@ def test_unforced_names_are_forced() -> None:
     assert after.names(FOLDER / "generation-1") == ["log.1", "snapshot.1"]
 
 
-def test_a_generation_without_its_snapshot_keeps_the_previous_one() -> None:
+def test_a_generation_without_its_snapshot_leaves_the_previous_one() -> None:
     files = with_generations("generation-1", "generation-2")
     files.remove(FOLDER / "generation-2" / "snapshot.1")
     with pytest.raises(CorruptRecord, match=r"the snapshot in .*generation-2 is gone"):

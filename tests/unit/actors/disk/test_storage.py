@@ -407,7 +407,7 @@ def test_a_segment_whose_name_was_lost_is_reported_missing() -> None:
     assert store.files.names(GENERATION) == [first]
 
 
-def test_damage_found_during_service_ends_the_store() -> None:
+def test_damage_found_by_a_read_is_reported_once() -> None:
     store = started()
     fill(store, 1, 20)
     publish(store, 2)

@@ -56,7 +56,7 @@ def test_close_is_sent_again_like_any_write() -> None:
     assert wire.items(done(1))[-1] == CLOSED
 
 
-def test_a_closed_session_needs_no_request() -> None:
+def test_an_expired_session_counts_as_closed() -> None:
     wire = Wire().serving()
     wire.close()
     wire.failed()
