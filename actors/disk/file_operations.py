@@ -6,7 +6,8 @@ forced (ZooKeeper: `AtomicFileOutputStream`, which skips the last step). Nobody 
 content of a temporary file that a crash leaves behind, so the next start removes it.
 """
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from raykeeper.actors.disk.filesystem import Filesystem
@@ -27,7 +28,11 @@ def replace_file(files: Filesystem, path: Path, data: bytes) -> None:
     Raises:
         OSError: it failed; the old or the new content is there.
     """
-    temp = temp_path(path)
+    replace_by(files, path, data, temp_path(path))
+
+
+def replace_by(files: Filesystem, path: Path, data: bytes, temp: Path) -> None:
+    """Replace the content of `path` as `replace_file` does, by way of the new file `temp`."""
     fd = files.create(temp)
     try:
         files.write(fd, [data], 0)
@@ -38,6 +43,32 @@ def replace_file(files: Filesystem, path: Path, data: bytes) -> None:
     files.sync_folder(path.parent)
 
 
+@contextmanager
+def opened(files: Filesystem, path: Path) -> Iterator[int]:
+    """Open an existing file, to read it in the block; close it afterwards.
+
+    Raises:
+        CorruptRecord: the disk has lost what is read.
+        StorageError: it cannot be read.
+    """
+    with storage_errors(path):
+        fd = files.open(path)
+        try:
+            yield fd
+        finally:
+            files.close(fd)
+
+
+@contextmanager
+def closed_on_error(files: Filesystem, fd: int) -> Iterator[None]:
+    """Close an open file if the block fails."""
+    try:
+        yield
+    except BaseException:
+        files.close(fd)
+        raise
+
+
 def read_file(files: Filesystem, path: Path, bytes_max: int | None = None) -> bytes:
     """Read the whole content of `path`.
 
@@ -45,15 +76,11 @@ def read_file(files: Filesystem, path: Path, bytes_max: int | None = None) -> by
         CorruptRecord: it has more than `bytes_max`, so it is not read; or the disk has lost it.
         StorageError: it cannot be read.
     """
-    with storage_errors(path):
-        fd = files.open(path)
-        try:
-            size = files.size(fd)
-            if bytes_max is not None and size > bytes_max:
-                raise CorruptRecord(f"{path} has {size} bytes, at most {bytes_max} were expected")
-            return files.read(fd, size, 0)
-        finally:
-            files.close(fd)
+    with opened(files, path) as fd:
+        size = files.size(fd)
+        if bytes_max is not None and size > bytes_max:
+            raise CorruptRecord(f"{path} has {size} bytes, at most {bytes_max} were expected")
+        return files.read(fd, size, 0)
 
 
 def make_folders(files: Filesystem, path: Path) -> None:

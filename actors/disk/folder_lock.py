@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from raykeeper.actors.disk.file_operations import TEMP_SUFFIX
+from raykeeper.actors.disk.file_operations import TEMP_SUFFIX, closed_on_error, opened
 from raykeeper.actors.disk.filesystem import Filesystem
-from raykeeper.actors.disk.storage_errors import FolderInUse, is_full
+from raykeeper.actors.disk.storage_errors import FolderInUse, StorageError, is_full
 from raykeeper.zab.errors import DECODE_ERRORS
 
 LOCK_FILE = "lock"
@@ -47,30 +47,24 @@ def lock_folder(files: Filesystem, folder: Path) -> int:
     lock = files.lock(path)
     if lock is None:
         raise FolderInUse(f"{folder} on {socket.gethostname()} is in use by {_holder(files, path)}")
-    try:
+    with closed_on_error(files, lock):
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
         holder = _Holder(os.getpid(), socket.gethostname()[:_HOST_CHARS_MAX], since)
         text = msgspec.json.encode(holder).ljust(_HOLDER_BYTES - 1) + b"\n"
-        files.write(lock, [text], 0)
-    except OSError as error:
-        if not is_full(error):  # on a full disk the server starts without its name here
-            files.close(lock)
-            raise
-    except BaseException:
-        files.close(lock)
-        raise
+        try:
+            files.write(lock, [text], 0)
+        except OSError as error:
+            if not is_full(error):  # on a full disk the server starts without its name here
+                raise
     return lock
 
 
 def _holder(files: Filesystem, path: Path) -> str:
     """Return the name of the holder, if it has written one."""
     try:
-        fd = files.open(path)
-        try:
+        with opened(files, path) as fd:
             return str(msgspec.json.decode(files.read(fd, _HOLDER_BYTES, 0), type=_Holder))
-        finally:
-            files.close(fd)
-    except (OSError, *DECODE_ERRORS):
+    except (StorageError, *DECODE_ERRORS):
         return "another process"
 
 

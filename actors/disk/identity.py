@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from raykeeper.actors.disk.epochs import Epochs, make_epochs
 from raykeeper.actors.disk.file_operations import (
+    closed_on_error,
     make_folders,
     read_file,
     remove_leftovers,
@@ -168,7 +169,7 @@ def claim_folder(
         if _read(files, folder) is None:  # checked first: leave no lock file behind
             raise NotFormatted(f"{folder} on {socket.gethostname()} has no identity")
         lock = lock_folder(files, folder)
-        try:
+        with closed_on_error(files, lock):
             identity = _read(files, folder)
             if identity is None:
                 raise NotFormatted(f"{folder} on {socket.gethostname()} has no identity any more")
@@ -180,9 +181,6 @@ def claim_folder(
             incarnation = max(identity.incarnation + 1, wall_s)
             identity = replace(identity, incarnation=incarnation)
             write_identity(files, folder, identity)
-        except BaseException:
-            files.close(lock)
-            raise
         return Claim(lock, identity, leftovers)
 
 
@@ -195,7 +193,7 @@ def reclaim_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILE
     """
     with storage_errors(folder):
         lock = lock_folder(files, folder)
-        try:
+        with closed_on_error(files, lock):
             if not _is_damaged(files, folder):
                 # Another process repaired it before the lock: that disk may have its vote back.
                 raise FolderInUse(
@@ -203,9 +201,6 @@ def reclaim_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILE
                 )
             leftovers = remove_leftovers(files, folder)
             write_identity(files, folder, identity)
-        except BaseException:
-            files.close(lock)
-            raise
         return Claim(lock, identity, leftovers)
 
 

@@ -8,7 +8,12 @@ for all of it (rule D6). Then batches fill it, each forced.
 from collections.abc import Sequence
 from pathlib import Path
 
-from raykeeper.actors.disk.file_operations import zxid_name, zxids_in_names
+from raykeeper.actors.disk.file_operations import (
+    closed_on_error,
+    opened,
+    zxid_name,
+    zxids_in_names,
+)
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
@@ -16,7 +21,7 @@ from raykeeper.actors.disk.log_format import (
     decode_segment_header,
     encode_segment_header,
 )
-from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
+from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.zab.ids import Zxid
 
 _PREFIX = "log."
@@ -45,13 +50,9 @@ def read_header(files: Filesystem, path: Path) -> SegmentHeader:
         UnknownVersion: it is of a version that this program does not know.
         StorageError: it cannot be read.
     """
-    with storage_errors(path):
-        fd = files.open(path)
-        try:
-            data = files.read(fd, SEGMENT_HEADER_BYTES, 0)
-            size = files.size(fd)
-        finally:
-            files.close(fd)
+    with opened(files, path) as fd:
+        data = files.read(fd, SEGMENT_HEADER_BYTES, 0)
+        size = files.size(fd)
     header = decode_segment_header(data, str(path))
     if path.name != segment_name(header.first):
         raise CorruptRecord(f"{path} holds the segment {segment_name(header.first)}")
@@ -84,15 +85,12 @@ class TailSegment:
         self.end = SEGMENT_HEADER_BYTES + len(content)
         self._files = files
         self._fd, allocated_path = allocated
-        try:
+        with closed_on_error(files, self._fd):
             assert self.end <= header.size == files.size(self._fd), (self.end, header)
             files.write(self._fd, [encode_segment_header(header), content], 0)
             files.sync(self._fd)
             files.rename(allocated_path, path)
             files.sync_folder(path.parent)
-        except BaseException:
-            files.close(self._fd)
-            raise
 
     @property
     def left(self) -> int:

@@ -16,7 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from raykeeper.actors.disk.file_operations import TEMP_SUFFIX, zxid_name, zxids_in_names
+from raykeeper.actors.disk.file_operations import (
+    TEMP_SUFFIX,
+    opened,
+    zxid_name,
+    zxids_in_names,
+)
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion, storage_errors
 from raykeeper.zab.ids import Zxid
@@ -181,13 +186,9 @@ class SnapshotChunks:
             StorageError: it cannot be read.
         """
         path, files = self._path, self._files
-        with storage_errors(path):
-            fd = files.open(path)
-            try:
-                _read_summary(files, fd, path)
-                yield from _read_chunks(files, fd, path)
-            finally:
-                files.close(fd)
+        with opened(files, path) as fd:
+            _read_summary(files, fd, path)
+            yield from _read_chunks(files, fd, path)
 
 
 def verify_snapshot(path: Path, files: Filesystem = OS_FILESYSTEM) -> SnapshotSummary:
@@ -210,12 +211,8 @@ def read_summary(path: Path, files: Filesystem = OS_FILESYSTEM) -> SnapshotSumma
         UnknownVersion: it is of a version that this program does not know.
         StorageError: it cannot be read.
     """
-    with storage_errors(path):
-        fd = files.open(path)
-        try:
-            return _read_summary(files, fd, path)
-        finally:
-            files.close(fd)
+    with opened(files, path) as fd:
+        return _read_summary(files, fd, path)
 
 
 def _read_summary(files: Filesystem, fd: int, path: Path) -> SnapshotSummary:

@@ -14,7 +14,7 @@ that segment: it was acknowledged, and the disk has lost its new name.
 
 from pathlib import Path
 
-from raykeeper.actors.disk.file_operations import TEMP_SUFFIX
+from raykeeper.actors.disk.file_operations import TEMP_SUFFIX, closed_on_error, opened
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.log_format import (
     BATCH_HEADER_BYTES,
@@ -22,12 +22,7 @@ from raykeeper.actors.disk.log_format import (
     decode_segment_header,
 )
 from raykeeper.actors.disk.log_segment import segment_name
-from raykeeper.actors.disk.storage_errors import (
-    CorruptRecord,
-    UnknownVersion,
-    is_full,
-    storage_errors,
-)
+from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion, is_full
 
 SPARE_FILE = "spare"
 _OVERSIZE = "large" + TEMP_SUFFIX
@@ -61,12 +56,8 @@ class SpareSegment:
         files = self._files
         if not files.exists(self._path):
             return
-        with storage_errors(self._path):
-            fd = files.open(self._path)
-            try:
-                data = files.read(fd, SEGMENT_HEADER_BYTES + BATCH_HEADER_BYTES, 0)
-            finally:
-                files.close(fd)
+        with opened(files, self._path) as fd:
+            data = files.read(fd, SEGMENT_HEADER_BYTES + BATCH_HEADER_BYTES, 0)
         if any(data[SEGMENT_HEADER_BYTES:]):
             try:
                 name = segment_name(decode_segment_header(data, str(self._path)).first)
@@ -130,11 +121,8 @@ class SpareSegment:
 
     def _allocate(self, path: Path, size: int) -> int:
         fd = self._files.create(path)
-        try:
+        with closed_on_error(self._files, fd):
             self._files.allocate(fd, size)
             # Force its name, or the name could come back after the file was renamed.
             self._files.sync_folder(path.parent)
-        except BaseException:
-            self._files.close(fd)
-            raise
         return fd
