@@ -7,6 +7,7 @@ the named actors of the ensemble in the Ray cluster.
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -130,7 +131,7 @@ class Ensemble:
         Raises:
             EnsembleNotFoundError: no server of the ensemble runs.
         """
-        handles = self._handles()
+        handles = find_replicas(self.name)
         for described in call_actors(handles.values(), "describe"):
             if isinstance(described, ReplicaDescription):
                 return described
@@ -144,7 +145,7 @@ class Ensemble:
         Raises:
             EnsembleNotFoundError: no server of the ensemble runs.
         """
-        handles = self._handles()
+        handles = find_replicas(self.name)
         answers = call_actors([*handles.values(), *handles.values()], "status", "describe")
         heard: dict[ServerId, ReplicaStatus | str] = dict(zip(handles, answers, strict=False))
         servers: set[ServerId] = set(handles)
@@ -200,17 +201,6 @@ class Ensemble:
         while _actors_of(self.name) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
 
-    def _handles(self) -> dict[ServerId, Any]:
-        join_ray()
-        servers = servers_among(self.name, ray.util.list_named_actors(all_namespaces=True))
-        handles = {}
-        for server in servers:
-            try:
-                handles[server] = find_replica(self.name, server)
-            except ValueError:  # it ended after it was listed
-                continue
-        return handles
-
 
 def attach(name: str) -> Ensemble:
     """Return a handle of the ensemble `name`, which runs in this Ray cluster.
@@ -224,6 +214,21 @@ def attach(name: str) -> Ensemble:
     join_ray()
     servers_among(name, ray.util.list_named_actors(all_namespaces=True))
     return Ensemble(name)
+
+
+def find_replicas(name: str) -> dict[ServerId, Any]:
+    """Return the actors of the servers of an ensemble that run.
+
+    Raises:
+        EnsembleNotFoundError: no server of the ensemble runs.
+        RayNotFoundError: there is no Ray cluster.
+    """
+    join_ray()
+    handles = {}
+    for server in servers_among(name, ray.util.list_named_actors(all_namespaces=True)):
+        with suppress(ValueError):  # it ended after it was listed
+            handles[server] = find_replica(name, server)
+    return handles
 
 
 def list_ensembles() -> list[str]:

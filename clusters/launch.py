@@ -18,7 +18,6 @@ import ray.util
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import ReplicaDescription
-from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.clusters.config import (
     ConfigError,
@@ -28,7 +27,7 @@ from raykeeper.clusters.config import (
     resolve_config,
     warnings_about,
 )
-from raykeeper.clusters.ensemble import Ensemble, NoLeaderError, call_actors
+from raykeeper.clusters.ensemble import Ensemble, NoLeaderError, call_actors, find_replicas
 from raykeeper.clusters.local_ray import join_or_start_ray
 from raykeeper.clusters.node_discovery import discover_nodes, on_node, prepare_folder, write_record
 from raykeeper.clusters.placement import (
@@ -104,15 +103,9 @@ def _running(config: EnsembleConfig) -> dict[ServerId, ReplicaDescription | None
         ConfigError: the ensemble runs with other servers.
     """
     try:
-        servers = servers_among(config.name, ray.util.list_named_actors(all_namespaces=True))
+        handles = find_replicas(config.name)
     except EnsembleNotFoundError:
         return {}
-    handles = {}
-    for server in servers:
-        try:
-            handles[server] = find_replica(config.name, server)
-        except ValueError:  # it ended after it was listed
-            continue
     found: dict[ServerId, ReplicaDescription | None] = {}
     for server, answer in zip(handles, call_actors(handles.values(), "describe"), strict=True):
         found[server] = answer if isinstance(answer, ReplicaDescription) else None

@@ -16,6 +16,7 @@ import ray
 from msgspec import Struct
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from raykeeper.actors.disk.file_operations import replace_by
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.identity import FolderOwner, Identity, format_folder, read_identity
 from raykeeper.actors.disk.storage_errors import (
@@ -218,11 +219,4 @@ def _write_record(file: Path, record: EnsembleRecord) -> None:
     # Several servers and launches may do this at once: each has a temporary file of its own.
     temp = file.with_name(f"{file.name}.{uuid4().hex}.tmp")
     with storage_errors(file):
-        fd = OS_FILESYSTEM.create(temp)
-        try:
-            OS_FILESYSTEM.write(fd, [msgspec.json.encode(record) + b"\n"], 0)
-            OS_FILESYSTEM.sync(fd)
-        finally:
-            OS_FILESYSTEM.close(fd)
-        OS_FILESYSTEM.rename(temp, file)
-        OS_FILESYSTEM.sync_folder(file.parent)
+        replace_by(OS_FILESYSTEM, file, msgspec.json.encode(record) + b"\n", temp)
