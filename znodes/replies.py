@@ -40,6 +40,13 @@ class EventType(IntEnum):
     RESYNC = 100
 
 
+class _Reply(Struct, frozen=True, array_like=True):
+    """The answer to a request with an `xid`, as of transaction `zxid`."""
+
+    xid: int
+    zxid: Zxid
+
+
 @final
 class WriteReply(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """Outcome of write `number`: `zxid` is its transaction, `code` 0 or a ZooKeeper error.
@@ -56,49 +63,38 @@ class WriteReply(Struct, frozen=True, array_like=True, tag=1, gc=False):
     results: MultiResults | None = None
 
 
-class GetDataReply(Struct, frozen=True, array_like=True, tag=2, gc=False):
+class GetDataReply(_Reply, frozen=True, array_like=True, tag=2, gc=False):
     """Answer to GetData."""
 
-    xid: int
-    zxid: Zxid
     value: bytes
     stat: Stat
 
 
-class ExistsReply(Struct, frozen=True, array_like=True, tag=3, gc=False):
+class ExistsReply(_Reply, frozen=True, array_like=True, tag=3, gc=False):
     """Answer to Exists; None when the znode is missing."""
 
-    xid: int
-    zxid: Zxid
     stat: Stat | None
 
 
-class GetChildrenReply(Struct, frozen=True, array_like=True, tag=4):
+class GetChildrenReply(_Reply, frozen=True, array_like=True, tag=4):
     """Answer to GetChildren: names, not paths, in no particular order.
 
     `more`: a page; the next item with this xid goes on with it, as of the same zxid.
     """
 
-    xid: int
-    zxid: Zxid
     children: list[str]
     stat: Stat
     more: bool = False
 
 
-class EmptyReply(Struct, frozen=True, array_like=True, tag=5, gc=False):
+class EmptyReply(_Reply, frozen=True, array_like=True, tag=5, gc=False):
     """Answer to Sync, SetWatches, AddWatch and RemoveWatches."""
-
-    xid: int
-    zxid: Zxid
 
 
 @final
-class ErrorReply(Struct, frozen=True, array_like=True, tag=6, gc=False):
+class ErrorReply(_Reply, frozen=True, array_like=True, tag=6, gc=False):
     """A read, sync or setWatches that ended with a ZooKeeper error."""
 
-    xid: int
-    zxid: Zxid
     code: int
 
 
@@ -128,57 +124,45 @@ class WatcherEvent(Struct, frozen=True, array_like=True, tag=7, gc=False):
     once: bool = False
 
 
-class GetAclsReply(Struct, frozen=True, array_like=True, tag=8):
+class GetAclsReply(_Reply, frozen=True, array_like=True, tag=8):
     """Answer to GetAcls."""
 
-    xid: int
-    zxid: Zxid
     acls: Acls
     stat: Stat
 
 
-class WhoAmIReply(Struct, frozen=True, array_like=True, tag=9):
+class WhoAmIReply(_Reply, frozen=True, array_like=True, tag=9):
     """Answer to WhoAmI."""
 
-    xid: int
-    zxid: Zxid
     identities: Identities
 
 
-class GetEphemeralsReply(Struct, frozen=True, array_like=True, tag=10):
+class GetEphemeralsReply(_Reply, frozen=True, array_like=True, tag=10):
     """Answer to GetEphemerals, in no particular order; `more` as in GetChildrenReply."""
 
-    xid: int
-    zxid: Zxid
     paths: list[str]
     more: bool = False
 
 
-class CountDescendantsReply(Struct, frozen=True, array_like=True, tag=11, gc=False):
+class CountDescendantsReply(_Reply, frozen=True, array_like=True, tag=11, gc=False):
     """Answer to CountDescendants.
 
     `until`: 0 when it is exact as of `zxid`, else until when it went on, see `DescendantCount`.
     """
 
-    xid: int
-    zxid: Zxid
     count: int
     until: Zxid = ZERO
 
 
-class MultiReadReply(Struct, frozen=True, array_like=True, tag=12):
+class MultiReadReply(_Reply, frozen=True, array_like=True, tag=12):
     """Answer to MultiRead."""
 
-    xid: int
-    zxid: Zxid
     results: list[OpResult]
 
 
-class GetQuotaReply(Struct, frozen=True, array_like=True, tag=13, gc=False):
+class GetQuotaReply(_Reply, frozen=True, array_like=True, tag=13, gc=False):
     """Answer to GetQuota: the limits, and what is in the subtree."""
 
-    xid: int
-    zxid: Zxid
     limits: QuotaLimits
     znodes: int
     bytes: int
@@ -206,7 +190,6 @@ Item = (
 
 class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
     """Answer to Connect. `code` is 0, or a CreateSessionErrorTxn's, with nothing else but `zxid`.
-    `zxid`.
 
     `timeout_ms` is the negotiated session timeout, `zxid` what the server had applied.
     `last_number` is the newest write of the session that the server has applied. `ensemble` is the

@@ -167,11 +167,8 @@ class Write(Struct, frozen=True, array_like=True, tag=1, gc=False):
     op: bytes
 
 
-class GetData(Struct, frozen=True, array_like=True, tag=2, gc=False):
-    """Read value and Stat; `watch` sets a data watch unless the znode is missing.
-
-    `linearizable`, here as in the other reads: answer as a `Sync` right before it would make it.
-    """
+class _Read(Struct, frozen=True, array_like=True):
+    """`linearizable`: answer as a `Sync` right before it would make it."""
 
     xid: int
     path: str
@@ -179,22 +176,16 @@ class GetData(Struct, frozen=True, array_like=True, tag=2, gc=False):
     linearizable: bool = False
 
 
-class Exists(Struct, frozen=True, array_like=True, tag=3, gc=False):
+class GetData(_Read, frozen=True, array_like=True, tag=2, gc=False):
+    """Read value and Stat; `watch` sets a data watch unless the znode is missing."""
+
+
+class Exists(_Read, frozen=True, array_like=True, tag=3, gc=False):
     """Read the Stat, if any; `watch` sets a data watch, or an exist watch when missing."""
 
-    xid: int
-    path: str
-    watch: bool
-    linearizable: bool = False
 
-
-class GetChildren(Struct, frozen=True, array_like=True, tag=4, gc=False):
+class GetChildren(_Read, frozen=True, array_like=True, tag=4, gc=False):
     """List the children's names; `watch` sets a child watch unless the znode is missing."""
-
-    xid: int
-    path: str
-    watch: bool
-    linearizable: bool = False
 
 
 class GetAcls(Struct, frozen=True, array_like=True, tag=7, gc=False):
@@ -341,10 +332,7 @@ def has_passwords(connect: Connect) -> bool:
 
 
 class ClientFrame(Struct, frozen=True, array_like=True, tag=2):
-    """Requests in order. `heartbeat_seq` numbers a session's frames; an empty one is a heartbeat.
-
-    `heartbeat_seq` numbers the frames of a session; an empty one is a heartbeat.
-    """
+    """Requests in order; `heartbeat_seq` numbers a session's frames. An empty one is a heartbeat."""
 
     heartbeat_seq: int
     requests: list[Request]
