@@ -63,18 +63,6 @@ class ServerContext:
     `leader_outbox` the requests to the leader. A received snapshot replaces `state`.
     """
 
-    __slots__ = (
-        "change_log",
-        "leader_outbox",
-        "limits",
-        "now",
-        "options",
-        "out",
-        "peer",
-        "state",
-        "watches",
-    )
-
     def __init__(self, state: State, peer: Peer, limits: Limits, options: ServerOptions) -> None:
         self.state = state
         self.peer = peer

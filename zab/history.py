@@ -26,27 +26,6 @@ from raykeeper.zab.settings import RecentLogLimits
 class History:
     """Epochs, recent log and cursors of one server, and the work under way on its disk."""
 
-    __slots__ = (
-        "_installing",
-        "_known_committed",
-        "_limits",
-        "_out",
-        "_pins",
-        "_saving",
-        "_truncating",
-        "accepted",
-        "current",
-        "delivered",
-        "has_disk_space",
-        "has_initial_history",
-        "is_paused",
-        "is_uncertain",
-        "max_delivered",
-        "promised_to",
-        "recent_log",
-        "synced",
-    )
-
     def __init__(
         self,
         accepted: Epoch,

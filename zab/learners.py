@@ -64,25 +64,6 @@ class Stage(IntEnum):
 class Learner:
     """The leader's view of one learner, on its present link and attempt to follow."""
 
-    __slots__ = (
-        "acked",
-        "acked_at",
-        "disk",
-        "follow_attempt",
-        "has_promised",
-        "has_vote",
-        "is_logging",
-        "is_uncertain",
-        "last_pong",
-        "last_received_at",
-        "last_zxid",
-        "new_leader_last",
-        "sent",
-        "server_id",
-        "snapshot_zxid",
-        "stage",
-    )
-
     def __init__(
         self, server_id: ServerId, info: FollowerInfo, has_vote: bool, now: Millis
     ) -> None:

@@ -332,7 +332,7 @@ def has_passwords(connect: Connect) -> bool:
 
 
 class ClientFrame(Struct, frozen=True, array_like=True, tag=2):
-    """Requests in order; `heartbeat_seq` numbers a session's frames. An empty one is a heartbeat."""
+    """Requests in order, none in a heartbeat. `heartbeat_seq` numbers the frames of a session."""
 
     heartbeat_seq: int
     requests: list[Request]
