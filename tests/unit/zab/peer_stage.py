@@ -27,7 +27,16 @@ from raykeeper.zab.ids import (
 )
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.leader_recovery import LeaderRecovery
-from raykeeper.zab.messages import AckEpoch, AckNewLeader, FollowerInfo, LeaderInfo, ZabMessage
+from raykeeper.zab.messages import (
+    AckEpoch,
+    AckNewLeader,
+    FollowerInfo,
+    LeaderInfo,
+    Notification,
+    PeerState,
+    Vote,
+    ZabMessage,
+)
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.settings import RecentLogLimits
 from tests.harness.struct_text import (
@@ -65,11 +74,25 @@ class Recovered(Struct):
     window: RecentLogLimits = RecentLogLimits()
 
 
+class Told(Struct):
+    """A vote in an election of servers with empty logs."""
+
+    sender: ServerId
+    leader: ServerId
+    state: PeerState = PeerState.LOOKING
+    round: int = 1
+    epoch: Epoch = Epoch(0)
+    zxid: Zxid = ZERO
+    has_disk_space: bool = True
+    has_vote: bool = True
+    disk: DiskId = FOUNDING_DISK
+
+
 class PeerStage:
     """A server whose effects are printed; `start` makes a new one.
 
-    `elect`, `follow`, `observe`, `lead` and `join` stand for all events up to there between
-    servers with the same log. These, and `start`, print nothing.
+    `elect`, `promise`, `follow`, `observe`, `propose_epoch`, `lead` and `join` stand for all events
+    up to there between servers with the same log. These, `start` and `link` print nothing.
     """
 
     def start(self, rest: str) -> None:
@@ -93,6 +116,10 @@ class PeerStage:
         self._take()
 
     # What others did before.
+
+    def link(self, *peers: ServerId) -> None:
+        self._bench.link(*peers)
+        self._skip()
 
     def elect(self, leader: ServerId, *voters: ServerId) -> None:
         self._bench.elect(leader, *(voters or (leader,)))
@@ -150,6 +177,14 @@ class PeerStage:
         self._bench.hear(sender, message)  # type: ignore[arg-type]
         return self._take()
 
+    def vote(self, rest: str) -> str:
+        told = parse_fields(rest, Told)
+        vote = Vote(told.epoch, told.zxid, told.leader, told.has_disk_space)
+        own = vote if told.sender == told.leader else Vote(Epoch(0), ZERO, told.sender)
+        message = Notification(told.round, vote, told.state, told.has_vote, own, told.disk)
+        self._bench.hear(told.sender, message)
+        return self._take()
+
     def synced(self, upto: Zxid) -> str:
         self._peer.log_synced(upto, self._bench.now)
         return self._take()
@@ -174,6 +209,10 @@ class PeerStage:
     def disk_space(self, has_disk_space: bool) -> str:
         self._peer.disk_space_changed(has_disk_space, self._bench.now)
         return self._take()
+
+    def members(self, rest: str) -> None:
+        """Adopt the member list that came with a snapshot."""
+        self._peer.settings.members.adopt(parse_value(rest, dict[ServerId, DiskId]))
 
     def voter_replaced(self, server: ServerId, disk: DiskId) -> str:
         self._peer.voter_replaced(server, disk, self._bench.now)
