@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOMS = ("zab", "znodes", "server")
+ROOMS = ("zab", "znodes", "server", "chaos/checks")
 
 
 def main() -> int:
@@ -17,7 +17,7 @@ def main() -> int:
     short = 0
     with tempfile.TemporaryDirectory() as folder:
         for room in ROOMS:
-            environment = {**os.environ, "COVERAGE_FILE": str(Path(folder) / room)}
+            environment = {**os.environ, "COVERAGE_FILE": str(Path(folder) / Path(room).name)}
             coverage = [sys.executable, "-m", "coverage"]
             run = [*coverage, "run", "--branch", f"--include={room}/*"]
             tests = ["-m", "pytest", "-q", f"tests/unit/{room}"]

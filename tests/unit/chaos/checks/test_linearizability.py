@@ -30,6 +30,7 @@ Line = tuple[str, int, int | None, Call, Result | None]
 GET, EXISTS = Read("/x", ReadKind.GET, True), Read("/x", ReadKind.EXISTS, True)
 NO_NODE, NODE_EXISTS = Refused(Code.NO_NODE), Refused(Code.NODE_EXISTS)
 BAD_VERSION, NOT_EMPTY = Refused(Code.BAD_VERSION), Refused(Code.NOT_EMPTY)
+NO_AUTH, NO_CHILDREN = Refused(Code.NO_AUTH), Refused(Code.NO_CHILDREN_FOR_EPHEMERALS)
 SESSIONS = {"a": 101, "b": 102, "c": 103}
 
 
@@ -169,6 +170,36 @@ ONE_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
          ("b", 3, 4, GET, got(b"0", 0, 101)), ("b", 6, 7, GET, NO_NODE)],
     ),
     (
+        "refusals that tell nothing of the znode",
+        [MADE, ("b", 3, 4, put(b"1"), NO_AUTH), ("b", 5, 6, GET, NO_AUTH),
+         ("b", 7, 8, create(path="/y"), NO_AUTH), ("b", 9, 10, together(put(b"1", 7)), BAD_VERSION),
+         ("b", 11, 12, create(flags=2), NODE_EXISTS)],
+    ),
+    (
+        "a sequential creation without a parent",
+        [("a", 1, 2, create(flags=2, path="/x/n-"), NO_NODE), ("b", 3, 4, create(), Ok(path="/x"))],
+    ),
+    (
+        "an ephemeral has no children",
+        [("a", 1, 2, create(flags=1), Ok(path="/x")),
+         ("b", 3, 4, create(path="/x/y"), NO_CHILDREN)],
+    ),
+    (
+        "an unknown sequential creation comes before the later requests of its client",
+        [("a", 1, None, create(flags=2, path="/x-"), None),
+         ("a", 2, 3, Read("/x-0000000007", ReadKind.GET, True), got(b"0", 0))],
+    ),
+    (
+        "an ephemeral goes when its session closes, and nobody knows when that was",
+        [("a", 1, 2, create(flags=1), Ok(path="/x")), ("a", 3, None, CloseSession(), None),
+         ("b", 4, 5, GET, got(b"0", 0, 101)), ("b", 6, 7, GET, NO_NODE)],
+    ),
+    (
+        "an ephemeral of a session whose number nobody learned",
+        [("nameless", 1, 2, create(flags=1), Ok(path="/x")),
+         ("b", 3, 4, GET, got(b"0", 0, 999))],
+    ),
+    (
         "a plain read may be stale",
         [MADE, ("b", 3, 4, Read("/x", ReadKind.GET), NO_NODE)],
     ),
@@ -204,6 +235,19 @@ NO_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
     ("an answer that does not exist", [MADE, ("b", 3, 4, drop(), NODE_EXISTS)]),
     ("a creation with a version", [("a", 1, 2, create(), Ok(path="/x", stat=stat(1)))]),
     ("a creation of another path", [("a", 1, 2, create(), Ok(path="/y"))]),
+    ("a creation that missed a version", [("a", 1, 2, create(), BAD_VERSION)]),
+    ("a read that missed a version", [MADE, ("b", 3, 4, GET, BAD_VERSION)]),
+    ("an exists that is refused", [("b", 3, 4, EXISTS, NO_NODE)]),
+    ("no children in what is no ephemeral", [MADE, ("b", 3, 4, create(path="/x/y"), NO_CHILDREN)]),
+    (
+        "a value nobody wrote, after an unknown deletion and creation of the same",
+        [MADE, ("b", 3, None, drop(), None), ("c", 3, None, create(), None),
+         ("a", 5, 6, GET, got(b"9", 0))],
+    ),
+    (
+        "a transaction of which the first part does not fit",
+        [MADE, ("b", 3, 4, together(put(b"1", 7), put(b"2")), both(at(8), at(9)))],
+    ),
     (
         "a child without a parent",
         [("b", 3, 4, create(path="/x/y"), Ok(path="/x/y"))],

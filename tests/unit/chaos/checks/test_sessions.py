@@ -26,6 +26,8 @@ EXISTS = Read(X, ReadKind.EXISTS, False, True)
         (Story().set(A, 1, 6, "v", 5).get(A, 2, 5, "v", 5), 1),
         # One without an answer says nothing.
         (Story().set(A, 1, None, "v").set(A, 2, 3, "w", 5), 0),
+        # Nor does one that was refused.
+        (Story().ask(A, 1, 2, SetData(X, b"v", -1), NO_NODE).set(A, 3, 4, "w", 5), 0),
         # Two sets whose transactions stand in the other order.
         (Story().set(A, 1, 4, "v", 7).set(A, 2, 5, "w", 5), 1),
         (Story().set(A, 1, 4, "v", 7).set(B, 2, 5, "w", 5), 0),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.chaos.checks.history import Read, ReadKind, Refused, Unknown
+from raykeeper.chaos.checks.history import Ok, Read, ReadKind, Refused, Unknown
 from raykeeper.chaos.checks.writes import (
     creations_are_done_once,
     ephemerals_end_with_their_session,
@@ -14,7 +14,7 @@ from raykeeper.chaos.checks.writes import (
 )
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import Create, CreateMode
-from tests.unit.chaos.story import SESSIONS, A, B, Story, X
+from tests.unit.chaos.story import SESSIONS, A, B, Story, X, stat
 
 GONE = Refused(Code.NO_NODE)
 LOOK = Read(X, ReadKind.GET, is_synced=True)
@@ -60,6 +60,13 @@ END = "end"
             .get(END, 90, 91, "v", 5, synced=True),
             0,
         ),
+        (
+            Story()
+            .set(A, 3, 4, "v", 5)
+            .get(A, 90, 91, "v", 5, synced=True)
+            .get(B, 1, 2, "u", 3, synced=True),
+            0,
+        ),
         # Sequential znodes are judged by the list of children.
         (Story().append(A, 1, 2, "v", 3).children(END, 90, 91, "/q", ["n-0000000003"]), 0),
         (Story().append(A, 1, 2, "v", 3).children(END, 90, 91, "/q", ["n-0000000004"]), 1),
@@ -98,6 +105,9 @@ def test_lost_writes_are_found(story: Story, lost: int) -> None:
         (Story().set(A, 1, 2, "v", 7).set(B, 3, 4, "w", 5), 1),
         # They overlap: either order will do, but not the same transaction.
         (Story().set(A, 1, 4, "v", 7).set(B, 3, 5, "w", 5), 0),
+        # Of those before, the highest counts, which need not be the last.
+        (Story().set(A, 1, 2, "v", 7).set(B, 1, 3, "w", 5).set(A, 4, 5, "x", 9), 0),
+        (Story().set(A, 1, 2, "v", 7).set(B, 1, 3, "w", 5).set(A, 4, 5, "x", 6), 1),
         (Story().append(A, 1, 2, "v", 1).append(B, 3, 4, "w", 2), 0),
         (Story().append(A, 1, 2, "v", 2).append(B, 3, 4, "w", 1), 1),
         (Story().append(A, 1, 2, "v", 2).append(B, 3, 4, "w", 2), 1),
@@ -141,6 +151,9 @@ def test_creations_are_done_once(other: int, broken: int) -> None:
         (Story().get(B, 1, 2, "v", 5).set(A, 3, 4, "v", 5), 1),
         (Story().create(A, 1, 2, "/r/y", "v").get(B, 3, 4, "v", 5), 1),
         (Story().append(A, 1, 2, "v", 1).get(B, 3, 4, "v", 5, path="/q/n-0000000001"), 0),
+        # An empty value, which parents have, and an answer without a value.
+        (Story().get(A, 1, 2, "", 5), 0),
+        (Story().ask(A, 1, 2, Read(X, ReadKind.EXISTS), Ok(stat=stat(5))), 0),
         # Two states of one transaction.
         (
             Story().set(A, 1, 2, "v", 5).set(A, 3, None, "w").get(B, 4, 5, "w", 5),
@@ -182,6 +195,7 @@ MINE = SESSIONS[A]
         (Story().ended(A, 1, 4).get(B, 3, 5, "v", 5, synced=True, owner=MINE), 0),
         # What is over writes nothing any more.
         (Story().ended(A, 1, 2).set(A, 3, 4, "v", 5), 1),
+        (Story().ended("nameless", 1, 2).set("nameless", 3, 4, "v", 5), 1),
         (
             Story().ended(A, 1, 2).ask(A, 3, 4, LOOK, Unknown(Code.SESSION_EXPIRED)),
             0,
