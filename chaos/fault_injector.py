@@ -9,11 +9,12 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 import ray
 
+from raykeeper.chaos.client_pool import ClientPool
 from raykeeper.chaos.fault_plan import Fault, FaultAction, Target
 from raykeeper.clusters.ensemble import Ensemble, ServerStatus
 from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
@@ -24,19 +25,12 @@ LONE_LEADER_S = 1.0
 """Shorter than the time after which a leader gives its followers up."""
 
 
-class ClientProcesses(Protocol):
-    """The source of client processes."""
-
-    def client_pids(self) -> Sequence[int]:
-        """Return the process ids of all clients that are alive, in a fixed order."""
-
-
 class FaultInjector:
     """Finds the target processes of faults; kills, freezes and thaws them."""
 
-    def __init__(self, ensemble: Ensemble, crowd: ClientProcesses) -> None:
+    def __init__(self, ensemble: Ensemble, clients: ClientPool) -> None:
         self._ensemble = ensemble
-        self._crowd = crowd
+        self._clients = clients
         self._frozen: list[psutil.Process] = []
         self._lock = threading.Lock()
 
@@ -108,7 +102,7 @@ class FaultInjector:
 
     def _pids(self, victim: Target, pick: int) -> list[int]:
         if victim is Target.CLIENT:
-            clients = self._crowd.client_pids()
+            clients = self._clients.client_pids()
             return [clients[pick % len(clients)]] if clients else []
         report = self._ensemble.status()
         servers = [server for server in report.servers if server.pid]

@@ -2,8 +2,8 @@
 
 All its state is in znodes, so a new coordinator reads them and goes on. Two rules make a deposed
 coordinator harmless. It writes a task only at the version that it read, and its successor writes
-every unfinished task again. Each assignment names its epoch, a number that grows with every
-coordinator, and workers ignore assignments of an earlier epoch.
+every unfinished task again. Each assignment names the epoch of its coordinator's leadership, and
+workers ignore assignments of an earlier epoch.
 """
 
 import queue
@@ -13,23 +13,22 @@ import msgspec
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.client.errors import BadVersionError
 from raykeeper.commands.demo import job
-from raykeeper.commands.demo.job import Assignment, CoordinatorTerm, Progress, Task, TaskState
+from raykeeper.commands.demo.job import Assignment, Progress, Task, TaskState
 
 
 class Coordinator:
     """One term. `run` returns when the job is finished or another coordinator took over."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client, name: str, epoch: int) -> None:
         self._client = client
         self._name = name
-        self._epoch = 0
+        self._epoch = epoch
         self._tasks: dict[int, Task] = {}
         self._versions: dict[int, int] = {}
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Coordinate. The caller must be the first in the election."""
-        self._epoch = self._begin_epoch()
+        """Coordinate. The caller must have won the election."""
         try:
             self._take_over()
             while not self._step():
@@ -37,18 +36,6 @@ class Coordinator:
             self._client.create(job.FINISHED)
         except BadVersionError:
             return  # another coordinator has written a task: this term is over
-
-    def _begin_epoch(self) -> int:
-        """Increment the epoch; try again if another coordinator did so at the same time."""
-        while True:
-            value, stat = self._client.get(job.EPOCH)
-            epoch = job.decode(value, type=CoordinatorTerm).epoch + 1
-            try:
-                reign = CoordinatorTerm(epoch, self._name)
-                self._client.set(job.EPOCH, job.encode(reign), stat.version)
-            except BadVersionError:
-                continue
-            return epoch
 
     def _take_over(self) -> None:
         """Read every task, and write the unfinished ones, so that a predecessor cannot write them.

@@ -2,8 +2,7 @@
 
 /demo/config             read and watched by every worker
 /demo/workers/<worker>   ephemeral: the members of the group; holds the pid
-/demo/election/c-<n>     ephemeral and sequential: the lowest one is the coordinator
-/demo/epoch              the number of coordinators so far, and the name of the last one
+/demo/election           the election of the coordinator (client/recipes/election.py)
 /demo/tasks/<n>          a piece of text, and the worker that has it
 /demo/orders/<worker>    the assignment: the task of a worker, and the coordinator's epoch
 /demo/results/<n>        created once, by the first worker that finished
@@ -22,13 +21,12 @@ ROOT = "/demo"
 CONFIG = f"{ROOT}/config"
 WORKERS = f"{ROOT}/workers"
 ELECTION = f"{ROOT}/election"
-EPOCH = f"{ROOT}/epoch"
 TASKS = f"{ROOT}/tasks"
 ORDERS = f"{ROOT}/orders"
 RESULTS = f"{ROOT}/results"
 PROGRESS = f"{ROOT}/progress"
 FINISHED = f"{ROOT}/finished"
-FOLDERS = (ROOT, WORKERS, ELECTION, TASKS, ORDERS, RESULTS)
+FOLDERS = (ROOT, WORKERS, TASKS, ORDERS, RESULTS)
 
 SESSION_TIMEOUT_S = 6.0
 """Well above the 2.5 s that an election takes over Ray calls: a shorter session ends with the
@@ -46,13 +44,6 @@ class Worker(Struct, frozen=True):
     """Value of a member's ephemeral znode."""
 
     pid: int
-
-
-class CoordinatorTerm(Struct, frozen=True):
-    """Value of the epoch znode. An assignment of an earlier epoch is void."""
-
-    epoch: int
-    coordinator: str
 
 
 class TaskState(StrEnum):

@@ -1,35 +1,27 @@
 """`raykeeper demo`: launch, work, kill coordinator and leader half-way, check the counts."""
 
-import logging
 import os
 import queue
-import shutil
 import signal
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ray
 from msgspec import Struct
 from rich.console import Console
 
-from raykeeper.client import Client, WatchedEvent
+from raykeeper.client import Client, Leader, WatchedEvent
 from raykeeper.client.errors import KeeperError
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.launch import launch
+from raykeeper.clusters.local_ray import private_ray
 from raykeeper.commands.demo import job
-from raykeeper.commands.demo.job import CoordinatorTerm, JobConfig, Progress, Result, Task
-from raykeeper.commands.demo.words import (
-    OWN_TEXTS,
-    InputError,
-    count_words,
-    cut,
-    find_texts,
-)
+from raykeeper.commands.demo.job import JobConfig, Progress, Result, Task
+from raykeeper.commands.demo.words import OWN_TEXTS, InputError, count_words, cut, find_texts
 from raykeeper.commands.demo.worker import DemoWorker
 from raykeeper.zab.errors import RayKeeperError
 
@@ -85,17 +77,18 @@ def run_demo(folder: Path | None, console: Console) -> DemoReport:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; name one with --input")
     texts = find_texts(folder)
-    console.file = console.file  # pin standard output, which `_local_ray` redirects
-    story = _ProgressLog(console)
-    with _local_ray(), _temporary_folder() as data_dir:
-        story.tell("Ray runs on this machine")
+    console.file = console.file  # pin standard output, which `private_ray` redirects
+    log = _ProgressLog(console)
+    folder_of_data = TemporaryDirectory(prefix="raykeeper-demo-", ignore_cleanup_errors=True)
+    with private_ray(), folder_of_data as data_dir:
+        log.print("Ray runs on this machine")
         ensemble = launch(name="demo", servers=3, data_dir=data_dir)
-        story.tell(f"three servers are up, server {ensemble.status().leader} leads")
+        log.print(f"three servers are up, server {ensemble.status().leader} leads")
         try:
-            results = _DemoJob(ensemble, folder, texts, story).run()
+            results = _DemoJob(ensemble, folder, texts, log).run()
         finally:
             ensemble.shutdown()
-    return DemoReport(list(_counts(texts, results)), story.elapsed_s)
+    return DemoReport(list(_counts(texts, results)), log.elapsed_s)
 
 
 class _ProgressLog:
@@ -109,7 +102,7 @@ class _ProgressLog:
     def elapsed_s(self) -> float:
         return time.monotonic() - self._began
 
-    def tell(self, text: str) -> None:
+    def print(self, text: str) -> None:
         self._console.print(f"{self.elapsed_s:6.2f} s  {text}")
 
 
@@ -117,15 +110,16 @@ class _DemoJob:
     """The job seen from outside: starts the workers, watches the progress, and kills processes."""
 
     def __init__(
-        self, ensemble: Ensemble, folder: Path, texts: dict[str, str], story: _ProgressLog
+        self, ensemble: Ensemble, folder: Path, texts: dict[str, str], log: _ProgressLog
     ) -> None:
         self._ensemble = ensemble
         self._folder = folder
         self._texts = texts
         self._pieces = cut(texts)
-        self._story = story
+        self._log = log
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._term = CoordinatorTerm(0, "")
+        self._epoch = 0
+        self._coordinator = ""
         self._actors: list[Any] = []  # an actor ends when its last handle goes
         self._runs: dict[str, ray.ObjectRef[Any]] = {}
         self._killed = ""
@@ -134,6 +128,7 @@ class _DemoJob:
         """Return the task and the result of every piece."""
         with self._ensemble.connect() as client:
             self._create_znodes(client)
+            client.election(job.ELECTION).observe(lambda _: self._events.put(job.ELECTION))
             self._start_workers()
             self._watch_until(client, self._is_half_done)
             self._kill_both(client)
@@ -145,7 +140,6 @@ class _DemoJob:
         for path in job.FOLDERS:
             client.create(path)
         client.create(job.CONFIG, job.encode(SLOW))
-        client.create(job.EPOCH, job.encode(CoordinatorTerm(0, "")))
         client.create(job.PROGRESS, job.encode(Progress(0, len(self._pieces))))
         creations = [
             client.create_async(f"{job.TASKS}/{number}", job.encode(Task(piece)))
@@ -153,7 +147,7 @@ class _DemoJob:
         ]
         for creation in creations:
             creation.result()
-        self._story.tell(f"{len(self._texts)} files are cut into {len(self._pieces)} tasks")
+        self._log.print(f"{len(self._texts)} files are cut into {len(self._pieces)} tasks")
 
     def _start_workers(self) -> None:
         actor_class: Any = ray.remote(num_cpus=0, max_restarts=0)(DemoWorker)
@@ -169,7 +163,6 @@ class _DemoJob:
         Raises:
             DemoError: the job takes too long, or a worker failed.
         """
-        self._events.put(job.EPOCH)
         self._events.put(job.PROGRESS)
         while True:
             try:
@@ -177,17 +170,18 @@ class _DemoJob:
             except queue.Empty:
                 self._check_workers()
                 continue
+            if path == job.ELECTION:
+                self._show_leader(client.election(job.ELECTION).leader())
+                continue
             value, _ = client.get(path, self._on_event)
-            if path == job.EPOCH:
-                self._show_term(job.decode(value, type=CoordinatorTerm))
-            elif reached(job.decode(value, type=Progress)):
+            if reached(job.decode(value, type=Progress)):
                 return
 
     def _check_workers(self) -> None:
         for name, run in self._runs.items():
             if name != self._killed and ray.wait([run], timeout=0)[0]:
                 self._share(name)
-        if self._story.elapsed_s > TIMEOUT_S:
+        if self._log.elapsed_s > TIMEOUT_S:
             raise DemoError(f"the job is not finished after {TIMEOUT_S:g} s")
 
     def _share(self, name: str) -> int:
@@ -201,15 +195,15 @@ class _DemoJob:
     def _show_shares(self) -> None:
         shares = {name: self._share(name) for name in self._runs if name != self._killed}
         counted = ", ".join(f"{name} {share}" for name, share in shares.items())
-        self._story.tell(f"the job is finished; pieces by worker: {counted}")
+        self._log.print(f"the job is finished; pieces by worker: {counted}")
 
     def _on_event(self, event: WatchedEvent) -> None:
         self._events.put(event.path)
 
-    def _show_term(self, reign: CoordinatorTerm) -> None:
-        if reign.epoch > self._term.epoch:
-            self._term = reign
-            self._story.tell(f"{reign.coordinator} coordinates, epoch {reign.epoch}")
+    def _show_leader(self, leader: Leader | None) -> None:
+        if leader is not None and leader.epoch > self._epoch:
+            self._epoch, self._coordinator = leader.epoch, leader.identifier.decode()
+            self._log.print(f"{self._coordinator} coordinates, epoch {self._epoch}")
 
     def _is_half_done(self, progress: Progress) -> bool:
         return progress.done * 2 >= progress.total
@@ -219,22 +213,22 @@ class _DemoJob:
 
     def _kill_both(self, client: Client) -> None:
         """Send SIGKILL to the coordinator's process and to the leader's."""
-        self._killed = name = self._term.coordinator
+        self._killed = name = self._coordinator
         member = job.decode(client.get(f"{job.WORKERS}/{name}")[0], type=job.Worker)
         report = self._ensemble.status()
         leader = next(s for s in report.servers if s.server_id == report.leader)
         done = job.decode(client.get(job.PROGRESS)[0], type=Progress)
-        self._story.tell(f"half-way: {done.done} of {done.total} tasks are done")
+        self._log.print(f"half-way: {done.done} of {done.total} tasks are done")
         os.kill(member.pid, signal.SIGKILL)
         os.kill(leader.pid, signal.SIGKILL)
-        self._story.tell(
+        self._log.print(
             f"killed {name}, process {member.pid}, "
             f"and server {leader.server_id}, the leader, process {leader.pid}"
         )
-        killed_at = self._story.elapsed_s
+        killed_at = self._log.elapsed_s
         client.set(job.CONFIG, job.encode(QUICK))
-        pause_ms = (self._story.elapsed_s - killed_at) * 1000
-        self._story.tell(
+        pause_ms = (self._log.elapsed_s - killed_at) * 1000
+        self._log.print(
             f"the new configuration is written, {pause_ms:.0f} ms after the kill; "
             f"server {self._ensemble.wait_for_leader()} leads"
         )
@@ -257,32 +251,3 @@ def _counts(texts: dict[str, str], results: list[tuple[Task, Result]]) -> Iterat
     for name, text in texts.items():
         counted, plain = counts[name], Counter(count_words(text))
         yield FileCount(name, counted.total(), len(counted), plain.total(), counted == plain)
-
-
-@contextmanager
-def _local_ray() -> Iterator[None]:
-    """Start a private Ray on this machine, in which the demo may kill processes.
-
-    Standard output is discarded: Ray prints a paragraph for each killed process in spite of its
-    settings.
-    """
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
-        try:
-            yield
-        finally:
-            ray.shutdown()
-
-
-@contextmanager
-def _temporary_folder() -> Iterator[str]:
-    folder = tempfile.mkdtemp(prefix="raykeeper-demo-")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

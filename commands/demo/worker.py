@@ -1,9 +1,8 @@
 """A worker of the demo: a Ray actor with one session.
 
-It joins the group with an ephemeral znode. It joins the election with a sequential znode and
-watches only its predecessor. It reads its settings from a watched znode, and works on assignments
-until it is elected; then it coordinates. Watches only put an event into a queue; the thread in
-`run` handles one event at a time.
+It joins the group with an ephemeral znode, and the election with a leader latch. It reads its
+settings from a watched znode, and works on assignments until it is elected; then it coordinates.
+Watches and the latch only put an event into a queue; the thread in `run` handles one at a time.
 """
 
 import os
@@ -11,7 +10,7 @@ import queue
 import time
 from pathlib import Path
 
-from raykeeper.client import Client, WatchedEvent
+from raykeeper.client import Blocking, Client, Leadership, WatchedEvent
 from raykeeper.client.errors import NodeExistsError, SessionExpiredError
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.commands.demo import job
@@ -19,7 +18,7 @@ from raykeeper.commands.demo.coordinator import Coordinator
 from raykeeper.commands.demo.job import Assignment, JobConfig, Result, Task
 from raykeeper.commands.demo.words import count_words
 
-_CONFIG, _ELECTION, _ORDER, _FINISHED, _LOST = "config", "election", "order", "finished", "lost"
+_CONFIG, _ELECTED, _ORDER, _FINISHED, _LOST = "config", "elected", "order", "finished", "lost"
 
 
 class DemoWorker:
@@ -32,7 +31,7 @@ class DemoWorker:
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._config = JobConfig(pause_ms=0)
         self._epoch = 0
-        self._candidate = ""
+        self._leader_epoch = 0
         self._counted = 0
 
     def run(self) -> int:
@@ -43,9 +42,11 @@ class DemoWorker:
         """
         with self._ensemble.connect(session_timeout_s=job.SESSION_TIMEOUT_S) as client:
             self._join(client)
+            latch = client.leader_latch(job.ELECTION, self._name.encode(), self._on_elected)
+            latch.start()
             reactions = {
                 _CONFIG: self._read_config,
-                _ELECTION: self._join_election,
+                _ELECTED: self._coordinate,
                 _ORDER: self._work,
             }
             while (event := self._events.get()) != _FINISHED:
@@ -58,11 +59,7 @@ class DemoWorker:
         self._create(client, f"{job.ORDERS}/{self._name}", job.encode(Assignment(0, -1)))
         member = job.encode(job.Worker(os.getpid()))
         client.create(f"{job.WORKERS}/{self._name}", member, ephemeral=True)
-        path = client.create(
-            f"{job.ELECTION}/c-", self._name.encode(), ephemeral=True, sequence=True
-        )
-        self._candidate = path.rpartition("/")[2]
-        for event in (_CONFIG, _ELECTION, _ORDER):
+        for event in (_CONFIG, _ORDER):
             self._events.put(event)
         if client.exists(job.FINISHED, self._tell(_FINISHED)):
             self._events.put(_FINISHED)
@@ -71,17 +68,12 @@ class DemoWorker:
         value, _ = client.get(job.CONFIG, self._tell(_CONFIG))
         self._config = job.decode(value, type=JobConfig)
 
-    def _join_election(self, client: Client) -> None:
-        """Coordinate if this is the lowest candidate, else watch its predecessor."""
-        while True:
-            candidates = sorted(client.get_children(job.ELECTION))
-            place = candidates.index(self._candidate)
-            if place == 0:
-                Coordinator(client, self._name).run()
-                return
-            before = f"{job.ELECTION}/{candidates[place - 1]}"
-            if client.exists(before, self._tell(_ELECTION)) is not None:
-                return
+    def _on_elected(self, leadership: Leadership[Blocking]) -> None:
+        self._leader_epoch = leadership.epoch
+        self._events.put(_ELECTED)
+
+    def _coordinate(self, client: Client) -> None:
+        Coordinator(client, self._name, self._leader_epoch).run()
 
     def _work(self, client: Client) -> None:
         """Do the assigned task, unless its epoch is older than that of an earlier assignment."""
