@@ -9,17 +9,18 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import ray
 
 from raykeeper.chaos.client_pool import ClientPool
 from raykeeper.chaos.fault_plan import Fault, FaultAction, Target
-from raykeeper.clusters.ensemble import Ensemble, ServerStatus
+from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
 from raykeeper.zab.ids import ServerId
 
+T = TypeVar("T")
 ASK_TIMEOUT_S = 2.0
 LONE_LEADER_S = 1.0
 """Shorter than the time after which a leader gives its followers up."""
@@ -100,30 +101,31 @@ class FaultInjector:
             self.freeze(processes)
         return processes
 
-    def _pids(self, victim: Target, pick: int) -> list[int]:
-        if victim is Target.CLIENT:
-            clients = self._clients.client_pids()
-            return [clients[pick % len(clients)]] if clients else []
+    def _pids(self, target: Target, pick: int) -> list[int]:
+        if target is Target.CLIENT:
+            return _choose(self._clients.client_pids(), pick)
         report = self._ensemble.status()
         servers = [server for server in report.servers if server.pid]
-        if victim is Target.SERVERS:
+        if target is Target.SERVERS:
             return [server.pid for server in servers]
         if report.leader is None:
             return []
         leaders = [server.pid for server in servers if server.server_id == report.leader]
-        if victim is Target.LEADER:
-            return leaders
-        if victim is Target.TRACKER:
-            return _actor_pid(tracker_name(self._ensemble.name, report.leader))
-        followers = [server for server in servers if server.role == "follower"]
-        if victim is Target.FOLLOWERS:
-            return [server.pid for server in followers]
-        if victim is Target.LONE_LEADER:
-            return [*leaders, *(server.pid for server in followers)] if leaders else []
-        if victim is Target.FOLLOWER:
-            return [_choose(followers, pick).pid] if followers else []
-        # The snapshotter of any server, leader or follower.
-        return _actor_pid(snapshotter_name(self._ensemble.name, _choose(servers, pick).server_id))
+        followers = [server.pid for server in servers if server.role == "follower"]
+        match target:
+            case Target.LEADER:
+                return leaders
+            case Target.FOLLOWER:
+                return _choose(followers, pick)
+            case Target.FOLLOWERS:
+                return followers
+            case Target.LONE_LEADER:
+                return [*leaders, *followers] if leaders else []
+            case Target.TRACKER:
+                return _actor_pid(tracker_name(self._ensemble.name, report.leader))
+            case Target.SNAPSHOTTER:  # of any server, leader or follower
+                (server,) = _choose([server.server_id for server in servers], pick)
+                return _actor_pid(snapshotter_name(self._ensemble.name, server))
 
     @staticmethod
     def _signal(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
@@ -134,8 +136,9 @@ class FaultInjector:
                 continue
 
 
-def _choose(servers: Sequence[ServerStatus], pick: int) -> ServerStatus:
-    return servers[pick % len(servers)]
+def _choose(candidates: Sequence[T], pick: int) -> list[T]:
+    """Return one of the candidates, if there is any."""
+    return [candidates[pick % len(candidates)]] if candidates else []
 
 
 def _actor_pid(name: str) -> list[int]:

@@ -63,10 +63,10 @@ class Fault(Struct, frozen=True):
 
 
 KINDS: Final = tuple(
-    FaultKind(deed, victim)
-    for victim in Target
-    for deed in FaultAction
-    if (deed, victim)
+    FaultKind(action, target)
+    for target in Target
+    for action in FaultAction
+    if (action, target)
     not in ((FaultAction.FREEZE, Target.SERVERS), (FaultAction.KILL, Target.LONE_LEADER))
 )
 """Freezing all servers is left out: a client cannot tell it from a slow network. Killing a lone

@@ -32,12 +32,12 @@ class Round:
     """Call `begin`, inject faults, then call `finish`."""
 
     def __init__(
-        self, ensemble: Ensemble, settings: LoadSettings, crowd: ClientPool | None = None
+        self, ensemble: Ensemble, settings: LoadSettings, clients: ClientPool | None = None
     ) -> None:
         """`settings.records` must be an empty folder, and `settings.root` a path never used."""
         self._ensemble = ensemble
         self._settings = settings
-        self.clients = crowd or ClientPool(settings)
+        self.clients = clients or ClientPool(settings)
 
     def begin(self, clients: int) -> None:
         """Create the parent znodes and start the load."""

@@ -141,34 +141,34 @@ class _ChaosRun:
         )
         this = Round(ensemble, load)
         this.begin(CLIENTS)
-        victims = FaultInjector(ensemble, this.clients)
+        injector = FaultInjector(ensemble, this.clients)
         end = time.monotonic() + round_s
         try:
             while time.monotonic() < end:
-                self._inject_when_due(next(self._plan), this, victims, end)
+                self._inject_when_due(next(self._plan), this, injector, end)
         finally:
-            victims.thaw_all()
+            injector.thaw_all()
         self._done_s += round_s
-        judgement = this.finish(lambda text: self._show_progress(this, text))
-        self.total.include(judgement)
-        if judgement.is_clean:
+        report = this.finish(lambda text: self._show_progress(this, text))
+        self.total.include(report)
+        if report.is_clean:
             shutil.rmtree(records)
 
     def _inject_when_due(
-        self, fault: Fault, this: Round, victims: FaultInjector, end: float
+        self, fault: Fault, this: Round, injector: FaultInjector, end: float
     ) -> None:
         """Wait for the time of the fault, and inject it unless that time is after `end`."""
-        strike_at = time.monotonic() + fault.pause_ms / 1000
-        while (moment := time.monotonic()) < min(strike_at, end):
+        due = time.monotonic() + fault.pause_ms / 1000
+        while (moment := time.monotonic()) < min(due, end):
             self._show(this, end - moment)
-            time.sleep(min(_POLL_S, strike_at - moment))
-        if moment >= end or not (met := victims.inject(fault)):
+            time.sleep(min(_POLL_S, due - moment))
+        if moment >= end or not (processes := injector.inject(fault)):
             return
         self.faults[str(fault.kind)] += 1
         if fault.kind.action is FaultAction.FREEZE:
-            victims.thaw_after(met, fault.freeze_ms / 1000)
+            injector.thaw_after(processes, fault.freeze_ms / 1000)
         elif fault.kind.target is Target.CLIENT:
-            this.clients.replace(met[0].pid)
+            this.clients.replace(processes[0].pid)
 
     def _show(self, this: Round, left_s: float) -> None:
         self._progress.update(self._task, completed=self._done_s + self._round_s - left_s)
