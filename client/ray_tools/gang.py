@@ -27,13 +27,8 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
-from raykeeper.client.errors import (
-    BadArgumentsError,
-    BrokenBarrierError,
-    InvalidValueError,
-    RayKeeperError,
-)
+from raykeeper.client.core.flows import Event, Flow, Wait, with_cleanup
+from raykeeper.client.errors import BadArgumentsError, BrokenBarrierError, InvalidValueError
 from raykeeper.client.ray_tools.tool import ContextTool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.compare_and_set import ObservedValue, read_current, read_modify_write
 from raykeeper.client.recipes.primitives import best_effort_cleanup, get_or_none
@@ -190,27 +185,27 @@ def finish(meeting: Generation[Any]) -> Flow[None]:
     def is_complete(value: bytes | None) -> bool:
         return _finished_of(path, value) == _FinishedCount(own, len(meeting.members))
 
-    yield from read_modify_write(path, one_more, (yield from read_current(path)))
-    changed = Event()
-    meeting.broken._subscribe(changed)
-    try:
+    def until_complete() -> Flow[None]:
         while True:
             changed.drain()
             found = yield from get_or_none(path, changed)
             if is_complete(found and found[0]):
-                break
+                return
             if meeting.broken.is_set():
                 # A member that saw before us that all have finished may have left since.
                 if is_complete((yield from read_current(path, linearizable=True)).value):
-                    break
+                    return
                 raise broken
             yield Wait((changed,))
-    except (Cancelled, RayKeeperError):
+
+    def clean_up(_: bool) -> Flow[object]:
         meeting.broken._unsubscribe(changed)
-        yield from best_effort_cleanup([], [(path, changed)])
-        raise
-    meeting.broken._unsubscribe(changed)
-    yield from best_effort_cleanup([], [(path, changed)])
+        return best_effort_cleanup([], [(path, changed)])
+
+    yield from read_modify_write(path, one_more, (yield from read_current(path)))
+    changed = Event()
+    meeting.broken._subscribe(changed)
+    yield from with_cleanup(until_complete(), clean_up)
 
 
 def _finished_of(path: str, value: bytes | None) -> _FinishedCount:
