@@ -103,7 +103,7 @@ def test_acls_decide_about_writes(before: list[WriteOp], op: WriteOp, code: Code
     assert getattr(change, "code", 0) == code
 
 
-def test_acls_decide_about_reads() -> None:
+def test_acls_are_stored_and_shown_as_zookeeper_does() -> None:
     truth = world(PROOF, AddAuth("scrypt", b"carol:" + bytes(32)))
     who = truth.known_as(SESSION, z(9))
     assert [each.scheme for each in who] == ["digest", "scrypt"]
