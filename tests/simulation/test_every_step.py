@@ -105,7 +105,7 @@ def test_a_session_is_closed_once_with_a_kill_at_any_step(kill: Kill, by_leader:
 
 @pytest.mark.parametrize(
     "what",
-    ["what was unanswered is not sent again", "a lower number is not answered"],
+    ["unanswered requests are not sent again", "a lower number is not answered"],
 )
 def test_a_duplicate_would_be_found(what: str) -> None:
     mutation = next(each for each in mutations_of("exactly_once") if each.what == what)

@@ -1,16 +1,16 @@
 """Deliberate faults: the proof that the checks can fail.
 
-mutation.py      what a fault is
-elections.py     who may lead: Z1, Z2, discovery
-broadcast.py     what is acknowledged and committed: Z3, Z6, Z7, the order on disk
+mutation.py      the class Mutation
+elections.py     elections and discovery: Z1, Z2
+broadcast.py     acks and commits: Z3, Z6, Z7, the order on disk
 reads.py         read points, watches after a snapshot: Z4, Z5
 disks.py         D1 to D6, and digests
 exactly_once.py  each sentence of DESIGN section 7, "Exactly once"
-session_deadlines.py    each sentence of "When a client must let go", the tracker's verdicts
+session_deadlines.py  each sentence of "When a client must let go", and expiry proposals
 snapshots.py     the fuzzy snapshot and its publication
-meaning.py       the tree, sessions and watches
-persistent_watches.py       persistent watches: what is missed, values, transactions, hidden
-    znodes
-contract.py      transactions, access control, what ends by itself, quotas, inquiries
+dead_clients.py  sessions that end with their process
+tree_and_watches.py   the tree, sessions and watches
+persistent_watches.py persistent watches: missed events, values, transactions, hidden znodes
+contract.py      transactions, access control, expiring znodes, quotas, aux reads
 recipes.py       one or two of each recipe, found by its scenario (tests/simulation/recipes)
 """

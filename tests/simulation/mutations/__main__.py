@@ -1,4 +1,4 @@
-"""Which seed finds each mutation, from 1 on.
+"""Find the first seed from 1 on that finds each mutation.
 
     python -m tests.simulation.mutations                    all of them, the table of TESTING.md
     python -m tests.simulation.mutations --bound 2000 --only Z5 --jobs 2

@@ -1,4 +1,4 @@
-"""What is acknowledged and committed: rules Z3, Z6 and Z7."""
+"""Acks and commits: rules Z3, Z6 and Z7."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def _ack_before_sync(right: Any) -> Any:
 
 def _ack_more_than_is_synced(right: Any) -> Any:
     def log_synced(self: FollowerBroadcast) -> None:
-        # Something is on disk, so everything must be.
+        # One transaction is on disk, so all count as synced.
         logged = self._history.logged
         if logged > self._acked:
             self._acked = logged
@@ -63,7 +63,7 @@ def _commit_not_clipped(self: LeaderBroadcast) -> None:
 
 
 def _up_to_date_with_all(self: LeaderBroadcast, learner: Any) -> None:
-    # What was sent, committed or not.
+    # Everything that was sent, committed or not.
     self._out.append(Send(learner.server_id, UpToDate(learner.sent)))
 
 
@@ -115,7 +115,7 @@ def _epoch_before_the_snapshot(right: Any) -> Any:
     return on_snapshot
 
 
-def _proposals_are_not_sent_to_who_synchronizes(self: LeaderBroadcast, txns: Any, now: Any) -> None:
+def _no_proposals_while_synchronizing(self: LeaderBroadcast, txns: Any, now: Any) -> None:
     first = self.next_zxid()
     self._history.append(first, txns)
     for learner in self.learners:
@@ -132,7 +132,7 @@ MUTATIONS = [
     ),
     Mutation(
         "Z3",
-        "an ack covers what is logged, not what is synced",
+        "an ack covers the logged and not only the synced transactions",
         [(FollowerBroadcast, "log_synced", _ack_more_than_is_synced)],
         100,
     ),
@@ -149,18 +149,18 @@ MUTATIONS = [
     ),
     Mutation(
         "Z3",
-        "a commit is sent to who has not acknowledged NEWLEADER",
+        "a commit is sent before the ack of NEWLEADER",
         [(LeaderBroadcast, "_commit", instead(_commit_not_clipped))],
     ),
     Mutation(
         "Z3",
-        "UPTODATE commits all that was sent",
+        "UPTODATE commits everything that was sent",
         [(LeaderBroadcast, "_send_up_to_date", instead(_up_to_date_with_all))],
         100,
     ),
     Mutation(
         "Z3",
-        "the ack of NEWLEADER covers what was sent after it",
+        "the ack of NEWLEADER covers later proposals",
         [(Learners, "on_ack_new_leader", _ack_of_new_leader_covers_all)],
         200,
     ),
@@ -172,25 +172,25 @@ MUTATIONS = [
     ),
     Mutation(
         "Z3",
-        "who is synchronizing misses the proposals of that time",
-        [(LeaderBroadcast, "propose", instead(_proposals_are_not_sent_to_who_synchronizes))],
+        "a synchronizing follower misses new proposals",
+        [(LeaderBroadcast, "propose", instead(_no_proposals_while_synchronizing))],
     ),
     Mutation(
         "Z6",
-        "the counter of an epoch has no end",
+        "the counter of an epoch has no bound",
         [(LeaderBroadcast, "counter_left", _no_bound)],
         100,
     ),
     Mutation(
         "Z7",
-        "the epoch is saved before the snapshot that goes with it",
+        "the epoch is saved before its snapshot",
         [(FollowerRecovery, "_on_snapshot", _epoch_before_the_snapshot)],
         500,
     ),
-    # The store's part, which a simulated disk takes here.
+    # The store keeps this rule; here the simulated disk does.
     Mutation(
         "Z7",
-        "the old log goes when a snapshot begins to arrive",
+        "the old log is deleted when a snapshot begins to arrive",
         [(SimDisk, "_perform", _old_log_goes_first)],
         200,
     ),

@@ -1,7 +1,7 @@
 """Every mutation, and the seed at which each was found when they were last measured.
 
-The seeds are kept in `found.json`, so that a test need not run all those before: a mutation that
-is found by one seed in two hundred would take half a minute.
+`found.json` keeps the seeds, so that a test begins there: a mutation that one seed in two hundred
+finds would otherwise take half a minute.
 """
 
 import importlib
@@ -15,21 +15,21 @@ from tests.simulation.mutations.mutation import Mutation
 
 MODULES: Final = (
     *("elections", "broadcast", "reads", "disks", "snapshots"),
-    *("exactly_once", "session_deadlines", "client_departure", "meaning", "contract"),
+    *("exactly_once", "session_deadlines", "dead_clients", "tree_and_watches", "contract"),
     *("persistent_watches", "recipes"),
 )
 FOUND: Final = Path(__file__).with_name("found.json")
 LIMIT_S: Final = 12.0
-"""Of a core for one run; a mutated core may loop for ever."""
+"""CPU time of one run; a mutated core may loop for ever."""
 
 
 def all_mutations() -> list[Mutation]:
-    """Of every module, in the order of the table."""
+    """Return the mutations of every module, in the order of the table."""
     return [mutation for name in MODULES for mutation in mutations_of(name)]
 
 
 def mutations_of(module: str) -> list[Mutation]:
-    """Of one module, by its name."""
+    """Return the mutations of one module."""
     found: list[Mutation] = importlib.import_module(
         f"tests.simulation.mutations.{module}"
     ).MUTATIONS
@@ -37,12 +37,12 @@ def mutations_of(module: str) -> list[Mutation]:
 
 
 def seeds_found() -> dict[str, int]:
-    """By the names of the mutations, the first seed from 1 on that finds each."""
+    """Return the first seed from 1 on that finds each mutation, by its name."""
     found: dict[str, int] = json.loads(FOUND.read_text())
     return found
 
 
 def failure_at(mutation: Mutation, seed: int) -> Failure | None:
-    """How the simulator finds the mutation at a seed, None when it does not."""
+    """Return the failure by which the simulator finds the mutation at a seed, or None."""
     with mutation.applied():
         return attempt(draw_plan(seed, mutation.recipe), LIMIT_S).failure

@@ -1,4 +1,4 @@
-"""Transactions, access control, quotas, what ends by itself, inquiries, reads without a leader."""
+"""Transactions, access control, quotas, expiring znodes, aux reads, reads without a leader."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def _without_results(right: Any) -> Any:
 
 
 def _without(permission: int) -> Any:
-    """Nobody needs it."""
+    """Check no permission of this kind."""
 
     def make(right: Any) -> Any:
         return lambda acls, who, asked: asked == permission or right(acls, who, asked)
@@ -218,14 +218,14 @@ def _missing_is_an_error(right: Any) -> Any:
 
 
 def _ephemerals_of_all(right: Any) -> Any:
-    def inquire(state: Any, session: Any, request: Any, page: int) -> Any:
+    def reply(state: Any, session: Any, request: Any, page: int) -> Any:
         item = right(state, session, request, page)
         if not isinstance(item, GetEphemeralsReply):
             return item
         every = {path for paths in state.tree.ephemerals.values() for path in paths}
         return replace(item, paths=sorted(p for p in every if p.startswith(request.path)))
 
-    return inquire
+    return reply
 
 
 def _yes(*_asked: Any) -> bool:
@@ -235,7 +235,7 @@ def _yes(*_asked: Any) -> bool:
 MUTATIONS = [
     Mutation(
         "transactions",
-        "an aborted one leaves what came before",
+        "an aborted transaction leaves its first changes",
         [(OutstandingChanges, "rollback", _what_was_done_stays)],
     ),
     Mutation(
@@ -243,12 +243,12 @@ MUTATIONS = [
     ),
     Mutation(
         "transactions",
-        "a read shows what was before the operations",
+        "a read shows the state before the operations",
         [(MultiPreparer, "_read", _as_it_was_before)],
     ),
     Mutation(
         "transactions",
-        "all conditions hold",
+        "all conditions count as true",
         [(MultiPreparer, "_holds", _conditions_hold)],
     ),
     Mutation(
@@ -263,7 +263,7 @@ MUTATIONS = [
     ),
     Mutation(
         "access",
-        "a child is made without CREATE",
+        "a child is created without CREATE",
         [(op_preparer, "is_allowed", _without(Permission.CREATE))],
     ),
     Mutation("access", "a znode is read without READ", [(reads, "is_allowed", lambda _: _yes)]),
@@ -273,7 +273,7 @@ MUTATIONS = [
         [(multi_preparer, "is_allowed", lambda _: _yes)],
     ),
     Mutation(
-        "access", "hashes are shown to everybody", [(reads, "mask_hashes", _hashes_are_shown)]
+        "access", "hashes are shown to all clients", [(reads, "mask_hashes", _hashes_are_shown)]
     ),
     Mutation(
         "access",
@@ -286,50 +286,54 @@ MUTATIONS = [
         [(OpPreparer, "set_acls", _at_any_version)],
     ),
     Mutation(
-        "endings",
-        "a znode goes that was refreshed in time",
+        "expiring znodes",
+        "a znode expires that was refreshed in time",
         [(PrepRequestProcessor, "prepare_delete_expired", _refreshed_or_not)],
         200,
     ),
-    Mutation("endings", "they end two seconds late", [(ContainerManager, "_set_due", _at_leisure)]),
     Mutation(
-        "endings",
-        "they are due by the wall clock",
+        "expiring znodes",
+        "znodes expire two seconds late",
+        [(ContainerManager, "_set_due", _at_leisure)],
+    ),
+    Mutation(
+        "expiring znodes",
+        "znodes are due by the wall clock",
         [(LeaderRequestProcessor, "__init__", _due_by_the_wall_clock)],
         200,
     ),
     Mutation(
-        "endings",
-        "a container goes before it had a child",
+        "expiring znodes",
+        "a container expires before its first child",
         [(ContainerManager, "_schedule", _before_its_first_child)],
     ),
     Mutation(
-        "endings",
-        "a new leader takes all for older than they are",
+        "expiring znodes",
+        "a new leader counts znodes as older than they are",
         [(ContainerManager, "__init__", _long_ago)],
     ),
     Mutation(
-        "endings",
-        "a new leader does not know of those that are there",
+        "expiring znodes",
+        "a new leader ignores existing znodes",
         [(ContainerManager, "_scan_initial", instead(lambda self: None))],
     ),
     Mutation(
-        "endings",
-        "the end of the last child leaves its container",
+        "expiring znodes",
+        "a container stays after its last child",
         [(ContainerManager, "_on_deleted", instead(lambda self, path, now: None))],
     ),
     Mutation(
         "quotas",
-        "what is under way does not count",
+        "outstanding changes do not count",
         [(OutstandingQuotas, "_usage_at", _what_is_applied_counts)],
         200,
     ),
     Mutation(
-        "quotas", "only the nearest one counts", [(OutstandingQuotas, "_above", _the_nearest_one)]
+        "quotas", "only the nearest quota counts", [(OutstandingQuotas, "_above", _the_nearest_one)]
     ),
     Mutation(
         "quotas",
-        "an aborted transaction has used them up",
+        "an aborted transaction uses the quota up",
         [(OutstandingQuotas, "rollback", instead(OutstandingQuotas.commit))],
         200,
     ),
@@ -341,7 +345,7 @@ MUTATIONS = [
     ),
     Mutation(
         "sessions",
-        "one that is taken over keeps its password",
+        "a session taken over keeps its password",
         [(PrepRequestProcessor, "_opened", _keeps_its_password)],
     ),
     Mutation(
@@ -351,16 +355,16 @@ MUTATIONS = [
         200,
     ),
     Mutation(
-        "inquiries", "a count has its root in it", [(pages, "CountDescendantsReply", _itself_too)]
+        "aux reads", "a count includes its root", [(pages, "CountDescendantsReply", _itself_too)]
     ),
     Mutation(
-        "inquiries",
+        "aux reads",
         "a missing znode among several is an error",
         [(reads, "result_of_read", _missing_is_an_error)],
     ),
     Mutation(
-        "inquiries",
-        "the ephemerals of all sessions are told",
+        "aux reads",
+        "the ephemerals of all sessions are listed",
         [(read_processor, "reply_to_aux_read", _ephemerals_of_all)],
     ),
 ]

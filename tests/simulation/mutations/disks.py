@@ -1,6 +1,6 @@
-"""What a disk may do to a server: rules D1 to D6, and digests.
+"""Faults of disks: rules D1 to D6, and digests.
 
-Where the rule is the store's to keep, the simulated disk has the fault: it keeps the same contract.
+If the store keeps a rule, the simulated disk has the fault, because it has the same contract.
 """
 
 from typing import Any
@@ -157,7 +157,7 @@ def _ack_while_paused(right: Any) -> Any:
     return on_proposals
 
 
-def _as_if_there_were_room(right: Any) -> Any:
+def _as_if_there_were_space(right: Any) -> Any:
     def next_zxid(self: LeaderRequestProcessor) -> Any:
         history = self._context.peer.history
         has_room, history.has_disk_space = history.has_disk_space, True
@@ -181,7 +181,7 @@ def _the_fewest(right: Any) -> Any:
 MUTATIONS = [
     Mutation(
         "D1",
-        "the lock excludes nobody",
+        "the lock excludes no process",
         [(SimDisk, "_lock", instead(lambda self: None))],
     ),
     Mutation(
@@ -198,7 +198,7 @@ MUTATIONS = [
     ),
     Mutation(
         "D2",
-        "an emptied folder is taken for a founding one",
+        "an emptied folder counts as a founding disk",
         [(SimDisk, "repair", _founding_again)],
     ),
     Mutation(
@@ -209,7 +209,7 @@ MUTATIONS = [
     ),
     Mutation(
         "D3",
-        "the vote is given as soon as a server comes",
+        "the vote is granted as soon as a server connects",
         [(Learners, "on_follower_info", _as_soon_as_it_comes)],
         200,
     ),
@@ -227,7 +227,7 @@ MUTATIONS = [
     ),
     Mutation(
         "D3",
-        "nobody takes note of who lost its promises",
+        "servers that lost their promises are not remembered",
         [(Looking, "_take_note_of", instead(lambda self, sender, message: None))],
         200,
     ),
@@ -254,47 +254,47 @@ MUTATIONS = [
     ),
     Mutation(
         "D4",
-        "a corrupted old record is taken for a torn end",
+        "a corrupted old record counts as a torn end",
         [(SimDisk, "open", _cut_at_the_bad_record)],
         200,
     ),
     Mutation(
         "D5",
-        "a failed write is taken for done",
+        "a failed write counts as done",
         [(SimDisk, "_complete", _failed_and_gone_on), (SimDisk, "crash", _power_is_lost)],
         200,
     ),
     Mutation(
         "D5",
-        "what was read at the start was in the page cache only",
+        "data read at the start were in the page cache only",
         [(SimDisk, "crash", _power_is_lost), (SimDisk, "crash", _read_from_the_cache)],
         200,
     ),
     Mutation(
         "D6",
-        "a follower without room goes on acknowledging",
+        "a follower without disk space goes on acknowledging",
         [(FollowerBroadcast, "_on_proposals", _ack_while_paused)],
     ),
     Mutation(
         "D6",
-        "a leader without room goes on proposing",
-        [(LeaderRequestProcessor, "_next_zxid", _as_if_there_were_room)],
+        "a leader without disk space goes on proposing",
+        [(LeaderRequestProcessor, "_next_zxid", _as_if_there_were_space)],
         200,
     ),
     Mutation(
         "D6",
-        "a follower without room goes on logging",
+        "a follower without disk space goes on logging",
         [(FollowerBroadcast, "pause", instead(lambda self: None))],
         200,
     ),
     Mutation(
         "digests",
-        "a tree that differs goes on serving",
+        "a server with a wrong tree goes on serving",
         [(DigestComparison, "on_mismatch", instead(lambda self, zxid: None))],
     ),
     Mutation(
         "digests",
-        "who differs from the others is right",
+        "the differing server counts as right",
         [(DigestComparison, "_quorum_digest", _the_fewest)],
     ),
 ]

@@ -1,4 +1,4 @@
-"""Who may lead: rules Z1 and Z2, and discovery."""
+"""Elections: rules Z1 and Z2, and discovery."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ def _settle_at_once(self: AwaitDisk) -> None:
     self.outcome = DiskIdle()
 
 
-def _keep_what_was_said(self: Looking, peer: Any, now: Any) -> None:
+def _keep_notifications(self: Looking, peer: Any, now: Any) -> None:
     self._check(now)
 
 
 def _vote_of_what_is_logged(right: Any) -> Any:
     def start(self: Looking, settings: Any, history: History, *rest: Any) -> None:
-        # Draining was skipped: the log is taken for what it will be.
+        # Draining was skipped: the log counts as synced already.
         synced, history.synced = history.synced, history.logged
         right(self, settings, history, *rest)
         history.synced = synced
@@ -114,8 +114,8 @@ def _majority_of_one(right: Any) -> Any:
 MUTATIONS = [
     Mutation(
         "Z1",
-        "a link going down leaves its peer's notifications",
-        [(Looking, "link_down", instead(_keep_what_was_said))],
+        "a link down keeps its peer's notifications",
+        [(Looking, "link_down", instead(_keep_notifications))],
         200,
     ),
     Mutation(
@@ -133,7 +133,7 @@ MUTATIONS = [
     ),
     Mutation(
         "Z2",
-        "the current epoch is saved before the log that goes with it",
+        "the current epoch is saved before its log",
         [
             (FollowerRecovery, "_on_diff", _epoch_first),
             (FollowerRecovery, "_on_trunc", _epoch_first),
@@ -155,7 +155,7 @@ MUTATIONS = [
     Mutation(
         "discovery",
         "an epoch that was promised to another leader is promised again",
-        # The leader asks for such an epoch only when it does not listen.
+        # The leader proposes such an epoch only if it ignores the promises.
         [
             (FollowerRecovery, "_send_ack_epoch", _count_every_promise),
             (LeaderRecovery, "_on_follower_info", _one_above_its_own),
@@ -165,7 +165,7 @@ MUTATIONS = [
     Mutation(
         "discovery",
         "a follower with a newer history is accepted",
-        # The election is only an oracle, and mostly right: here it goes by the servers' numbers.
+        # The election is only an oracle, and mostly right: here the highest server id wins.
         [
             (LeaderRecovery, "_on_ack_epoch", instead(_accept_any_history)),
             (Vote, "rank", _by_number),
@@ -175,7 +175,7 @@ MUTATIONS = [
     Mutation(
         "discovery",
         "one promise is enough",
-        # The election, an oracle, lets servers lead that nobody follows.
+        # The election, an oracle, lets servers lead without followers.
         [
             (LeaderRecovery, "_check_epoch", _majority_of_one),
             (LeaderRecovery, "_check_promises", _majority_of_one),
@@ -190,7 +190,7 @@ MUTATIONS = [
     ),
     Mutation(
         "election",
-        "a server whose leader is gone goes on following it",
+        "a server goes on following a leader without a link",
         [(Peer, "link_down", instead(lambda self, peer, now: self.links.pop(peer, None)))],
     ),
 ]

@@ -148,31 +148,31 @@ def _closing_sessions_write(right: Any) -> Any:
 
 
 def _forget_what_was_sent(right: Any) -> Any:
-    def unsend(self: OutstandingRequests) -> None:
+    def requeue(self: OutstandingRequests) -> None:
         right(self)
-        # What was on the wire comes after what waited.
+        # Requests that were on the wire come after those that waited.
         self._queued.rotate(1)
 
-    return unsend
+    return requeue
 
 
 def _new_numbers_when_sent_again(right: Any) -> Any:
-    def unsend(self: OutstandingRequests) -> None:
+    def requeue(self: OutstandingRequests) -> None:
         right(self)
         for waiting in self._queued:
             if waiting.reply_type is WriteReply:
                 self._number += 1
                 waiting.number_or_xid = self._number
 
-    return unsend
+    return requeue
 
 
 def _nothing_is_sent_again(right: Any) -> Any:
-    def unsend(self: OutstandingRequests) -> None:
+    def requeue(self: OutstandingRequests) -> None:
         self._sent.clear()
         right(self)
 
-    return unsend
+    return requeue
 
 
 def _fail_on_connection_loss(right: Any) -> Any:
@@ -233,7 +233,7 @@ def _not_forwarded_to_the_next_leader(right: Any) -> Any:
 MUTATIONS = [
     Mutation(
         "exactly once",
-        "reads take numbers, too",
+        "reads take numbers",
         [(OutstandingRequests, "add", _reads_take_numbers)],
     ),
     Mutation(
@@ -243,38 +243,38 @@ MUTATIONS = [
     ),
     Mutation(
         "exactly once",
-        "a server forgets outcomes by what it heard, not by the transactions",
+        "a server forgets outcomes by received acks and not by transactions",
         [(ClientRequests, "_take_requests", _forget_as_the_server_likes)],
     ),
     Mutation(
         "exactly once",
-        "the table holds fewer outcomes than a client may have under way",
+        "the table holds fewer outcomes than a client may have outstanding",
         [(sessions, "REPLY_CACHE_MAX", instead(3))],
     ),
     Mutation(
         "exactly once",
-        "a session stays in the table when it has ended",
+        "an ended session stays in the table",
         [(SessionTable, "close", _a_session_stays_in_the_table)],
     ),
     Mutation(
         "exactly once",
-        "a request that no library lets through breaks the link",
+        "a request that the client library would refuse breaks the link",
         [(LeaderRequestProcessor, "prepare_writes", _break_at_a_bad_request)],
     ),
     Mutation(
         "exactly once",
-        "a session that is closing goes on writing",
+        "a closing session goes on writing",
         [(PrepRequestProcessor, "session", _closing_sessions_write)],
         500,
     ),
     Mutation(
         "exactly once",
-        "what was unanswered is not sent again",
+        "unanswered requests are not sent again",
         [(OutstandingRequests, "requeue", _nothing_is_sent_again)],
     ),
     Mutation(
         "exactly once",
-        "a repeated close is told as an expiry",
+        "a repeated close is reported as an expiry",
         [(ClientCore, "_finish", _a_repeated_close_has_expired)],
     ),
     Mutation(
@@ -323,12 +323,12 @@ MUTATIONS = [
     ),
     Mutation(
         "exactly once",
-        "what is sent again gets new numbers",
+        "requests sent again get new numbers",
         [(OutstandingRequests, "requeue", _new_numbers_when_sent_again)],
     ),
     Mutation(
         "exactly once",
-        "a lost connection is told to the caller",
+        "a lost connection fails the call",
         [(ClientCore, "_reconnect", _fail_on_connection_loss)],
     ),
     Mutation(
@@ -351,7 +351,7 @@ MUTATIONS = [
     ),
     Mutation(
         "exactly once",
-        "writes under way are not forwarded to the next leader",
+        "outstanding writes are not forwarded to the next leader",
         [(ClientRequests, "_forward_again", _not_forwarded_to_the_next_leader)],
     ),
 ]

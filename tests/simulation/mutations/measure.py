@@ -19,7 +19,7 @@ GRACE_S = 600.0
 
 
 class Chunk(Struct, frozen=True):
-    """Some seeds for one mutation, which is known by its place in the list."""
+    """Some seeds for one mutation, given by its index in the list."""
 
     place: int
     first: int
@@ -27,7 +27,7 @@ class Chunk(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """The first seed of a chunk that finds the mutation, if one does, and what broke."""
+    """The first seed of a chunk that finds the mutation, if any, and the broken promise."""
 
     seed: int | None
     kind: str = ""
@@ -35,7 +35,7 @@ class Found(Struct, frozen=True):
 
 
 class Measuring:
-    """Which seed finds which mutation."""
+    """The search for the first seed that finds each mutation."""
 
     def __init__(self, mutations: list[Mutation], bound: int) -> None:
         self.found: dict[int, Found] = {}
@@ -58,7 +58,7 @@ class Measuring:
                 progress.update(bar, completed=len(self.found))
 
     def _next(self) -> Chunk | None:
-        # Those that were tried least come first.
+        # Mutations with the fewest tried seeds come first.
         self._due.sort(key=lambda chunk: chunk.first, reverse=True)
         return self._due.pop() if self._due else None
 
@@ -89,7 +89,7 @@ class Measuring:
             yield f"| {mutation.rule} | {mutation.what} | {seeds} | {_shown(found.kind)} |"
 
     def keep(self) -> None:
-        """Remember the seeds for the tests; those of other mutations stay."""
+        """Write the seeds to `found.json`; seeds of other mutations stay."""
         kept = seeds_found() if FOUND.exists() else {}
         for place, found in self.found.items():
             name = self._mutations[place].name
@@ -101,7 +101,7 @@ class Measuring:
 
 
 def _shown(kind: str) -> str:
-    """The name of the promise that was broken, or of the error."""
+    """Return the name of the broken promise, or of the error."""
     error, _, rest = kind.partition(" in ")
     where, _, words = rest.partition(": ")
     if error != "AssertionError":
@@ -110,7 +110,7 @@ def _shown(kind: str) -> str:
 
 
 def _try(names: tuple[str, ...], chunk: Chunk) -> Found:
-    """In a worker."""
+    """Try the seeds of one chunk; runs in a worker process."""
     from tests.simulation.mutations.catalogue import all_mutations
 
     mutation = next(each for each in all_mutations() if each.name == names[chunk.place])

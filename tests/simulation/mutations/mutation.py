@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 Change = tuple[Any, str, Callable[[Any], Any]]
-"""An owner, the name of one of its attributes, and what makes the wrong one from the right one."""
+"""An owner, the name of its attribute, and a function from the right value to the wrong one."""
 
 
 class Mutation(Struct, frozen=True):
@@ -18,16 +18,16 @@ class Mutation(Struct, frozen=True):
     changes: list[Change]
     within: int = 50
     recipe: str = ""
-    """Whose scenario is to find it; "" for the clients that do anything."""
+    """The recipe whose scenario must find it; "" for the general workload."""
 
     @property
     def name(self) -> str:
-        """For the tests' ids."""
+        """The id of its test and its key in `found.json`."""
         return f"{self.rule}: {self.what}"
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The core is wrong inside this block."""
+        """Apply the fault inside this block."""
         with ExitStack() as stack:
             for owner, attribute, make in self.changes:
                 stack.enter_context(_swapped(owner, attribute, make))
@@ -50,5 +50,5 @@ def _swapped(
 
 
 def instead(wrong: Any) -> Callable[[Any], Any]:
-    """Replace the attribute altogether."""
+    """Replace the attribute by `wrong`."""
     return lambda _right: wrong

@@ -1,4 +1,4 @@
-"""Persistent watches: what is missed and told later, values, transactions, hidden znodes."""
+"""Persistent watches: missed events, values, transactions, hidden znodes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,10 +34,10 @@ def _from_one_before(right: Any) -> Any:
     return after
 
 
-def _noting_of_what(right: Any) -> Any:
-    def of_value(self: Any, happening: ZnodeChange) -> Any:
-        self.near = happening.path, parent_of(happening.path)
-        return right(self, happening)
+def _remember_the_path(right: Any) -> Any:
+    def of_value(self: Any, change: ZnodeChange) -> Any:
+        self.near = change.path, parent_of(change.path)
+        return right(self, change)
 
     return of_value
 
@@ -50,18 +50,18 @@ def _children_only(right: Any) -> Any:
     return lasting
 
 
-def _as_it_is_now(right: Any) -> Any:
-    def of(self: EventContents, happening: ZnodeChange) -> Any:
-        old, new = right(self, happening)
-        znode = self._znodes.get(happening.path)
+def _with_the_last_value(right: Any) -> Any:
+    def of(self: EventContents, change: ZnodeChange) -> Any:
+        old, new = right(self, change)
+        znode = self._znodes.get(change.path)
         is_there = new is not None and znode is not None
         return old, Content(znode.value, stat_of(znode)) if is_there else new
 
     return of
 
 
-def _same_value(self: EventContents, znode: Znode, happening: ZnodeChange) -> bool:
-    return znode.mzxid == happening.zxid
+def _same_value(self: EventContents, znode: Znode, change: ZnodeChange) -> bool:
+    return znode.mzxid == change.zxid
 
 
 def _without_values(right: Any) -> Any:
@@ -78,48 +78,48 @@ _ANY: Callable[[Any], Any] = instead(lambda *_asked: True)
 MUTATIONS = [
     Mutation(
         "watches",
-        "the first event that was missed is not told",
+        "the first missed event is not sent",
         [(WatchReplay, "_events_from_log", _but_the_first)],
     ),
     Mutation(
         "watches",
-        "the last event before the connection broke is told again",
+        "the last event before the disconnect is sent again",
         [(ChangeLog, "changes_after", _from_one_before)],
     ),
     Mutation(
         "watches",
-        "what happened is forgotten at once",
+        "changes are forgotten at once",
         [(ChangeLog, "changes_after", instead(lambda self, zxid, paths, below: None))],
     ),
     Mutation(
         "watches",
-        "a recursive one sees children and no more",
-        [(_Firing, "of_value", _noting_of_what), (_Firing, "_persistent", _children_only)],
+        "a recursive watch sees children only",
+        [(_Firing, "of_value", _remember_the_path), (_Firing, "_persistent", _children_only)],
     ),
     Mutation(
         "watches",
-        "an event that was missed has the value of later",
+        "a missed event has a later value",
         [(EventContents, "_is_as_of", _ANY)],
     ),
     Mutation(
         "watches",
-        "an event that was missed has the Stat of later",
+        "a missed event has a later Stat",
         [(EventContents, "_is_as_of", instead(_same_value))],
     ),
     Mutation(
         "watches",
-        "a new value in a transaction is the last one",
-        [(EventContents, "before_and_after", _as_it_is_now)],
+        "an event of a transaction carries the last value",
+        [(EventContents, "before_and_after", _with_the_last_value)],
     ),
     Mutation(
         "watches",
-        "values are not asked for again on a new connection",
+        "values are not requested again on a new connection",
         [(WatchTables, "_watches", _without_values)],
     ),
     Mutation(
         "watches",
-        "nothing keeps the events of a transaction together",
+        "events of a transaction are not kept together",
         [(watches, "_marked", instead(lambda fired: fired))],
     ),
-    Mutation("watches", "hidden znodes are told of", [(_Firing, "_may_read", _ANY)]),
+    Mutation("watches", "events of hidden znodes are sent", [(_Firing, "_may_read", _ANY)]),
 ]

@@ -65,7 +65,7 @@ def _heard_when_it_was_established(right: Any) -> Any:
     return init
 
 
-def _held_as_of_its_departure(right: Any) -> Any:
+def _queued_as_of_its_departure(right: Any) -> Any:
     def leave(self: ClientSendQueues, connection: Any, zxid: Any, items: Any) -> None:
         head = connection.queued_frames[0] if connection.queued_frames else None
         is_page = isinstance(head, PagedReply) and head.zxid == zxid
@@ -87,7 +87,7 @@ MUTATIONS = [
     ),
     Mutation(
         "Z4",
-        "a request joins the probe that is under way",
+        "a request joins an outstanding probe",
         [(LeaderBroadcast, "read_index", instead(_join_the_probe_under_way))],
         200,
     ),
@@ -105,7 +105,7 @@ MUTATIONS = [
     ),
     Mutation(
         "Z5",
-        "reads are answered however long no leader was heard",
+        "reads are answered without contact to a leader",
         [(Server, "_update_read_serving", instead(_serve_always))],
         300,
     ),
@@ -117,7 +117,7 @@ MUTATIONS = [
     ),
     Mutation(
         "Z5",
-        "a leader that is established counts as one that was just heard",
+        "a newly established leader counts as just heard",
         [(LeaderBroadcast, "__init__", _heard_when_it_was_established)],
         500,
     ),
@@ -129,13 +129,13 @@ MUTATIONS = [
     ),
     Mutation(
         "monotonic",
-        "a frame that was held tells the zxid of when it leaves",
-        [(ClientSendQueues, "_send_frame", _held_as_of_its_departure)],
+        "a queued frame names the zxid of its departure",
+        [(ClientSendQueues, "_send_frame", _queued_as_of_its_departure)],
         500,
     ),
     Mutation(
         "Z5",
-        "a fuzzy tree is served before it is a real state",
+        "a fuzzy tree is served before it is consistent",
         [(SnapshotInstall, "is_consistent", _serve_a_mixture)],
         200,
     ),

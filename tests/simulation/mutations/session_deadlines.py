@@ -1,4 +1,4 @@
-"""When a client must let go, when a session may end, and monotonic reads."""
+"""Deadlines of clients, expiry of sessions, and monotonic reads."""
 
 from heapq import heappush
 from typing import Any
@@ -20,11 +20,11 @@ from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
-def _from_when_it_was_confirmed(self: SessionDeadlines, beat: int) -> None:
-    beats = self._unconfirmed
-    if beats and beats[0][0] <= beat:
-        while beats and beats[0][0] <= beat:
-            beats.popleft()
+def _from_when_it_was_confirmed(self: SessionDeadlines, seq: int) -> None:
+    unconfirmed = self._unconfirmed
+    if unconfirmed and unconfirmed[0][0] <= seq:
+        while unconfirmed and unconfirmed[0][0] <= seq:
+            unconfirmed.popleft()
         self._extend(self._last_received_at)
 
 
@@ -41,7 +41,7 @@ def _confirmed_by_the_server(right: Any) -> Any:
     return flush
 
 
-def _never_let_go(right: Any) -> Any:
+def _never_lost(right: Any) -> Any:
     def alive(self: SessionDeadlines, at: Millis) -> None:
         right(self, at)
         self.expires_at = None
@@ -51,20 +51,24 @@ def _never_let_go(right: Any) -> Any:
 
 def _a_touch_is_lost(right: Any) -> Any:
     def take_touched(self: LeaderOutbox) -> Any:
-        touches, beats = right(self)
-        return touches[1:], beats
+        touches, heartbeats = right(self)
+        return touches[1:], heartbeats
 
     return take_touched
 
 
 def _confirmed_for_later_ones(right: Any) -> Any:
-    def confirmed(self: ClientRequests, beats: Any, rejected: Any) -> None:
-        right(self, [(connection, connection.heartbeat_seq) for connection, _ in beats], rejected)
+    def confirmed(self: ClientRequests, heartbeats: Any, rejected: Any) -> None:
+        right(
+            self,
+            [(connection, connection.heartbeat_seq) for connection, _ in heartbeats],
+            rejected,
+        )
 
     return confirmed
 
 
-def _serve_whoever_leads(right: Any) -> Any:
+def _serve_any_leader(right: Any) -> Any:
     def serve(self: Server) -> None:
         self._clients.is_serving_reads = True
         self._clients.resume_all()
@@ -103,42 +107,44 @@ def _confirm_those_about_to_end(right: Any) -> Any:
     return touches
 
 
-def _trust_every_verdict(self: LeaderRequestProcessor, verdicts: list[ExpiryProposal]) -> None:
-    for verdict in verdicts:
-        if self.prep.owner_zxid_of(verdict.session_id) is None:
+def _accept_every_proposal(self: LeaderRequestProcessor, proposals: list[ExpiryProposal]) -> None:
+    for proposal in proposals:
+        if self.prep.owner_zxid_of(proposal.session_id) is None:
             continue
         if (zxid := self._next_zxid()) is None:
             return
         wall = self._context.now.wall
-        txn = self.prep.prepare_close_session(zxid, wall, verdict.session_id)
+        txn = self.prep.prepare_close_session(zxid, wall, proposal.session_id)
         if txn is not None:
             self._add(txn)
 
 
 def _without(field: str) -> Any:
-    """Judge a verdict as if `field` matched."""
+    """Accept an expiry proposal as if `field` matched."""
 
     def make(right: Any) -> Any:
-        def verdicts(self: LeaderRequestProcessor, verdicts: list[ExpiryProposal]) -> None:
+        def on_expiry_proposals(
+            self: LeaderRequestProcessor, proposals: list[ExpiryProposal]
+        ) -> None:
             wrong = []
-            for verdict in verdicts:
+            for proposal in proposals:
                 fields = {
                     "epoch": self.epoch,
-                    "owner": self.prep.owner_zxid_of(verdict.session_id) or ZERO,
-                    "batch": self._last_touch_report.get(verdict.session_id, 0),
+                    "owner": self.prep.owner_zxid_of(proposal.session_id) or ZERO,
+                    "batch": self._last_touch_report.get(proposal.session_id, 0),
                 }
                 told = {
-                    "epoch": verdict.epoch,
-                    "owner": verdict.owner_zxid,
-                    "batch": verdict.batch,
+                    "epoch": proposal.epoch,
+                    "owner": proposal.owner_zxid,
+                    "batch": proposal.batch,
                     field: fields[field],
                 }
                 wrong.append(
-                    ExpiryProposal(told["epoch"], verdict.session_id, told["owner"], told["batch"])
+                    ExpiryProposal(told["epoch"], proposal.session_id, told["owner"], told["batch"])
                 )
             right(self, wrong)
 
-        return verdicts
+        return on_expiry_proposals
 
     return make
 
@@ -190,7 +196,7 @@ def _a_lost_tracker_is_not_told_all(right: Any) -> Any:
 
 
 def right_note() -> Any:
-    """The note of a lost tracker."""
+    """Report a lost tracker."""
     from raykeeper.server import server_trace_events
     from raykeeper.zab.effects import TraceEvent
 
@@ -266,7 +272,7 @@ def _count_connections(right: Any) -> Any:
     return connected
 
 
-def _patience_grows(right: Any) -> Any:
+def _read_timeout_grows(right: Any) -> Any:
     def silent_at(self: Any) -> Millis:
         learned = self._last_received_at + self.timeout_ms * self.connections // 60
         return min(right(self), Millis(learned))
@@ -286,83 +292,83 @@ def _the_fenced_stay(right: Any) -> Any:
 
 MUTATIONS = [
     Mutation(
-        "letting go",
+        "session deadlines",
         "the client's deadline runs from the confirmation",
         [(SessionDeadlines, "on_confirmed", instead(_from_when_it_was_confirmed))],
         300,
     ),
     Mutation(
-        "letting go",
-        "without a margin for clocks that drift",
+        "session deadlines",
+        "the deadline has no margin for clock drift",
         [(SessionDeadlines, "_extend", instead(_without_a_margin))],
         500,
     ),
     Mutation(
-        "letting go",
+        "session deadlines",
         "the server confirms heartbeats by itself",
         [(ClientSendQueues, "flush", _confirmed_by_the_server)],
         200,
     ),
     Mutation(
-        "letting go",
+        "session deadlines",
         "a leader confirms heartbeats by its own word",
         [(LeaderForwarder, "on_touch_sessions", instead(_confirmed_by_the_leaders_word))],
         500,
     ),
     Mutation(
-        "letting go",
-        "a client does not let go by itself",
-        [(SessionDeadlines, "_extend", _never_let_go)],
+        "session deadlines",
+        "a client is never lost by its own clock",
+        [(SessionDeadlines, "_extend", _never_lost)],
         100,
     ),
     Mutation(
-        "letting go",
+        "session deadlines",
         "the touch of a session is lost and its heartbeat confirmed",
         [(LeaderOutbox, "take_touched", _a_touch_is_lost)],
     ),
     Mutation(
-        "letting go",
-        "a confirmation counts for the heartbeats that came since",
+        "session deadlines",
+        "a confirmation counts for later heartbeats",
         [(ClientRequests, "on_heartbeats_confirmed", _confirmed_for_later_ones)],
     ),
     Mutation(
-        "letting go",
-        "a server answers reads whenever it heard of its leader",
-        [(Server, "_update_read_serving", _serve_whoever_leads)],
+        "session deadlines",
+        "a server answers reads as long as it has a leader",
+        [(Server, "_update_read_serving", _serve_any_leader)],
     ),
     Mutation(
-        "letting go",
-        "answers after the deadline count",
+        "session deadlines",
+        "replies after the deadline count",
         [(ClientCore, "_on_server_frame", _late_answers_count)],
         500,
     ),
     Mutation(
-        "letting go",
-        "heartbeats of sessions about to end are confirmed",
+        "session deadlines",
+        "heartbeats of closing sessions are confirmed",
         [(LeaderRequestProcessor, "touch_sessions", _confirm_those_about_to_end)],
         500,
     ),
     Mutation(
         "tracker",
-        "every verdict is believed",
-        [(LeaderRequestProcessor, "on_expiry_proposals", instead(_trust_every_verdict))],
+        "every expiry proposal is accepted",
+        [(LeaderRequestProcessor, "on_expiry_proposals", instead(_accept_every_proposal))],
         200,
     ),
     Mutation(
         "tracker",
-        "a verdict of an earlier epoch is believed",
+        "an expiry proposal of an earlier epoch is accepted",
         [(LeaderRequestProcessor, "on_expiry_proposals", _without("epoch"))],
         500,
     ),
     Mutation(
         "tracker",
-        "a verdict on an earlier owner is believed",
+        "an expiry proposal for an earlier owner is accepted",
         [(LeaderRequestProcessor, "on_expiry_proposals", _without("owner"))],
         500,
     ),
     Mutation(
         "tracker",
-        "a verdict is believed though a touch came since",
+        "an expiry proposal is accepted despite a later touch",
         [(LeaderRequestProcessor, "on_expiry_proposals", _without("batch"))],
         500,
     ),
@@ -383,13 +389,13 @@ MUTATIONS = [
     ),
     Mutation(
         "tracker",
-        "a session that moves has no new timeout",
+        "a moved session gets no new timeout",
         [(LeaderRequestProcessor, "on_session_created", instead(_a_move_is_no_touch))],
         200,
     ),
     Mutation(
         "tracker",
-        "the core never tracks by itself",
+        "the leader never tracks sessions itself",
         [(LeaderRequestProcessor, "on_tracker_lost", _two_losses_change_nothing)],
         200,
     ),
@@ -401,7 +407,7 @@ MUTATIONS = [
     ),
     Mutation(
         "tracker",
-        "a new tracker is not told of all sessions",
+        "a new tracker does not receive all sessions",
         [(LeaderRequestProcessor, "on_tracker_lost", _a_lost_tracker_is_not_told_all)],
         300,
     ),
@@ -428,15 +434,15 @@ MUTATIONS = [
     ),
     Mutation(
         "sessions",
-        "a client has to learn how long its server may be silent",
+        "the read timeout grows with each connection",
         [
             (SessionDeadlines, "on_connected", _count_connections),
-            (SessionDeadlines, "read_timeout_at", _patience_grows),
+            (SessionDeadlines, "read_timeout_at", _read_timeout_grows),
         ],
     ),
     Mutation(
         "monotonic",
-        "a client is answered by a server that has not caught up",
+        "a server that has not caught up answers a client",
         [(ClientRequests, "on_frame", _answer_connect_at_once)],
         200,
     ),

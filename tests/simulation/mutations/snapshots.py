@@ -109,31 +109,31 @@ def _installed_as_real(right: Any) -> Any:
 MUTATIONS = [
     Mutation(
         "snapshots",
-        "published before the log is synced to where its walk ended",
+        "a snapshot is published before the log is synced to its end",
         [(History, "is_synced_to", _publish_without_the_log), (SimDisk, "submit", _publish_first)],
         200,
     ),
     Mutation(
         "snapshots",
-        "written as a real state where its walk began",
+        "a snapshot is written as the state where its walk began",
         [(SnapshotStreams, "_write_chunk", _real_where_its_walk_began)],
         200,
     ),
     Mutation(
         "snapshots",
-        "loaded as the state at its last zxid",
+        "a snapshot is loaded as the state at its last zxid",
         [(SnapshotLoader, "finish", _claims_its_end)],
         100,
     ),
     Mutation(
         "snapshots",
-        "sessions are missing in it",
+        "a snapshot lacks sessions",
         [(SnapshotWalk, "_visit_sessions", _without_sessions)],
         100,
     ),
     Mutation(
         "snapshots",
-        "outcomes are missing in it",
+        "a snapshot lacks outcomes",
         [(SnapshotLoader, "_add_session", _without_outcomes)],
         100,
     ),
@@ -157,7 +157,7 @@ MUTATIONS = [
     ),
     Mutation(
         "snapshots",
-        "a received tree counts as real before it is",
+        "a received tree counts as consistent too early",
         [(History, "install", _installed_as_real)],
         400,
     ),

@@ -42,8 +42,8 @@ def _read_before_own_writes(right: Any) -> Any:
 
 def _none_of(kind: EventType) -> Any:
     def make(right: Any) -> Any:
-        def trigger(self: WatchTable, happened: Any, *rest: Any) -> Any:
-            return right(self, [each for each in happened if each.kind is not kind], *rest)
+        def trigger(self: WatchTable, changes: Any, *rest: Any) -> Any:
+            return right(self, [each for each in changes if each.kind is not kind], *rest)
 
         return trigger
 
@@ -51,16 +51,16 @@ def _none_of(kind: EventType) -> Any:
 
 
 def _no_child_event(right: Any) -> Any:
-    def trigger(self: WatchTable, happened: Any, *rest: Any) -> Any:
-        fired = right(self, happened, *rest)
-        if any(each.kind is EventType.CREATED for each in happened):
+    def trigger(self: WatchTable, changes: Any, *rest: Any) -> Any:
+        fired = right(self, changes, *rest)
+        if any(each.kind is EventType.CREATED for each in changes):
             return [each for each in fired if each[1].kind is not EventType.CHILD]
         return fired
 
     return trigger
 
 
-def _a_session_ends_in_silence(right: Any) -> Any:
+def _no_event_at_the_end(right: Any) -> Any:
     def apply(self: State, zxid: Zxid, data: bytes) -> Any:
         txn = right(self, zxid, data)
         if isinstance(txn.body, CloseSessionTxn) and self.tree.changes:
@@ -81,14 +81,14 @@ def _the_watch_stays(right: Any) -> Any:
     return take
 
 
-def _the_dead_keep_what_is_under_way(right: Any) -> Any:
+def _outstanding_ephemerals_stay(right: Any) -> Any:
     def ephemerals_of(self: OutstandingChanges, owner: Any) -> Any:
         return [path for path in right(self, owner) if path in self._tree.znodes]
 
     return ephemerals_of
 
 
-def _the_dead_take_what_is_anothers(right: Any) -> Any:
+def _ephemerals_of_others_too(right: Any) -> Any:
     def ephemerals_of(self: OutstandingChanges, owner: Any) -> Any:
         mine = right(self, owner)
         others = {path for paths in self._tree.ephemerals.values() for path in paths}
@@ -97,7 +97,7 @@ def _the_dead_take_what_is_anothers(right: Any) -> Any:
     return ephemerals_of
 
 
-def _born_of_no_session(right: Any) -> Any:
+def _create_without_an_owner(right: Any) -> Any:
     def create(self: OutstandingChanges, zxid: Zxid, time_ms: Any, path: str, *rest: Any) -> None:
         value, _owner, traits = rest
         right(self, zxid, time_ms, path, value, 0, traits)
@@ -184,7 +184,7 @@ MUTATIONS = [
     ),
     Mutation(
         "watches",
-        "a deletion fires none",
+        "a deletion fires no watch",
         [(WatchTable, "trigger", _none_of(EventType.DELETED))],
     ),
     Mutation(
@@ -192,67 +192,67 @@ MUTATIONS = [
     ),
     Mutation(
         "watches",
-        "a new value fires none",
+        "a new value fires no watch",
         [(WatchTable, "trigger", _none_of(EventType.CHANGED))],
     ),
     Mutation(
         "watches",
-        "the end of a session fires none",
-        [(State, "apply", _a_session_ends_in_silence)],
+        "the end of a session fires no watch",
+        [(State, "apply", _no_event_at_the_end)],
     ),
     Mutation(
         "watches",
-        "one that has fired stays",
+        "a fired watch stays",
         [(WatchTables, "take", _the_watch_stays)],
     ),
     Mutation(
         "ephemerals",
-        "the end of a session forgets one that is under way",
-        [(OutstandingChanges, "ephemerals_of", _the_dead_keep_what_is_under_way)],
+        "the end of a session leaves an outstanding ephemeral",
+        [(OutstandingChanges, "ephemerals_of", _outstanding_ephemerals_stay)],
     ),
     Mutation(
         "ephemerals",
-        "the end of a session takes one of another",
-        [(OutstandingChanges, "ephemerals_of", _the_dead_take_what_is_anothers)],
+        "the end of a session deletes an ephemeral of another",
+        [(OutstandingChanges, "ephemerals_of", _ephemerals_of_others_too)],
     ),
     Mutation(
         "ephemerals",
-        "one that is under way may have children",
-        [(OutstandingChanges, "create", _born_of_no_session)],
+        "an outstanding ephemeral may have children",
+        [(OutstandingChanges, "create", _create_without_an_owner)],
         500,
     ),
     Mutation(
         "watches",
-        "they are not set again on a new connection",
+        "one-shot watches are not set again on a new connection",
         [(WatchTables, "set_watches", _watches_are_not_set_again)],
     ),
     Mutation(
         "watches",
-        "nothing is known of what was missed",
+        "the change log is empty",
         [(ChangeLog, "changes_after", instead(lambda self, zxid, paths, below: []))],
         100,
     ),
     Mutation(
         "watches",
-        "persistent ones are not set again on a new connection",
+        "persistent watches are not set again on a new connection",
         [(WatchTables, "_watches", _one_shot_watches_only)],
         200,
     ),
     Mutation(
         "watches",
-        "persistent ones are not told to read anew",
+        "persistent watches get no resync",
         [(WatchReplay, "events_from_state", _no_resync)],
         200,
     ),
     Mutation(
         "watches",
-        "the removal of one takes that of others",
+        "a removal removes the watches of others",
         [(SessionWatches, "_drop_intended", instead(lambda self, kind, path, watcher: True))],
         200,
     ),
     Mutation(
         "watches",
-        "they are set again as of the new connection",
+        "watches are set again from the zxid of the new connection",
         [(ClientCore, "_serve", _set_again_from_the_newest)],
         100,
     ),
@@ -263,19 +263,19 @@ MUTATIONS = [
     ),
     Mutation(
         "tree",
-        "sequence numbers count the living",
+        "sequence numbers count the existing children",
         [(OpPreparer, "create", _sequence_of_the_living)],
     ),
     Mutation(
         "tree",
-        "a write is prepared against the past",
+        "a write is prepared without the outstanding changes",
         [(OutstandingChanges, "put", _prepare_against_the_past)],
     ),
     Mutation("tree", "a version is ignored", [(OpPreparer, "set_data", _version_is_ignored)]),
     Mutation("tree", "a deletion leaves the parent's pzxid", [(Tree, "delete", _pzxid_stays)]),
     Mutation(
         "replies",
-        "a refusal is told as success",
+        "a refusal is reported as success",
         [(client_requests, "_write_reply", _another_outcome)],
     ),
 ]
