@@ -1,7 +1,7 @@
 """What ZooKeeper's files lost, or brought back, at a crash: each issue on the real store.
 
 The store of `actors/disk` runs on a filesystem that loses at a crash what was not forced and
-fails on demand. What an ensemble makes of it is in `test_zab_known_bugs.py`.
+fails on demand. What an ensemble makes of it is in `scenarios`.
 """
 
 import errno

@@ -1,13 +1,13 @@
 """ZooKeeper's elections that did not end, and its races between synchronization and broadcast.
 
-Each issue, and each question that the authors of Zab.tla left, is a scenario in the world of
-`zab_world`, or on one peer (`histories.Bench`) where that alone is deterministic.
+Each issue, and each question that the authors of Zab.tla left, that is about one peer
+(`histories.Bench`). Those that take several servers are texts in `scenarios`.
 """
 
 import pytest
 
-from raykeeper.zab.effects import Append, Effect, ReadIndex, SaveEpochs, Send
-from raykeeper.zab.ids import COUNTER_MAX, ZERO, Epoch, ServerId, Zxid, epoch_of
+from raykeeper.zab.effects import Append, Effect, InstallSnapshot, SaveEpochs, Send, Truncate
+from raykeeper.zab.ids import COUNTER_MAX, ZERO, Epoch, Zxid
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -17,51 +17,20 @@ from raykeeper.zab.messages import (
     FollowerInfo,
     LeaderInfo,
     NewLeader,
+    Notification,
     PeerState,
     Proposals,
     UpToDate,
     Vote,
 )
 from raykeeper.zab.settings import Timing
-from tests.harness.zab_timeline import (
-    committed,
-    converge,
-    crash,
-    isolate,
-    make_world,
-    record,
-    said,
-    start,
-    write,
-)
-from tests.harness.zab_world import ZabServer, ZabWorld
-from tests.unit.zab.histories import S1, S2, S3, S4, S5, Bench, noted, run, sent, told, z
+from tests.harness.zab_scenario import ZabScenario
+from tests.harness.zab_world import ZabServer
+from tests.unit.zab.histories import S1, S2, S3, Bench, noted, run, sent, told, z
 
 E2 = Epoch(2)
 
 # Elections.
-
-
-@pytest.mark.parametrize("flaps", [1, 3])
-def test_zookeeper_1732_1818_settled_in_different_rounds(flaps: int) -> None:
-    """Who comes late joins at once, whatever rounds the others remember.
-
-    1. S3 leads S1 and S2.
-    2. S1 leaves and joins again, so its round is another than that of S3 and S2.
-    3. S2 restarts in round 1 and hears two settled servers that do not agree on the round.
-       ZooKeeper's server asked for equal votes and looked for ever.
-    """
-    world = make_world()
-    start(world)
-    for _ in range(flaps):
-        world.flap(S1, S3)
-        world.run_until(world.now + 1_000)
-    crash(world, S2)
-    world.start(S2)
-    world.run_until(world.now + 250)
-    server = world.servers[S2]
-    assert server.peer is not None and server.peer.is_active
-    converge(world)
 
 
 def test_zookeeper_1732_1818_votes_that_name_different_epochs() -> None:
@@ -76,66 +45,6 @@ def test_zookeeper_1732_1818_votes_that_name_different_epochs() -> None:
     bench.hear(S2, told(4, Vote(Epoch(0), ZERO, S3), PeerState.FOLLOWING))
     bench.hear(S3, told(7, Vote(Epoch(1), z(1, 1), S3), PeerState.LEADING))
     assert bench.peer.leader == S3
-
-
-def test_zookeeper_3109_a_leader_that_nobody_follows() -> None:
-    """It is back among the others after syncLimit, whatever it had waited for.
-
-    1. S2 is down. S1, S3 and S5 start; S1 and S3 cannot reach each other. S5 has the votes of
-       both and leads; neither of them has a quorum for it.
-    2. S4 comes, with a newer history, and S1 and S3 reach each other: they change their mind.
-    3. S5 leads nobody, and would wait for all of initLimit.
-    """
-    world = make_world(voters=5)
-    start(world, S1, S3, S4)
-    write(world, S4, 2)
-    start(world, S5)
-    for server_id in (S1, S3, S5):
-        world.crash(server_id)
-    world.propose(S4, 1)
-    world.run_until(world.now + 20)
-    crash(world, S4)
-    world.cut(S1, S3)
-    world.cut(S3, S1)
-    for server_id in (S1, S3, S5):
-        world.start(server_id)
-    world.run_until(world.now + 300)
-    five = world.servers[S5].peer
-    assert five is not None and five.leader == S5 and world.leaders() == []
-    world.heal()
-    world.start(S4)
-    world.run_until(world.now + 1_000)
-    assert world.leaders() == [S4]
-    world.run_until(world.now + 2_200)
-    assert world.leaders() == [S4]
-    assert five.is_active and five.leader == S4
-
-
-def test_zookeeper_3109_two_that_nobody_follows() -> None:
-    """Of two prospective leaders without a quorum the worse one makes way at once.
-
-    1. As above, but S1 and S3 stay apart: S5 leads nobody, and S4 comes with a newer history.
-    2. S1 and S3 reach both. As long as both claim to lead, each would wait out its patience, in
-       turns, for as long as the partition lasts.
-    """
-    world = make_world(voters=5)
-    start(world, S1, S3, S4)
-    write(world, S4, 2)
-    start(world, S5)
-    for server_id in (S1, S3, S5):
-        world.crash(server_id)
-    world.propose(S4, 1)
-    world.run_until(world.now + 20)
-    crash(world, S4)
-    world.cut(S1, S3)
-    world.cut(S3, S1)
-    for server_id in (S1, S3, S5):
-        world.start(server_id)
-    world.run_until(world.now + 300)
-    assert world.leaders() == []
-    world.start(S4)
-    world.run_until(world.now + 3_000)
-    assert world.leaders() == [S4]
 
 
 def test_zookeeper_3109_patience_without_followers_is_short() -> None:
@@ -153,28 +62,6 @@ def test_zookeeper_3109_patience_without_followers_is_short() -> None:
     assert bench.peer.leader == S3
     bench.later(1)
     assert bench.peer.leader is None and timing.sync_ms < timing.init_ms
-
-
-def test_zookeeper_2959_learners_without_a_vote_do_not_count() -> None:
-    """A voter with two observers leads nobody, and their acks commit nothing.
-
-    1. S3 leads S1, S2 and the observers 4 and 5; S1 and S2 crash.
-    2. S3 has three of five servers with it, but one vote of three.
-    """
-    world = make_world(learners=2)
-    start(world)
-    write(world, S3)
-    kept = committed(world)
-    world.crash(S1)
-    world.crash(S2)
-    world.propose(S3, 1)
-    world.run_until(world.now + 20_000)
-    assert world.leaders() == [] and committed(world) == kept
-    crash(world, S3)
-    start(world, S3)
-    world.run_until(world.now + 20_000)
-    assert world.leaders() == []
-    converge(world)
 
 
 def test_zookeeper_1277_the_counter_is_exhausted() -> None:
@@ -199,26 +86,6 @@ def test_zookeeper_1277_the_counter_is_exhausted() -> None:
         leading.propose([b"z"], bench.now)
 
 
-def test_zookeeper_1675_a_deposed_leader_confirms_no_read() -> None:
-    """A read point of a leader that was replaced without noticing is never given.
-
-    1. S3 leads; every message from and to it is lost, and nobody tells it so.
-    2. S1 and S2 elect S2, which commits.
-    3. A client of S3 syncs, for as long as S3 believes that it leads.
-    """
-    world = make_world()
-    start(world)
-    write(world, S3)
-    world.notice_ms = 60_000
-    isolate(world, S3)
-    for server_id in (S1, S2):
-        world.flap(server_id, S3)
-    seen = record(world)
-    world.read(S3)
-    world.run_until(world.now + 30_000)
-    assert [e for server, e in seen if server == S3 and isinstance(e, ReadIndex)] == []
-
-
 def test_zookeeper_2307_the_file_is_written_before_the_memory() -> None:
     """An epoch counts, and is told, only when it is on the disk.
 
@@ -237,49 +104,6 @@ def test_zookeeper_2307_the_file_is_written_before_the_memory() -> None:
 
 
 # Synchronization and broadcast at the same time.
-
-
-def busy_join() -> tuple[ZabWorld, list[tuple[ServerId, Effect]]]:
-    """Server 1 joins while server 3 writes all the time; what everybody emitted."""
-    world = make_world()
-    world.latency_ms, world.disk_ms = 3, 5
-    start(world)
-    crash(world, S1)
-    seen = record(world)
-    world.start(S1)
-    for _ in range(300):
-        world.propose(S3, 1)
-        world.run_until(world.now + 1)
-    return world, seen
-
-
-def test_zookeeper_4685_no_ack_before_that_of_newleader() -> None:
-    """A follower acknowledges proposals only after NEWLEADER, which covers them.
-
-    1. S1 joins while S3 writes, and is sent proposals in the middle of its synchronization.
-    2. ZooKeeper's S1 acknowledged one before NEWLEADER; the leader took it for that of NEWLEADER,
-       and ended the link.
-    """
-    world, seen = busy_join()
-    acks = [type(m) for m in said(seen, S1, S3) if isinstance(m, Ack | AckNewLeader)]
-    assert acks[0] is AckNewLeader and acks.count(AckNewLeader) == 1
-    assert acks.count(Ack) > 10
-    assert world.notes["leader.established"] == 1
-    converge(world)
-
-
-def test_zookeeper_4394_commits_come_after_uptodate() -> None:
-    """What is proposed before NEWLEADER and committed after it is applied exactly once.
-
-    1. DIFF, PROPOSAL a, COMMIT a, PROPOSAL b, NEWLEADER, COMMIT b, UPTODATE.
-    2. ZooKeeper's follower looked for b among what was committed, and died.
-    """
-    world, seen = busy_join()
-    told_s1 = said(seen, S3, S1)
-    order = [type(m) for m in told_s1 if isinstance(m, UpToDate | Commit)]
-    assert order[0] is UpToDate and order.count(UpToDate) == 1
-    converge(world)
-    assert world.servers[S1].applied == len(committed(world))
 
 
 def test_zookeeper_4394_proposed_before_newleader_committed_after_it() -> None:
@@ -303,31 +127,6 @@ def test_zookeeper_4394_proposed_before_newleader_committed_after_it() -> None:
     assert len([e for e in bench.take() if isinstance(e, Append)]) == 2
 
 
-@pytest.mark.parametrize("disk_ms", [0, 30])
-def test_zookeeper_3023_logged_before_the_ack_of_newleader(disk_ms: int) -> None:
-    """When the ack leaves, the log is on disk up to NEWLEADER, and the epoch after it.
-
-    1. S1 lacks 1:1 to 1:3 and joins by DIFF.
-    2. At the moment its ack of NEWLEADER leaves: see what is on its disk.
-    """
-    world = make_world()
-    world.disk_ms = disk_ms
-    start(world)
-    crash(world, S1)
-    write(world, S3, 3)
-    checked: list[Zxid] = []
-
-    def ambush(server: ZabServer, effect: Effect) -> None:
-        if isinstance(effect, Send) and isinstance(effect.message, AckNewLeader):
-            assert server.disk.current == effect.message.epoch
-            assert server.disk.last >= world.properties.last
-            checked.append(server.disk.last)
-
-    world.ambush = ambush
-    start(world, S1)
-    assert checked == [z(1, 3)]
-
-
 def test_zookeeper_4823_log_then_epoch_then_ack() -> None:
     """Zab's one atomic step of a follower, as ZooKeeper came to order its parts.
 
@@ -346,22 +145,6 @@ def test_zookeeper_4823_log_then_epoch_then_ack() -> None:
     assert [type(e) for e in bench.out] == [SaveEpochs]
     bench.save_epochs()
     assert sent(bench.take()) == [AckNewLeader(bench.history.accepted)]
-
-
-def test_tla_proposals_go_to_all_that_are_being_synchronized() -> None:
-    """The authors of Zab.tla found it open whether PROPOSE goes to them; it must.
-
-    1. S1 joins while S3 writes.
-    2. What is proposed between NEWLEADER and its ack reaches S1, in order.
-    """
-    world, seen = busy_join()
-    told_s1 = said(seen, S3, S1)
-    begin = next(n for n, m in enumerate(told_s1) if isinstance(m, NewLeader))
-    end = next(n for n, m in enumerate(told_s1) if isinstance(m, UpToDate))
-    assert [m for m in told_s1[begin:end] if isinstance(m, Proposals)]
-    logged = [e for server, e in seen if server == S1 and isinstance(e, Append)]
-    assert {epoch_of(append.first) for append in logged} == {1}
-    converge(world)
 
 
 @pytest.mark.parametrize("upto", [1, 2, 3])
@@ -406,3 +189,41 @@ def test_tla_uptodate_carries_the_present_commit_point() -> None:
     bench.take()
     bench.hear(S2, AckNewLeader(bench.history.current))
     assert sent(bench.take(), S2) == [UpToDate(z(2, 1))]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_zookeeper_4712_4541_nothing_is_appended_after_the_role_has_ended(seed: int) -> None:
+    """A vote is cast only when nothing is under way on the disk, and names the end of the log.
+
+    1. S3 writes all the time; the disks of all are slow.
+    2. S1 loses its link to S3, again and again, with transactions under way to its disk.
+    3. ZooKeeper forgets its log thread, votes, is told TRUNC or DIFF, and then the thread appends.
+    """
+    scenario = ZabScenario()
+    scenario.world(seed=seed)
+    scenario.start()
+    scenario.delays(disk=30)
+    world = scenario.zab
+    votes: list[Zxid] = []
+
+    def ambush(server: ZabServer, effect: Effect) -> None:
+        if isinstance(effect, Send) and isinstance(effect.message, Notification):
+            state, own = effect.message.state, effect.message.own_vote
+            if state is PeerState.LOOKING and own.leader == server.id:
+                assert not server.disk.queue and own.zxid == server.disk.last
+                votes.append(own.zxid)
+        if isinstance(effect, Truncate | InstallSnapshot):
+            assert not server.disk.queue
+
+    world.ambush = ambush
+    for n in range(60):
+        for leader in world.leaders():
+            world.propose(leader, 2)
+        if n % 15 == 7:
+            scenario.flap(S1, S3)
+            scenario.flap(S2, S3)
+        scenario.run(5)
+        if not world.leaders():
+            scenario.run(300)
+    assert len(votes) > 4
+    scenario.converge()

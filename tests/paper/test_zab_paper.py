@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from raykeeper.zab.effects import Activated, Append, Deliver, Effect, SaveEpochs
-from raykeeper.zab.ids import Epoch, ServerId, Zxid, counter_of, epoch_of, format_zxid
+from raykeeper.zab.ids import Epoch, ServerId, Zxid, counter_of, epoch_of
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -26,8 +26,8 @@ from raykeeper.zab.messages import (
     UpToDate,
     Vote,
 )
-from tests.harness.zab_timeline import converge, crash, isolate, make_world, start, write
-from tests.harness.zab_world import ZabServer, ZabWorld
+from tests.harness.zab_scenario import ZabScenario
+from tests.harness.zab_world import ZabServer
 from tests.unit.zab.histories import S1, S2, S3, Bench, run, sent, told, z
 
 E2, E3 = Epoch(2), Epoch(3)
@@ -38,15 +38,16 @@ class Story:
     """Three servers, what primaries broadcast, and what everybody delivered at which place."""
 
     def __init__(self, seed: int = 1) -> None:
-        self.world = make_world(seed=seed)
+        self.scenario = ZabScenario()
+        self.scenario.world(seed=seed)
+        self.scenario.zab.ambush = self.observe
         self.broadcast: dict[Zxid, bytes] = {}
         self.delivered: dict[tuple[ServerId, int], list[tuple[int, Zxid, bytes]]] = {}
         self.established: list[tuple[Epoch, ServerId]] = []
         self.epochs: dict[ServerId, list[tuple[Epoch, Epoch]]] = {}
-        self.world.ambush = self.observe
 
     def observe(self, server: ZabServer, effect: Effect) -> None:
-        is_primary = server.id in self.world.leaders()
+        is_primary = server.id in self.scenario.zab.leaders()
         if isinstance(effect, Append) and is_primary:
             for n, txn in enumerate(effect.txns):
                 assert Zxid(effect.first + n) not in self.broadcast
@@ -64,7 +65,7 @@ class Story:
         """What each incarnation delivered, in its order."""
         return [[zxid for _, zxid, _ in mine] for mine in self.delivered.values()]
 
-    def play(self) -> ZabWorld:
+    def play(self) -> None:
         """Two epochs: a lagging server, a leader that dies in mid-broadcast, a late return.
 
         1. S3 broadcasts 1:1 to 1:3; S1's link breaks, and it misses 1:4 and 1:5.
@@ -72,29 +73,24 @@ class Story:
         3. S1 and S2 elect S2, which has 1:6; it broadcasts 2:1 and 2:2.
         4. S3 wrote 1:7 alone. It comes back; S2 restarts; S1 restarts.
         """
-        world = self.world
-        start(world)
-        write(world, S3, 3)
-        isolate(world, S1)
-        write(world, S3, 2)
-        world.heal()
-        world.run_until(world.now + 500)
-        world.latency_ms = 10
-        world.propose(S3, 1)
-        world.run_until(world.now + 10)
-        world.latency_ms = 0
-        isolate(world, S3)
-        world.propose(S3, 1)
-        world.run_until(world.now + 2_000)
-        write(world, world.leaders()[0], 2)
-        world.heal()
-        world.run_until(world.now + 2_000)
-        crash(world, S2)
-        start(world, S2)
-        crash(world, S1)
-        write(world, world.leaders()[0])
-        start(world, S1)
-        return world
+        scenario = self.scenario
+        scenario.start()
+        scenario.write(S3, 3)
+        scenario.isolate(S1)
+        scenario.write(S3, 2)
+        scenario.heal(ms=500)
+        scenario.delays(latency=10)
+        scenario.write(S3, ms=10)
+        scenario.delays()
+        scenario.isolate(S3)
+        scenario.write(S3, ms=2_000)
+        scenario.write(count=2)
+        scenario.heal(ms=2_000)
+        scenario.crash(S2)
+        scenario.start(S2)
+        scenario.crash(S1)
+        scenario.write()
+        scenario.start(S1)
 
 
 @pytest.fixture(params=range(3))
@@ -177,42 +173,7 @@ def test_global_primary_order_of_what_was_never_delivered(story: Story) -> None:
     assert z(1, 7) in story.broadcast
     assert all(z(1, 7) not in sequence for sequence in story.sequences())
     assert any(sequence[-3:-1] == [z(1, 6), z(2, 1)] for sequence in story.sequences())
-    converge(story.world)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_primary_integrity(seed: int) -> None:
-    """Before it broadcasts, a primary has delivered all that is ever delivered of earlier ones.
-
-    1. S3 proposes 1:4; S2 logs it, and nobody has delivered it when S3 dies.
-    2. S2 is established. At that moment, and before 2:1 is broadcast, it has delivered 1:4.
-    """
-    story = Story(seed)
-    world = story.world
-    start(world)
-    write(world, S3, 3)
-    isolate(world, S1)
-    world.after(0, lambda: world.cut(S2, S3))
-    world.propose(S3, 1)
-    world.run_until(world.now + 2)
-    established: list[list[Zxid]] = []
-    observe = story.observe
-
-    def ambush(server: ZabServer, effect: Effect) -> None:
-        observe(server, effect)
-        if isinstance(effect, Activated) and effect.leader == server.id:
-            assert z(2, 1) not in story.broadcast
-            mine = [zxid for _, zxid, _ in story.delivered[server.id, server.incarnation]]
-            established.append(mine)
-
-    world.ambush = ambush
-    crash(world, S3)
-    world.heal()
-    world.run_until(world.now + 1_000)
-    assert world.leaders() == [S2]
-    assert [format_zxid(mine[-1]) for mine in established] == ["1:4"]
-    write(world, S2)
-    assert [format_zxid(zxid) for zxid in story.sequences()[-1]][-1] == "2:1"
+    story.scenario.converge()
 
 
 # Section IV: the phases.

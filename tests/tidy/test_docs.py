@@ -8,7 +8,7 @@ from tests.tidy.test_tidy import ROOMS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+TEST_NAME = re.compile(r"`(tests/[\w/]+\.(?:py|txt))(?:::(\w+))?`")
 PROMISE = re.compile(r'(?<=")([A-Z][A-Za-z]+)(?=: )')
 SOURCE = re.compile(rf"`((?:{'|'.join(ROOMS)})/[\w/]+\.py)`(?:: ((?:`\w+`(?:, )?)+))?")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[\w-]+)?\)")
@@ -136,8 +136,9 @@ def test_the_checks_can_fail(tmp_path: Path) -> None:
     assert promises([checks]) == {"Aa", "Bb", "Dd"}
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_a.py").write_text("def test_b() -> None: ...")
-    text = "`tests/test_a.py::test_b` `tests/test_a.py::test_c` `tests/test_d.py`"
-    assert missing_tests(text, tmp_path) == ["tests/test_a.py::test_c", "tests/test_d.py::"]
+    (tmp_path / "tests/e.txt").write_text("")
+    text = "`tests/test_a.py::test_b` `tests/test_a.py::test_c` `tests/e.txt` `tests/f.txt`"
+    assert missing_tests(text, tmp_path) == ["tests/test_a.py::test_c", "tests/f.txt::"]
     (tmp_path / "zab").mkdir()
     (tmp_path / "zab/a.py").write_text("class A: ...")
     text = "`zab/a.py`: `A`, `B` and `zab/b.py`"

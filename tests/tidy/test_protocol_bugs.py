@@ -21,7 +21,9 @@ ISSUES = {
 }
 NOT_YET = "Does not apply yet"
 ROW = re.compile(r"^\| (\d[^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", re.MULTILINE)
-TEST = re.compile(r"`tests/[\w/]+\.py::(\w+)`")
+TEST = re.compile(r"`tests/[\w/]+(?:\.py::|/(?=\w+\.txt))(\w+)(?:\.txt)?`")
+"""A test in Python, or a scenario that is a text."""
+TEXTS = sorted((ROOT / "tests/paper/scenarios").glob("*.txt"))
 
 
 def rows(text: str) -> dict[int, tuple[str, list[str]]]:
@@ -54,6 +56,7 @@ def test_every_numbered_scenario_is_in_the_page() -> None:
         for path in (ROOT / "tests/paper").glob("test_*.py")
         for test in re.findall(r"def (test_(?:zookeeper|tla)_\w+)\(", path.read_text())
     }
+    named |= {path.stem for path in TEXTS if path.stem.startswith(("zookeeper_", "tla_"))}
     assert len(named) > 50
     assert named - set(TEST.findall(PAGE.read_text())) == set()
 
@@ -64,7 +67,7 @@ def test_every_scenario_lists_its_steps() -> None:
         for path in (ROOT / "tests/paper").glob("test_*.py")
         for name, text in scenarios(path.read_text()).items()
         if "\n1. " not in text
-    ]
+    ] + [path.stem for path in TEXTS if "\n# 1. " not in path.read_text()]
     assert silent == []
 
 
@@ -80,8 +83,9 @@ def scenarios(source: str) -> dict[str, str]:
 def test_the_checks_can_fail() -> None:
     text = "| 12, 13 | a | b | `tests/paper/test_a.py::test_zookeeper_12_c` |\n"
     text += "| 14 (open) | a | Does not apply yet: d | |\n"
+    text += "| 15, 16 | a | b | `tests/paper/scenarios/zookeeper_15_d.txt` |\n"
     found = rows(text)
-    assert found.keys() == {12, 13, 14}
-    assert unproven(found) == [13]
+    assert found.keys() == {12, 13, 14, 15, 16}
+    assert unproven(found) == [13, 16]
     source = "def test_zookeeper_1_a() -> None:\n    'One.'\ndef test_b() -> None: ..."
     assert scenarios(source) == {"test_zookeeper_1_a": "One."}
