@@ -12,6 +12,7 @@ the fields say how a text is read, so a new struct needs no code here.
 
 import ast
 import re
+from collections.abc import Mapping
 from enum import Enum
 from functools import cache
 from types import UnionType
@@ -32,20 +33,24 @@ def format_struct(struct: Struct) -> str:
     return f"{type(struct).__name__} {_format_fields(struct, is_named=True)}".rstrip()
 
 
-def parse_struct(text: str, union: object) -> Struct:
+def parse_struct(text: str, union: object, defaults: Mapping[str, object] | None = None) -> Struct:
     """Return the struct that `text` is, of one of the classes of `union`.
+
+    `defaults` are those of required fields, by their names.
 
     Raises:
         KeyError: the union has no class of this name.
     """
     name, _, fields = text.partition(" ")
-    return parse_fields(fields, {each.__name__: each for each in get_args(union)}[name])
+    return parse_fields(fields, {each.__name__: each for each in get_args(union)}[name], defaults)
 
 
-def parse_fields(text: str, kind: type[AnyStruct]) -> AnyStruct:
+def parse_fields(
+    text: str, kind: type[AnyStruct], defaults: Mapping[str, object] | None = None
+) -> AnyStruct:
     """Return a struct of a known class, of which `text` tells the fields."""
     hints = _hints(kind)
-    values = {}
+    values = {name: value for name, value in (defaults or {}).items() if name in hints}
     for place, part in enumerate(split(text, " ")):
         name, _, value = part.partition("=")
         if name not in hints:

@@ -73,6 +73,12 @@ def test_names_of_fields_may_be_left_out() -> None:
     assert found == Notification(7, VOTE, PeerState.LOOKING, True, FULL, DiskId(""))
 
 
+def test_required_fields_may_have_defaults() -> None:
+    defaults = {"promised": True, "last_zxid": Zxid(1), "number": 4}
+    found = parse_struct("AckEpoch 1 last_zxid=1:3", ZabMessage, defaults)
+    assert found == AckEpoch(Epoch(1), Z13, True)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(Z13, "1:3"), (3, "3"), ((ServerId(1), "gone away"), "1,'gone away'"), ([], "()")],

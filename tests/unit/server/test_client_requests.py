@@ -1,4 +1,7 @@
-"""ClientRequests: the order of answers, and the reasons to close a client's link."""
+"""ClientRequests: the reasons to close a client's link, and bounds.
+
+The order of answers is in data/client_requests_*.txt.
+"""
 
 import pytest
 
@@ -13,14 +16,10 @@ from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import (
     CloseFrame,
     EmptyReply,
-    ErrorReply,
-    EventType,
-    ExistsReply,
     GetChildrenReply,
     GetDataReply,
     Item,
     ServerFrame,
-    WatcherEvent,
     WriteReply,
     decode_server_frame,
 )
@@ -28,7 +27,6 @@ from raykeeper.znodes.requests import (
     ClientFrame,
     Connect,
     SessionId,
-    SetWatches,
     Write,
     encode_client_frame,
 )
@@ -131,70 +129,6 @@ def test_malformed_write_is_refused_and_uses_up_its_number() -> None:
 # The order within a session.
 
 
-def test_reads_wait_behind_own_writes_and_pass_those_of_others() -> None:
-    host = PureServer()
-    one, other = host.caller(1), host.caller(2)
-    one.ask(one.create("/a", b"old"))
-    host.is_disk_held = True
-    assert one.ask(one.set("/a", b"new"), one.get("/a")) == []
-    assert one.ask(one.get("/a")) == []
-    assert values(other.ask(other.get("/a"))) == [b"old"]
-    assert host.server.stats().outstanding == 3
-    host.release_disk()
-    assert kinds(one.new()) == [WriteReply, GetDataReply, GetDataReply]
-    assert host.server.stats().outstanding == 0
-
-
-def test_read_between_two_writes_sees_the_first_alone() -> None:
-    host = PureServer()
-    caller = host.caller()
-    caller.ask(caller.create("/a"))
-    host.is_disk_held = True
-    caller.ask(caller.set("/a", b"1"), caller.get("/a"), caller.set("/a", b"2"), caller.get("/a"))
-    host.release_disk()
-    assert kinds(caller.new()) == [WriteReply, GetDataReply, WriteReply, GetDataReply]
-    assert values(caller.items) == [b"1", b"2"]
-
-
-def test_read_between_two_writes_sees_the_first_alone_after_an_election() -> None:
-    servers = PureServers(3)
-    host = servers[1]
-    caller = host.caller()
-    caller.ask(caller.create("/a"))
-    host.step(
-        caller.frame(
-            caller.set("/a", b"1"), caller.get("/a"), caller.set("/a", b"2"), caller.get("/a")
-        )
-    )
-    servers._carry()  # the writes reach the leader, but it gets no ack
-    servers.hold(1, 3)
-    servers.hold(2, 3)
-    servers.run()
-    assert caller.new() == []
-    servers.crash(3)
-    assert kinds(caller.new()) == [WriteReply, GetDataReply, WriteReply, GetDataReply]
-    assert values(caller.items) == [b"1", b"2"]
-
-
-def test_write_does_not_overtake_a_sync() -> None:
-    """Otherwise the read behind the sync would see a later write of its client."""
-    servers = PureServers(3)
-    host = servers[1]
-    one, other = host.caller(1), servers[2].caller(2)
-    one.ask(one.create("/a", b"old"))
-    servers.hold(3, 1)
-    servers[2].step(other.frame(other.sync()))
-    servers._carry()
-    servers.hold(2, 3)
-    servers.run()  # the leader's probe for the other sync is under way
-    host.step(one.frame(one.sync(), one.get("/a"), one.set("/a", b"new"), one.get("/a")))
-    servers.run()
-    servers.release(2, 3)
-    servers.release(3, 1)
-    assert kinds(one.new()) == [EmptyReply, GetDataReply, WriteReply, GetDataReply]
-    assert values(one.items) == [b"old", b"new"]
-
-
 def test_each_sync_releases_the_writes_up_to_the_next() -> None:
     servers = PureServers(2)
     host = servers[1]
@@ -218,52 +152,7 @@ def test_each_sync_releases_the_writes_up_to_the_next() -> None:
     ]
 
 
-def test_write_does_not_overtake_a_held_read() -> None:
-    servers = PureServers(2)
-    host = servers[1]
-    caller = host.caller()
-    caller.ask(caller.create("/a", b"old"))
-    servers.cut(1, 2)
-    assert caller.ask(caller.get("/a"), caller.set("/a", b"new"), caller.get("/a")) == []
-    servers.link(1, 2)
-    assert kinds(caller.new()) == [GetDataReply, WriteReply, GetDataReply]
-    assert values(caller.items) == [b"old", b"new"]
-
-
 # Events.
-
-
-def test_event_comes_before_the_reply_to_the_write_that_caused_it() -> None:
-    host = PureServer()
-    caller = host.caller()
-    caller.ask(caller.create("/a"))
-    items = caller.ask(caller.get("/a", watch=True), caller.set("/a", b"1"), caller.get("/a"))
-    assert kinds(items) == [GetDataReply, WatcherEvent, WriteReply, GetDataReply]
-
-
-def test_event_comes_before_the_read_that_shows_its_cause() -> None:
-    host = PureServer()
-    watcher, writer = host.caller(1), host.caller(2)
-    writer.ask(writer.create("/a"))
-    watcher.ask(watcher.get("/a", watch=True))
-    host.step(writer.frame(writer.set("/a", b"1")), watcher.frame(watcher.get("/a")))
-    assert kinds(watcher.items) == [GetDataReply, GetDataReply, WatcherEvent]
-    assert values(watcher.items) == [b"", b""]  # the write was not committed yet
-    assert values(watcher.ask(watcher.get("/a"))) == [b"1"]
-
-
-def test_set_watches_reports_missed_events_before_its_reply() -> None:
-    host = PureServer()
-    caller, other = host.caller(1), host.caller(2)
-    seen = host.server.state.zxid
-    other.ask(other.create("/a"), other.create("/b"))
-    request = SetWatches(caller.next_xid(), seen, [], ["/a", "/c"], ["/"])
-    items = caller.ask(request)
-    assert kinds(items) == [WatcherEvent, WatcherEvent, EmptyReply]
-    other.ask(other.create("/c"))
-    assert [item.kind for item in caller.new() if isinstance(item, WatcherEvent)] == [
-        EventType.CREATED
-    ]
 
 
 def test_watches_of_a_closed_connection_are_gone() -> None:
@@ -276,21 +165,6 @@ def test_watches_of_a_closed_connection_are_gone() -> None:
     assert host.server.stats().watches == 0
     other.ask(other.create("/a"))
     assert host.server.stats().connections == 1
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_watches_are_bounded(again: bool) -> None:
-    host = PureServer(limits=Limits(watches_max=2))
-    caller = host.caller()
-    caller.ask(caller.exists("/a", watch=True), caller.exists("/b", watch=True))
-    if again:
-        request = SetWatches(caller.next_xid(), Zxid(1 << 60), [], ["/c", "/d"], [])
-        assert kinds(caller.ask(request)) == [EmptyReply]
-    else:
-        (item,) = caller.ask(caller.exists("/c", watch=True))
-        assert isinstance(item, ErrorReply) and item.code == Code.BAD_ARGUMENTS
-        assert host.notes(server_trace_events.WATCHES_FULL) == [caller.session_id]
-    assert host.server.stats().watches == 2
 
 
 # Bounds.
@@ -398,22 +272,6 @@ def test_confirmed_heartbeat_leaves_with_the_answers_of_its_step() -> None:
     servers[1].step(*frames)
     (frame,) = caller.answers[before:]
     assert frame.heartbeat_seq == 1 and len(frame.items) == 1
-
-
-def test_write_that_passed_a_held_read_is_answered_in_its_turn() -> None:
-    """Only a leader can get here: its disk was slower than its followers' silence."""
-    servers = PureServers(3)
-    leader, caller = servers[3], servers[3].caller()
-    servers.cut(3, 1)
-    leader.is_disk_held = True
-    caller.ask(caller.create("/a"), caller.exists("/a"), caller.set("/a", b"x"))
-    servers.hold(2, 3)
-    servers.clock.now = Millis(servers.clock.now + 1_500)
-    leader.step()
-    leader.release_disk()
-    assert kinds(caller.new()) == [WriteReply]
-    servers.release(2, 3)
-    assert kinds(caller.new()) == [ExistsReply, WriteReply]
 
 
 @pytest.mark.parametrize("with_sync", [False, True])

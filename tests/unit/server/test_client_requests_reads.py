@@ -1,4 +1,7 @@
-"""Reads beside get, exists and get_children: linearizable ones, and those about a session."""
+"""Reads beside get, exists and get_children: linearizable ones, and those about a session.
+
+What a linearizable read sees is in data/client_requests_linearizable.txt.
+"""
 
 import pytest
 
@@ -44,30 +47,6 @@ def kinds(items: list[object]) -> list[type]:
     return [type(item) for item in items]
 
 
-def test_a_linearizable_read_sees_earlier_writes_of_other_servers() -> None:
-    """The commit is still on its way to the follower that gets the read."""
-    servers = PureServers(3)
-    reader, writer = servers[1].caller(1), servers[2].caller(2)
-    writer.ask(writer.create("/a", b"old"))
-    servers.hold(3, 1)
-    assert kinds(writer.ask(writer.set("/a", b"new"))) == [WriteReply]
-    servers[1].step(reader.frame(reader.get("/a"), linearizable(reader, "/a")))
-    servers.run()
-    servers.release(3, 1)
-    first, second = reader.new()
-    assert isinstance(first, GetDataReply) and isinstance(second, GetDataReply)
-    assert (first.value, second.value) == (b"old", b"new")
-
-
-def test_a_deposed_leader_answers_no_linearizable_read() -> None:
-    servers = PureServers(3)
-    caller = servers[3].caller()
-    caller.ask(caller.create("/a"))
-    for other in (1, 2):
-        servers.hold(other, 3)
-    assert kinds(caller.ask(caller.get("/a"), linearizable(caller, "/a"))) == [GetDataReply]
-
-
 def test_linearizable_reads_of_one_step_share_one_read_index_request() -> None:
     servers = PureServers(3)
     host = servers[1]
@@ -81,20 +60,6 @@ def test_linearizable_reads_of_one_step_share_one_read_index_request() -> None:
     servers.run()
     assert len(host.sent(ReadIndexRequest)) == before + 1
     assert len(one.new()) == 3 and len(other.new()) == 1
-
-
-def test_a_later_write_of_the_client_does_not_overtake_its_read() -> None:
-    servers = PureServers(3)
-    host = servers[1]
-    caller = host.caller()
-    caller.ask(caller.create("/a", b"old"))
-    servers.hold(3, 1)
-    host.step(caller.frame(linearizable(caller, "/a"), caller.set("/a", b"new")))
-    servers.run()
-    servers.release(3, 1)
-    read, written = caller.new()[-2:]
-    assert isinstance(read, GetDataReply) and read.value == b"old"
-    assert isinstance(written, WriteReply)
 
 
 def test_a_linearizable_read_waits_until_its_server_may_answer_reads() -> None:
@@ -114,14 +79,6 @@ def test_a_linearizable_read_waits_until_its_server_may_answer_reads() -> None:
     assert caller.new()[1:] == []
     servers.release(3, 1)
     assert kinds(caller.items)[-1] is GetDataReply
-
-
-def test_a_linearizable_read_may_set_a_watch() -> None:
-    servers = PureServers(2)
-    caller = servers[1].caller()
-    caller.ask(caller.create("/a"))
-    items = caller.ask(linearizable(caller, "/a", watch=True), caller.set("/a", b"1"))
-    assert [type(item).__name__ for item in items] == ["GetDataReply", "WatcherEvent", "WriteReply"]
 
 
 def test_aux_reads_are_answered_behind_earlier_writes() -> None:
