@@ -44,15 +44,13 @@ from raykeeper.client import arguments
 from raykeeper.client.access import credential_proof
 from raykeeper.client.arguments import Consistency, checked_path, query
 from raykeeper.client.core.compound_operations import (
+    create_if_missing,
     create_with_parents,
     delete_with_children,
     map_request,
     read_many,
     remove_limits,
     set_limits,
-)
-from raykeeper.client.core.compound_operations import (
-    ensure_path as ensure_path_flow,
 )
 from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.outstanding import NewRequest, WatchAddition, WatchRemoval
@@ -76,7 +74,6 @@ from raykeeper.znodes.requests import (
     GetData,
     GetEphemerals,
     GetQuota,
-    MultiRead,
     ReadData,
     SessionId,
     SetAcls,
@@ -331,7 +328,7 @@ class Operations(ABC, Generic[K]):
             InvalidAclError: the ACL is malformed; nothing was sent.
             KeeperError: as for `create`, except NodeExistsError.
         """
-        return Requested(ensure_path_flow(self._requests.creation(path, acl=acl)))
+        return Requested(create_if_missing(self._requests.creation(path, acl=acl)))
 
     @Operation
     def get(
@@ -455,7 +452,7 @@ class Operations(ABC, Generic[K]):
         reads = [ReadData(checked_path(path)) for path in paths]
         if len(reads) > READS_MAX:
             raise BadArgumentsError("", f"{len(reads)} paths, at most {READS_MAX} are allowed")
-        return Requested(read_many(MultiRead(0, list(reads))))
+        return Requested(read_many(reads))
 
     @Operation
     def sync(self, path: str = "/") -> Requested[None]:

@@ -5,11 +5,11 @@ is atomic: other clients see the steps, and what an error leaves behind stays. N
 so none can be cancelled.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from raykeeper.client.core.effects import SuccessReply
-from raykeeper.client.core.flows import Flow, Gather, MappedRequest
+from raykeeper.client.core.flows import Flow, Gather, MappedRequest, raise_unexpected
 from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.client.core.results import op_result_of, result_of
 from raykeeper.znodes.errors import (
@@ -29,6 +29,9 @@ from raykeeper.znodes.requests import (
     Exists,
     GetChildren,
     MultiRead,
+    ReadChildren,
+    ReadData,
+    ReadStat,
     SetData,
 )
 from raykeeper.znodes.stat import Stat
@@ -49,12 +52,13 @@ def map_request(request: NewRequest, to_result: Callable[[SuccessReply], Any]) -
     return (yield MappedRequest(request, to_result))
 
 
-def read_many(request: MultiRead) -> Flow[list[Any]]:
+def read_many(reads: Iterable[ReadData | ReadStat | ReadChildren]) -> Flow[list[Any]]:
     """Read several znodes as of one moment; return the result of each, or its error.
 
     Raises:
         KeeperError: what the whole request failed with.
     """
+    request = MultiRead(0, list(reads))
 
     def to_results(reply: SuccessReply) -> list[Any]:
         assert isinstance(reply, MultiReadReply), reply
@@ -65,7 +69,7 @@ def read_many(request: MultiRead) -> Flow[list[Any]]:
     return results
 
 
-def ensure_path(creation: Create) -> Flow[None]:
+def create_if_missing(creation: Create) -> Flow[None]:
     """Create a persistent znode and those above it, unless it is there.
 
     Raises:
@@ -95,8 +99,8 @@ def create_with_parents(
         if not isinstance(outcome, NoNodeError):
             break
         *above, outcome = yield Gather([*parents, creation], to_result)
-        _raise_unexpected(above, NodeExistsError, NoNodeError)
-    _raise_unexpected([outcome])
+        raise_unexpected(above, NodeExistsError, NoNodeError)
+    raise_unexpected([outcome])
     return outcome
 
 
@@ -130,7 +134,7 @@ def remove_limits(path: str, root: str) -> Flow[None]:
     """
     above = [each for each in reversed(ancestors(path)) if each.startswith(f"{root}/")]
     outcome, *_ = yield Gather([Delete(each, ANY_VERSION) for each in (path, *above)])
-    _raise_unexpected([outcome])
+    raise_unexpected([outcome])
 
 
 def delete_with_children(deletion: Delete) -> Flow[None]:
@@ -190,12 +194,6 @@ def _in_batches(requests: Sequence[NewRequest], *expected: type[KeeperError]) ->
     outcomes: list[Any] = []
     for start in range(0, len(requests), BATCH_MAX):
         batch = yield Gather(list(requests[start : start + BATCH_MAX]))
-        _raise_unexpected(batch, *expected)
+        raise_unexpected(batch, *expected)
         outcomes += batch
     return outcomes
-
-
-def _raise_unexpected(outcomes: list[Any], *expected: type[KeeperError]) -> None:
-    for outcome in outcomes:
-        if isinstance(outcome, KeeperError) and not isinstance(outcome, expected):
-            raise outcome

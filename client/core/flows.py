@@ -34,7 +34,7 @@ Rules for flows:
 httpx: the generators of `Auth`. kazoo and Curator write each recipe around threads and latches.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
@@ -43,7 +43,7 @@ from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.public_types import WatchedEvent
 from raykeeper.client.core.results import result_of
-from raykeeper.client.errors import RayKeeperError
+from raykeeper.client.errors import KeeperError, RayKeeperError
 from raykeeper.zab.ids import Millis
 
 T = TypeVar("T")
@@ -101,6 +101,13 @@ class Gather(Struct, frozen=True):
 
     requests: list[NewRequest]
     to_result: Callable[[SuccessReply], Any] = result_of
+
+
+def raise_unexpected(outcomes: Iterable[Any], *expected: type[KeeperError]) -> None:
+    """Raise the first error among the outcomes of a Gather that is none of the expected ones."""
+    for outcome in outcomes:
+        if isinstance(outcome, KeeperError) and not isinstance(outcome, expected):
+            raise outcome
 
 
 class Wait(Struct, frozen=True):

@@ -17,7 +17,7 @@ from msgspec import Struct
 from raykeeper.client.core.flows import Event, Flow, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import BadVersionError, NodeExistsError, NoNodeError
-from raykeeper.client.recipes.primitives import create, ensure_path, transact
+from raykeeper.client.recipes.primitives import create, ensure_parent, transact
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import (
     ANY_VERSION,
@@ -92,7 +92,7 @@ def compare_and_set(
         )
     except NoNodeError:
         if observed.stat is None:
-            yield from ensure_path(parent_of(path))
+            yield from ensure_parent(parent_of(path))
         return False, MISSING
     return is_done, ObservedValue(value, results[-1]) if is_done else ObservedValue(*results[0])
 

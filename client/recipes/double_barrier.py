@@ -54,7 +54,7 @@ from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
     checked_identifier,
     checked_root,
-    ensure_path,
+    ensure_parent,
     get_children,
     get_or_none,
     identifier_of,
@@ -253,7 +253,7 @@ class DoubleBarrier(Recipe[K]):
         except NodeExistsError:
             return
         except NoNodeError:
-            yield from ensure_path(self.path)
+            yield from ensure_parent(self.path)
 
     def _wait_until_open(self, entered: Entered, names: list[str]) -> Flow[None]:
         """Wait until the round is open. Afterwards its watch is set, for the end of the round."""

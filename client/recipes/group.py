@@ -19,15 +19,13 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from raykeeper.client import arguments
-from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, Wait
-from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.errors import (
     BadArgumentsError,
     KeeperError,
     LostError,
     NoAuthError,
     NodeExistsError,
-    NoNodeError,
     RayKeeperError,
 )
 from raykeeper.client.recipes.acquirable import Held, spawn_guard
@@ -37,6 +35,7 @@ from raykeeper.client.recipes.primitives import (
     checked_bytes,
     checked_root,
     create,
+    get_all,
     get_children,
     get_or_none,
     remove_watch,
@@ -54,7 +53,6 @@ from raykeeper.znodes.requests import (
     Compare,
     CompareField,
     Delete,
-    GetData,
     Relation,
     SetData,
     TxnOp,
@@ -239,14 +237,9 @@ class Group(Recipe[K]):
             KeeperError: as for every call.
         """
         names = yield from get_children(self.path)
-        outcomes = yield Gather([Query(GetData, join(self.path, name)) for name in names])
-        znodes: dict[str, CachedZnode] = {}
-        for name, outcome in zip(names, outcomes, strict=True):
-            if not isinstance(outcome, KeeperError):
-                znodes[name] = CachedZnode(*outcome)
-            elif not isinstance(outcome, NoNodeError | NoAuthError):
-                raise outcome
-        return _members_of(znodes)
+        found = yield from get_all((join(self.path, name) for name in names), NoAuthError)
+        pairs = zip(names, found, strict=True)
+        return _members_of({name: CachedZnode(*each) for name, each in pairs if each})
 
     @operation
     def watch(self, callback: Callable[[GroupChange], object]) -> Flow["GroupWatch[K]"]:

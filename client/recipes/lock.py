@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from raykeeper.client.core.flows import Event, Flow, Gather, Wait, with_cleanup
+from raykeeper.client.core.flows import Event, Flow, Gather, Wait, raise_unexpected, with_cleanup
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import LostError
@@ -27,6 +27,7 @@ from raykeeper.client.recipes.primitives import (
     checked_identifier,
     checked_root,
     create,
+    get_all,
     get_children,
     identifier_of,
 )
@@ -204,16 +205,13 @@ def _watch(paths: list[str], changed: Event, watched: dict[str, None]) -> Flow[b
     """Watch those that are not watched yet; whether all are there."""
     new = [path for path in paths if path not in watched]
     found = yield Gather([Query(GetData, path, changed) for path in new])
-    errors = [each for each in found if isinstance(each, KeeperError)]
     watched |= {
         path: None
         for path, each in zip(new, found, strict=True)
         if not isinstance(each, KeeperError)
     }
-    for error in errors:
-        if not isinstance(error, NoNodeError):
-            raise error
-    return not errors
+    raise_unexpected(found, NoNodeError)
+    return all(path in watched for path in paths)
 
 
 def sequence_number(name: str) -> int:
@@ -244,9 +242,9 @@ def list_contenders(path: str, *prefixes: str) -> Flow[list[Contender]]:
         KeeperError: what a read failed with.
     """
     queue = sort_queue((yield from get_children(path)), *prefixes)
-    found = yield Gather([Query(GetData, join(path, name)) for name in queue])
+    found = yield from get_all((join(path, name) for name in queue), KeeperError)
     return [
         Contender(name, each[0], each[1].ephemeral_owner)
         for name, each in zip(queue, found, strict=True)
-        if not isinstance(each, KeeperError)  # gone meanwhile
+        if each  # else it is gone meanwhile, or not shown to this client
     ]

@@ -19,7 +19,7 @@ with a lock path. Elements and bounds: client/recipes/queue.py.
 
 from typing import Any
 
-from raykeeper.client.core.flows import Flow, Gather
+from raykeeper.client.core.flows import Flow, Gather, raise_unexpected
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     KeeperError,
@@ -29,7 +29,7 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.recipes.acquirable import Held, spawn_guard
-from raykeeper.client.recipes.primitives import ensure_path, timeout_after, transact
+from raykeeper.client.recipes.primitives import ensure_parent, timeout_after, transact
 from raykeeper.client.recipes.queue import Element, PriorityProducer, sort_elements
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.simple_lock import watch_own_znode
@@ -133,12 +133,8 @@ class LockQueue(PriorityProducer[K]):
 
     def _list_free(self) -> Flow[list[str]]:
         lists = yield Gather([Query(GetChildren, path) for path in self._watched_paths])
-        found: list[list[str]] = []
-        for names in lists:
-            if isinstance(names, KeeperError) and not isinstance(names, NoNodeError):
-                raise names
-            found.append([] if isinstance(names, KeeperError) else names)
-        return self._available(found)
+        raise_unexpected(lists, NoNodeError)
+        return self._available([[] if isinstance(each, NoNodeError) else each for each in lists])
 
     def _lock_first_of(self, names: list[str]) -> Flow[HeldElement[K] | None]:
         while names:
@@ -164,7 +160,7 @@ class LockQueue(PriorityProducer[K]):
             except NoNodeError as error:
                 if error.failed == 1:
                     return None
-                yield from ensure_path(self._locks, stays=True)
+                yield from ensure_parent(self._locks, stays=True)
             else:
                 value = Element(results[1][0], path)
                 return HeldElement(self._client, lock, results[2].czxid, value)

@@ -29,7 +29,7 @@ from raykeeper.client.recipes.compare_and_set import (
 )
 from raykeeper.client.recipes.configuration import NO_VERSION, ValueCodec, Versioned
 from raykeeper.client.recipes.live import Live, OnChange, OnError
-from raykeeper.client.recipes.primitives import ensure_path, transact
+from raykeeper.client.recipes.primitives import ensure_parent, transact
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.value_types import Format
 from raykeeper.client.recipes.znode_follower import (
@@ -271,6 +271,6 @@ def _replace(
     except NoNodeError:
         for path in texts:
             if seen[path].stat is None:
-                yield from ensure_path(parent_of(path))
+                yield from ensure_parent(parent_of(path))
         return None
     return {path: results[place] for path, place in places.items()} if is_done else None

@@ -41,7 +41,7 @@ from raykeeper.client.recipes.group import Membership, become_member, checked_na
 from raykeeper.client.recipes.primitives import (
     checked_identifier,
     checked_root,
-    ensure_path,
+    ensure_parent,
     identifier_of,
     timeout_after,
     transact,
@@ -279,7 +279,7 @@ class Partitioner(Startable[K]):
         ]
         outcomes = yield Gather(creations, path_and_stat_of)
         if any(isinstance(each, NoNodeError) for each in outcomes):
-            yield from ensure_path(root, stays=True)
+            yield from ensure_parent(root, stays=True)
         for name, outcome in zip(free, outcomes, strict=True):
             if isinstance(outcome, NoNodeError | NodeExistsError):
                 continue

@@ -1,10 +1,18 @@
 """Parts of many recipes: create with parents, read and watch, delete without a trace."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from raykeeper.client import arguments
-from raykeeper.client.core.flows import Event, Flow, Gather, MappedRequest, Timeout
+from raykeeper.client.core.compound_operations import ancestors
+from raykeeper.client.core.flows import (
+    Event,
+    Flow,
+    Gather,
+    MappedRequest,
+    Timeout,
+    raise_unexpected,
+)
 from raykeeper.client.core.outstanding import NewRequest, Query, WatchRemoval
 from raykeeper.client.core.results import path_and_stat_of
 from raykeeper.client.errors import (
@@ -38,6 +46,8 @@ from raykeeper.znodes.stat import Stat
 
 ATTEMPTS_MAX = 100
 """How often somebody else may undo what an operation builds on before it gives up."""
+READ_BATCH_MAX = 500
+"""Requests of a recipe that are sent at once, so that others need not wait behind all of them."""
 
 
 def checked_millis(name: str, seconds: float | None) -> Millis | None:
@@ -100,9 +110,8 @@ def create(
 ) -> Flow[tuple[str, Stat]]:
     """Create a znode, and its parents if they are missing; return its real path and Stat.
 
-    A missing parent becomes a container, which goes with its last child, unless `parent_stays`,
-    for it has a value that must last; those above it stay. With `ttl_ms` it is neither ephemeral
-    nor sequential.
+    See `ensure_parent`; `parent_stays` if the parent has a value that must last. With `ttl_ms` the
+    znode is neither ephemeral nor sequential.
 
     Raises:
         KeeperError: what the creation failed with.
@@ -117,33 +126,27 @@ def create(
         try:
             made: tuple[str, Stat] = yield creation
         except NoNodeError:
-            yield from ensure_path(parent_of(path), stays=parent_stays)
+            yield from ensure_parent(parent_of(path), stays=parent_stays)
         else:
             return made
     raise NoNodeError(parent_of(path), "somebody deletes it again and again")
 
 
-def ensure_path(path: str, value: bytes = b"", *, stays: bool = False) -> Flow[None]:
-    """Create a container unless the znode is there, and the missing ones above it to stay.
+def ensure_parent(path: str, value: bytes = b"", *, stays: bool = False) -> Flow[None]:
+    """Create the parent of a recipe's znodes unless it is there, and the missing ones above it.
 
-    With `stays` it is no container.
+    It becomes a container, which goes with its last child, unless `stays`. Those above it stay.
 
     Raises:
         KeeperError: what a creation failed with; NoNodeError if the client's own root is missing.
     """
-    above = [path]
-    while (upper := parent_of(above[-1])) != "/" and above[-1] != "/":
-        above.append(upper)
-    asks = [Create(each, b"", 0, None, 0) for each in reversed(above[1:])]
+    above = [Create(each, b"", 0) for each in ancestors(path)]
     flags = 0 if stays else CreateMode.CONTAINER
-    outcomes = yield Gather([*asks, Create(path, value, flags, None, 0)])
+    outcomes = yield Gather([*above, Create(path, value, flags)])
     if isinstance(outcomes[0], NoNodeError):
         raise NoNodeError("/", "the root of this client, its chroot, does not exist")
-    for outcome in outcomes:
-        if isinstance(outcome, KeeperError) and not isinstance(outcome, NodeExistsError):
-            if isinstance(outcome, NoNodeError):
-                return  # a parent went in between; whoever needs it will notice
-            raise outcome
+    # A parent may go in between; the caller that needs it will notice.
+    raise_unexpected(outcomes, NodeExistsError, NoNodeError)
 
 
 def get_children(path: str, event: Event | None = None) -> Flow[list[str]]:
@@ -187,6 +190,24 @@ def get_or_none(path: str, event: Event | None = None) -> Flow[tuple[bytes, Stat
     except NoNodeError:
         return None
     return found
+
+
+def batches(paths: list[str]) -> Iterator[list[str]]:
+    """Divide the paths of many requests into those to send at once."""
+    return (paths[at : at + READ_BATCH_MAX] for at in range(0, len(paths), READ_BATCH_MAX))
+
+
+def get_all(
+    paths: Iterable[str], *left_out: type[KeeperError]
+) -> Flow[list[tuple[bytes, Stat] | None]]:
+    """Return value and Stat of several znodes; None for a missing one, or one with such an error.
+
+    Raises:
+        KeeperError: what a read failed with.
+    """
+    found = yield Gather([Query(GetData, path) for path in paths])
+    raise_unexpected(found, NoNodeError, *left_out)
+    return [None if isinstance(each, KeeperError) else each for each in found]
 
 
 def stat_or_none(path: str, event: Event) -> Flow[Stat | None]:

@@ -29,9 +29,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from raykeeper.client.core.effects import SuccessReply
-from raykeeper.client.core.flows import Cancelled, Flow, Gather, MappedRequest
-from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.compound_operations import read_many
+from raykeeper.client.core.flows import Cancelled, Flow, Gather
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -51,38 +50,35 @@ from raykeeper.client.recipes.compare_and_set import (
 )
 from raykeeper.client.recipes.live import Live, OnChange, OnError
 from raykeeper.client.recipes.primitives import (
+    batches,
     best_effort_cleanup,
     checked_bytes,
     checked_root,
     create,
     delete_if_same,
+    get_all,
     get_children,
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.znode_follower import State, ZnodeFollower, start_following
 from raykeeper.znodes.paths import is_valid_name, join
-from raykeeper.znodes.replies import MultiReadReply
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Compare,
     CompareField,
     Create,
     Delete,
-    GetData,
-    MultiRead,
     ReadChildren,
     ReadData,
     ReadStat,
     Relation,
     TxnOp,
 )
-from raykeeper.znodes.txns import OpChildren, OpResult, OpValue
 
 TRANSACTION_OPS_MAX: Final = 200
 TRANSACTION_BYTES_MAX: Final = 1 << 20
 """The size of the transactions that write a version; a single value may be longer."""
-READ_BATCH_MAX: Final = 500
 
 
 class PublishedVersion(Struct, frozen=True):
@@ -219,17 +215,14 @@ class Published(Recipe[K]):
 
     def _delete_old_versions(self) -> Flow[None]:
         """Delete all versions that are neither named by `ready` nor being written."""
-        reads: list[Any] = [ReadChildren(self._versions), ReadChildren(self._publishing)]
+        reads = ReadData(self._ready), ReadChildren(self._versions), ReadChildren(self._publishing)
         try:
-            looked: list[OpResult] = yield MappedRequest(
-                MultiRead(0, [ReadData(self._ready), *reads]), _results
-            )
-            named, versions, busy = looked
-            if not isinstance(named, OpValue) or not isinstance(versions, OpChildren):
+            named, versions, busy = yield from read_many(reads)
+            if isinstance(named, KeeperError) or isinstance(versions, KeeperError):
                 return
-            ready = self._parsed(ObservedValue(named.value, named.stat))
-            at_work = set(busy.names) if isinstance(busy, OpChildren) else set()
-            for name in versions.names:
+            ready = self._parsed(ObservedValue(*named))
+            at_work = set() if isinstance(busy, KeeperError) else set(busy)
+            for name in versions:
                 if name != ready.znode and name.partition("-")[2] not in at_work:
                     yield from self._delete(join(self._versions, name))
         except RayKeeperError:
@@ -238,8 +231,8 @@ class Published(Recipe[K]):
     def _delete(self, version: str) -> Flow[None]:
         names: list[str] = yield from get_children(version)
         paths = [*(join(version, name) for name in names), version]
-        for at in range(0, len(paths), READ_BATCH_MAX):
-            yield Gather([Delete(path, ANY_VERSION) for path in paths[at : at + READ_BATCH_MAX]])
+        for batch in batches(paths):
+            yield Gather([Delete(path, ANY_VERSION) for path in batch])
 
     def _read(self, seen: ObservedValue) -> Flow[tuple[PublishedVersion | None, ObservedValue]]:
         """Return the version that `ready` names, or a newer one, and what `ready` said then.
@@ -267,14 +260,9 @@ class Published(Recipe[K]):
         """Return the values that there are of a version, and what `ready` says after that."""
         names: list[str] = sorted((yield from get_children(version)))
         values: dict[str, bytes] = {}
-        for at in range(0, len(names), READ_BATCH_MAX):
-            portion = names[at : at + READ_BATCH_MAX]
-            answers = yield Gather([Query(GetData, join(version, name)) for name in portion])
-            for name, answer in zip(portion, answers, strict=True):
-                if not isinstance(answer, KeeperError):
-                    values[name] = answer[0]
-                elif not isinstance(answer, NoNodeError):
-                    raise answer
+        for batch in batches(names):
+            found = yield from get_all(join(version, name) for name in batch)
+            values |= {name: each[0] for name, each in zip(batch, found, strict=True) if each}
         return values, (yield from read_current(self._ready))
 
     def _version_number(self, seen: ObservedValue) -> int:
@@ -322,11 +310,6 @@ def _transactions(version: str, values: dict[str, bytes]) -> Iterator[list[Creat
         part.append(Create(join(version, name), value, 0, None, 0))
         size += len(value)
     yield part
-
-
-def _results(answer: SuccessReply) -> list[OpResult]:
-    assert isinstance(answer, MultiReadReply), answer
-    return answer.results
 
 
 def _identity(version: PublishedVersion) -> PublishedVersion:

@@ -57,7 +57,7 @@ from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
     checked_bytes,
     checked_root,
-    ensure_path,
+    ensure_parent,
     get_or_none,
     pending_watches,
     reread_changed,
@@ -113,7 +113,7 @@ class Element(bytes):
         try:
             yield back
         except NoNodeError:  # the whole queue was deleted meanwhile
-            yield from ensure_path(self.path.rpartition("/")[0], stays=True)
+            yield from ensure_parent(self.path.rpartition("/")[0], stays=True)
             yield back
         except NodeExistsError:
             return
@@ -220,7 +220,7 @@ class BaseQueue(Recipe[K]):
                 is_put, results = False, [None]
             if is_put or results[0] is not None:
                 return is_put
-            yield from ensure_path(self._elements, stays=True)
+            yield from ensure_parent(self._elements, stays=True)
 
     def _attempt_in_turn(
         self, prefix: str, attempt: Callable[[list[str]], Flow[T | None]]
@@ -270,7 +270,7 @@ class BaseQueue(Recipe[K]):
             for path, names in (yield from reread_changed(events, found)):
                 if isinstance(names, NoNodeError):
                     found.pop(path, None)
-                    yield from ensure_path(path, stays=True)
+                    yield from ensure_parent(path, stays=True)
                 elif isinstance(names, KeeperError):
                     raise names
                 else:

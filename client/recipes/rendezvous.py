@@ -47,6 +47,7 @@ from raykeeper.client.recipes.primitives import (
     checked_bytes,
     checked_root,
     create,
+    get_all,
     get_or_none,
     timeout_after,
     transact,
@@ -301,15 +302,12 @@ class Rendezvous(Acquirable[K, Generation[K]]):
 
         It is not written if another participant wrote it first, or a member has left.
         """
-        found = yield Gather([Query(GetData, join(self.path, name)) for name in names])
-        members: list[Participant] = []
-        for name, each in zip(names, found, strict=True):
-            if isinstance(each, NoNodeError):
-                return
-            if isinstance(each, KeeperError):
-                raise each  # reading is not allowed, and trying again would not help
-            members.append(Participant(name, each[0], each[1].czxid))
-        yield from _write_generation(self.path, _GenerationRecord(number, members), mzxid, members)
+        found = yield from get_all(join(self.path, name) for name in names)
+        pairs = zip(names, found, strict=True)
+        members = [Participant(name, each[0], each[1].czxid) for name, each in pairs if each]
+        if len(members) == len(names):
+            record = _GenerationRecord(number, members)
+            yield from _write_generation(self.path, record, mzxid, members)
 
 
 def _decode_generation(path: str, value: bytes) -> _GenerationRecord:

@@ -36,7 +36,7 @@ from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.lock import Contender, QueuedLock, list_contenders, sort_queue
 from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
-    ensure_path,
+    ensure_parent,
     identifier_of,
     transact,
 )
@@ -135,7 +135,7 @@ class Semaphore(QueuedLock[K, Held[K]]):
                 change = SetData(self.path, number, stat.version)
                 yield from transact([change], [is_alone] if value else [])
             except NoNodeError:
-                yield from ensure_path(self.path, number)
+                yield from ensure_parent(self.path, number)
             except BadVersionError:
                 pass  # somebody else set the number first
         raise NoNodeError(self.path, "somebody deletes it again and again")

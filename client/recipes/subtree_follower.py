@@ -20,7 +20,7 @@ Caches, groups, services and the partitioner follow their znodes by this. Curato
 `CuratorCache`; these read every znode again when its watch has fired.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, Final
 
@@ -32,15 +32,13 @@ from raykeeper.client.core.outstanding import Query, WatchAddition
 from raykeeper.client.core.public_types import EventType, WatchedEvent
 from raykeeper.client.errors import CacheFullError, KeeperError, NoAuthError, NoNodeError
 from raykeeper.client.recipes.compare_and_set import checkpoint
-from raykeeper.client.recipes.primitives import best_effort_cleanup
+from raykeeper.client.recipes.primitives import batches, best_effort_cleanup
 from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange, TreeMirror
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.replies import GetChildrenReply, GetDataReply
 from raykeeper.znodes.requests import GetChildren, GetData, WatchMode
 
-READ_BATCH_MAX: Final = 500
-"""Requests that are sent at once, so that others need not wait behind a large subtree."""
 _ABOUT_ZNODES: Final = (EventType.CREATED, EventType.CHANGED, EventType.DELETED)
 
 
@@ -215,7 +213,7 @@ class SubtreeFollower:
     def _read(self, paths: list[str]) -> Flow[Reads]:
         """Read znodes; those that are gone are left out."""
         reads: Reads = {}
-        for portion in _batches(paths):
+        for portion in batches(paths):
             answers = yield Gather([Query(GetData, path) for path in portion], _answer_itself)
             for path, answer in zip(portion, answers, strict=True):
                 if isinstance(answer, GetDataReply):
@@ -230,7 +228,7 @@ class SubtreeFollower:
     def _list(self, parents: list[str], count: int) -> Flow[list[str]]:
         """Return the paths of the children."""
         paths: list[str] = []
-        for portion in _batches(parents):
+        for portion in batches(parents):
             answers = yield Gather([Query(GetChildren, path) for path in portion], _answer_itself)
             for path, answer in zip(portion, answers, strict=True):
                 if isinstance(answer, GetChildrenReply):
@@ -257,7 +255,3 @@ def _has_children(read: _ZnodeRead) -> bool:
 
 def _answer_itself(answer: SuccessReply) -> SuccessReply:
     return answer
-
-
-def _batches(paths: list[str]) -> Iterator[list[str]]:
-    return (paths[at : at + READ_BATCH_MAX] for at in range(0, len(paths), READ_BATCH_MAX))

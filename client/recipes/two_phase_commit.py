@@ -31,8 +31,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from raykeeper.client.core.flows import Event, Flow, Gather, MappedRequest, Now, Wait, with_cleanup
-from raykeeper.client.core.outstanding import NewRequest, Query
+from raykeeper.client.core.flows import Event, Flow, MappedRequest, Now, Wait, with_cleanup
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.results import path_and_stat_of
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -50,7 +50,8 @@ from raykeeper.client.recipes.primitives import (
     checked_millis,
     checked_root,
     delete_if_same,
-    ensure_path,
+    ensure_parent,
+    get_all,
     get_or_none,
     pending_watches,
     reread_changed,
@@ -139,7 +140,7 @@ class TwoPhaseCommit(Recipe[K]):
             try:
                 yield from transact(ops)
             except NoNodeError:
-                yield from ensure_path(parent_of(self.path), stays=True)
+                yield from ensure_parent(parent_of(self.path), stays=True)
             else:
                 return
         raise NoNodeError(parent_of(self.path), "somebody deletes it again and again")
@@ -384,12 +385,10 @@ class TwoPhaseCommit(Recipe[K]):
         sites: list[str] = sorted((yield Query(GetChildren, self._sites, None, linearizable)))
         votes = dict.fromkeys(sites) | (known or {})
         open_ = [site for site, vote in votes.items() if vote is None]
-        asks: list[NewRequest] = [Query(GetData, join(self._votes, site)) for site in open_]
-        for site, found in zip(open_, (yield Gather(asks)), strict=True):
-            if not isinstance(found, KeeperError):
-                votes[site] = self._decode_decision(found[0])
-            elif not isinstance(found, NoNodeError):
-                raise found
+        found = yield from get_all(join(self._votes, site) for site in open_)
+        for site, vote in zip(open_, found, strict=True):
+            if vote is not None:
+                votes[site] = self._decode_decision(vote[0])
         return votes
 
     def _decode_decision(self, value: bytes) -> Decision | None:

@@ -24,11 +24,18 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from raykeeper.client.core.effects import SuccessReply
-from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, MappedRequest, Spawn, Wait
+from raykeeper.client.core.compound_operations import read_many
+from raykeeper.client.core.flows import (
+    Cancelled,
+    Event,
+    Flow,
+    Gather,
+    Spawn,
+    Wait,
+    raise_unexpected,
+)
 from raykeeper.client.core.outstanding import WatchAddition
 from raykeeper.client.core.public_types import EventType, WatchedEvent
-from raykeeper.client.core.results import op_result_of
 from raykeeper.client.errors import KeeperError, NoNodeError
 from raykeeper.client.recipes.compare_and_set import (
     MISSING,
@@ -39,8 +46,7 @@ from raykeeper.client.recipes.compare_and_set import (
 from raykeeper.client.recipes.live import Live
 from raykeeper.client.recipes.primitives import best_effort_cleanup
 from raykeeper.zab.ids import ZERO
-from raykeeper.znodes.replies import MultiReadReply
-from raykeeper.znodes.requests import MultiRead, ReadData, WatchMode
+from raykeeper.znodes.requests import ReadData, WatchMode
 
 _WITH_VALUE = (EventType.CREATED, EventType.CHANGED)
 
@@ -123,9 +129,7 @@ class ZnodeFollower:
             WatchAddition(path, WatchMode.PERSISTENT, self._has_values, self._changed)
             for path in self._paths
         ]
-        for outcome in (yield Gather(list(additions))):
-            if isinstance(outcome, KeeperError):
-                raise outcome
+        raise_unexpected((yield Gather(list(additions))))
 
     def _read_once(self) -> Flow[State]:
         if self._has_values:
@@ -153,20 +157,13 @@ def read_together(paths: Iterable[str]) -> Flow[State]:
     Raises:
         KeeperError: what a read failed with.
     """
-    request = MultiRead(0, [ReadData(path) for path in paths])
-
-    def state_of(reply: SuccessReply) -> State:
-        assert isinstance(reply, MultiReadReply), reply
-        state: State = {}
-        for op, result in zip(request.ops, reply.results, strict=True):
-            found = op_result_of(result, op.path)
-            if isinstance(found, KeeperError) and not isinstance(found, NoNodeError):
-                raise found
-            state[op.path] = MISSING if isinstance(found, KeeperError) else ObservedValue(*found)
-        return state
-
-    state: State = yield MappedRequest(request, state_of)
-    return state
+    paths = list(paths)
+    found = yield from read_many(ReadData(path) for path in paths)
+    raise_unexpected(found, NoNodeError)
+    return {
+        path: MISSING if isinstance(each, NoNodeError) else ObservedValue(*each)
+        for path, each in zip(paths, found, strict=True)
+    }
 
 
 def start_following(

@@ -11,7 +11,7 @@ from raykeeper.client.errors import (
     WaitTimeoutError,
 )
 from raykeeper.client.recipes.double_barrier import OnCrash
-from raykeeper.client.recipes.primitives import ensure_path, get_children
+from raykeeper.client.recipes.primitives import ensure_parent, get_children
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete, Multi, SetData
 from tests.harness.recipe_stage import Member, Outcome, RecipeStage
@@ -160,7 +160,7 @@ def test_a_process_that_enters_and_dies_during_another_enter_is_missed(
         seen()
         bob.close()
 
-    crew.watcher.do(ensure_path(PATH))
+    crew.watcher.do(ensure_parent(PATH))
     alice.flows.host = Between(alice, number, come_and_go)
     wait = crew.enter(0)
     before, after = lists

@@ -7,9 +7,9 @@ import pytest
 from raykeeper.client.core.compound_operations import (
     ATTEMPTS_MAX,
     BATCH_MAX,
+    create_if_missing,
     create_with_parents,
     delete_with_children,
-    ensure_path,
     remove_limits,
     set_limits,
 )
@@ -228,8 +228,8 @@ THERE, MISSING = ExistsReply(1, Z, STAT), ExistsReply(1, Z, None)
         ([([Query(Exists, "/a/b/c")], [MISSING]), ([CREATE], [NoAuthError("/a")])], NoAuthError),
     ],
 )
-def test_ensure_path_creates_what_is_missing(script: Any, end: Any) -> None:
-    played = Played(ensure_path(CREATE), *script)
+def test_create_if_missing_creates_what_is_missing(script: Any, end: Any) -> None:
+    played = Played(create_if_missing(CREATE), *script)
     assert type(played.error) is end if end else played.value == ("done", None)
 
 
