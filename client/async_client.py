@@ -47,6 +47,9 @@ from raykeeper.znodes.acl import Acl
 log = logging.getLogger("raykeeper.client")
 T = TypeVar("T")
 
+_running_callbacks: set[asyncio.Future[Any]] = set()
+"""The callbacks of all sessions that are awaited: an event loop keeps no task alive."""
+
 
 class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Future):
     """A handle of one session, for one event loop. Made by `await AsyncClient.connect(name)`.
@@ -166,17 +169,6 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
 class AsyncSession(Session):
     """The session of an `AsyncClient`, which lives on the loop that opened it."""
 
-    def __init__(
-        self,
-        servers: list[ServerId],
-        dialer: Dialer,
-        options: SessionOptions,
-        loop: asyncio.AbstractEventLoop,
-        clock: Callable[[], float],
-    ) -> None:
-        super().__init__(servers, dialer, options, loop, clock)
-        self._callbacks: set[asyncio.Future[Any]] = set()
-
     async def wait_open(self) -> None:
         """Open the session.
 
@@ -256,11 +248,11 @@ class AsyncSession(Session):
         if inspect.isawaitable(returned):
             # Its first step is scheduled here, before a later reply wakes its waiter.
             task = asyncio.ensure_future(returned)
-            self._callbacks.add(task)
+            _running_callbacks.add(task)
             task.add_done_callback(self._callback_done)
 
     def _callback_done(self, task: asyncio.Future[Any]) -> None:
-        self._callbacks.discard(task)
+        _running_callbacks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("a callback raised", exc_info=task.exception())
 

@@ -179,6 +179,27 @@ class BackgroundRecipe(ClosableRecipe[K]):
             raise self._failure  # to be reported: perhaps nobody waits
 
 
+class Report(BackgroundRecipe[K]):
+    """Calls a callback with the present state of a znode and with each later one, until closed."""
+
+    def __init__(
+        self, client: FlowRunner, what: str, path: str, callback: Callable[[Any], object]
+    ) -> None:
+        super().__init__(client, what)
+        self._path = path
+        self._callback = callback
+        self._has_reported = False
+
+    def _open(self) -> Flow[None]:
+        """Start it, and wait until it has reported the present state."""
+        yield from self._start_until(lambda: self._has_reported)
+
+    def _report(self, state: Any) -> Flow[None]:
+        yield from self._call_user(self._callback, state)
+        self._has_reported = True
+        self._changed.notify_all()
+
+
 class Startable(BackgroundRecipe[K]):
     """A background recipe that `start` starts, or the beginning of a `with` block."""
 

@@ -32,7 +32,7 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.recipes.acquirable import Held
-from raykeeper.client.recipes.background_recipe import BackgroundRecipe
+from raykeeper.client.recipes.background_recipe import Report
 from raykeeper.client.recipes.lock import Contender, ContenderQueue, list_contenders
 from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
@@ -177,11 +177,11 @@ class Election(ContenderQueue[K, Leadership[K]]):
             KeeperError: as for every call.
         """
         observation: Observation[K] = Observation(self._client, self.path, callback)
-        yield from observation._start_until(lambda: observation._has_reported)
+        yield from observation._open()
         return observation
 
 
-class Observation(BackgroundRecipe[K]):
+class Observation(Report[K]):
     """An observation of the leader, until it is closed.
 
     It keeps two watches, and reads twice for each change.
@@ -191,13 +191,9 @@ class Observation(BackgroundRecipe[K]):
         self, client: FlowRunner, path: str, callback: Callable[[Leader | None], object]
     ) -> None:
         """Use `Election.observe`."""
-        super().__init__(client, f"the observation of {path}")
-        self._has_reported = False
-        """For `observe`: whether the callback was called with the first state."""
+        super().__init__(client, f"the observation of {path}", path, callback)
         self._leader: Leader | None = None
         """The leader that was reported last."""
-        self._path = path
-        self._callback = callback
 
     def _work(self) -> Flow[None]:
         """See `BackgroundRecipe`."""
@@ -208,9 +204,8 @@ class Observation(BackgroundRecipe[K]):
                 changed.drain()
                 leader = yield from _read_leader(self._path, changed, watched)
                 if leader != self._leader or not self._has_reported:
-                    self._leader, self._has_reported = leader, True
-                    yield from self._call_user(self._callback, leader)
-                    self._changed.notify_all()
+                    self._leader = leader
+                    yield from self._report(leader)
                 yield Wait((changed,))
         except (Cancelled, RayKeeperError):
             yield from best_effort_cleanup([], [(path, changed) for path in sorted(watched)])

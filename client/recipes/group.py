@@ -29,7 +29,7 @@ from raykeeper.client.errors import (
     RayKeeperError,
 )
 from raykeeper.client.recipes.acquirable import Held, spawn_guard
-from raykeeper.client.recipes.background_recipe import BackgroundRecipe
+from raykeeper.client.recipes.background_recipe import Report
 from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
     checked_bytes,
@@ -249,22 +249,18 @@ class Group(Recipe[K]):
             KeeperError: as for every call.
         """
         watch: GroupWatch[K] = GroupWatch(self._client, self.path, callback)
-        yield from watch._start_until(lambda: watch._has_reported)
+        yield from watch._open()
         return watch
 
 
-class GroupWatch(BackgroundRecipe[K]):
+class GroupWatch(Report[K]):
     """Reports the members, until it is closed. It costs one watch, and no request for a change."""
 
     def __init__(
         self, client: FlowRunner, path: str, callback: Callable[[GroupChange], object]
     ) -> None:
         """Use `Group.watch`."""
-        super().__init__(client, f"the watch of {path}")
-        self._has_reported = False
-        """For `watch`: whether the callback was given the first members."""
-        self._path = path
-        self._callback = callback
+        super().__init__(client, f"the watch of {path}", path, callback)
 
     def _work(self) -> Flow[None]:
         """See `BackgroundRecipe`."""
@@ -276,9 +272,8 @@ class GroupWatch(BackgroundRecipe[K]):
                 members = _members_of(follower.mirror.children_of(self._path))
                 if members != reported or not self._has_reported:
                     change = GroupChange(list(members), *membership_changes(reported, members))
-                    yield from self._call_user(self._callback, change)
-                    reported, self._has_reported = members, True
-                    self._changed.notify_all()
+                    yield from self._report(change)
+                    reported = members
                 yield from follower.next_changes()
         except (Cancelled, RayKeeperError):
             yield from follower.close()

@@ -21,7 +21,7 @@ from raykeeper.client.core.flows import Event, Flow, Gather, Wait, raise_unexpec
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import LostError
-from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
+from raykeeper.client.recipes.acquirable import Acquirable, H, Held, spawn_guard
 from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
     checked_identifier,
@@ -52,7 +52,22 @@ class Contender(Struct, frozen=True):
     session_id: int
 
 
-class ContenderQueue(Acquirable[K, P], Generic[K, P]):
+class Contended(Acquirable[K, H], Generic[K, H]):
+    """A recipe for which clients contend at one path; each shows an identifier."""
+
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None, what: str) -> None:
+        """`what` is held, for messages."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        self._identifier = checked_identifier(identifier)
+        self._what = what
+
+    def _timeout_message(self) -> str:
+        """See `Acquirable`."""
+        return f"{self._what} was held by others"
+
+
+class ContenderQueue(Contended[K, P], Generic[K, P]):
     """A recipe whose contenders stand in one queue below `path`; a subclass says what differs."""
 
     def __init__(
@@ -63,11 +78,8 @@ class ContenderQueue(Acquirable[K, P], Generic[K, P]):
         what: str,
         prefixes: tuple[str, ...],
     ) -> None:
-        """`what` is held, for messages; `prefixes` of all places, that of this contender first."""
-        super().__init__(client)
-        self.path = checked_root(path)
-        self._identifier = checked_identifier(identifier)
-        self._what = what
+        """`prefixes`: of all places, that of this contender first."""
+        super().__init__(client, path, identifier, what)
         self._prefixes = prefixes
 
     @operation
@@ -78,10 +90,6 @@ class ContenderQueue(Acquirable[K, P], Generic[K, P]):
             KeeperError: as for every call.
         """
         return (yield from list_contenders(self.path, *self._prefixes))
-
-    def _timeout_message(self) -> str:
-        """See `Acquirable`."""
-        return f"{self._what} was held by others"
 
     def _acquire(self) -> Flow[P]:
         """See `Acquirable`."""

@@ -62,7 +62,10 @@ PERMITS_MAX = 1000
 
 
 class Semaphore(QueuedLock[K, Held[K]]):
-    """A number of permits. Not reentrant: a caller that acquires twice holds two permits."""
+    """A number of permits. Not reentrant: a caller that acquires twice holds two permits.
+
+    `acquire` raises RecipeError if the contenders that are there name another number of permits.
+    """
 
     def __init__(
         self, client: FlowRunner, path: str, permits: int, identifier: bytes | None = None
@@ -72,21 +75,6 @@ class Semaphore(QueuedLock[K, Held[K]]):
         if type(permits) is not int or not 1 <= permits <= PERMITS_MAX:
             raise BadArgumentsError(path, f"permits must be 1 to {PERMITS_MAX}, not {permits!r}")
         self.permits = permits
-
-    @operation
-    def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
-        """Acquire a permit, behind all earlier contenders.
-
-        Args:
-            timeout_s: How long to wait; 0 to take a permit only if one is free, None for ever.
-
-        Raises:
-            WaitTimeoutError: others had all permits; nothing is left behind.
-            RecipeError: the contenders that are there name another number of permits.
-            LostError: somebody deleted the znode of this contender.
-            KeeperError: as for every call.
-        """
-        return self._acquire_within(timeout_s)
 
     @operation
     def holders(self) -> Flow[list[Contender]]:

@@ -16,12 +16,10 @@ from typing import Any, Generic
 from raykeeper.client.core.flows import Cancelled, Event, Flow, Now, Wait
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import LostError, NodeExistsError, RayKeeperError, RecipeError
-from raykeeper.client.recipes.acquirable import Acquirable, H, Held, spawn_guard
-from raykeeper.client.recipes.lock import Contender
+from raykeeper.client.recipes.acquirable import H, Held, spawn_guard
+from raykeeper.client.recipes.lock import Contended, Contender
 from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
-    checked_identifier,
-    checked_root,
     create,
     get_or_none,
     identifier_of,
@@ -32,15 +30,8 @@ from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.stat import Stat
 
 
-class SingleZnodeLock(Acquirable[K, H], Generic[K, H]):
+class SingleZnodeLock(Contended[K, H], Generic[K, H]):
     """A lock whose znode is `path` itself: a subclass says how long it is held, and by what."""
-
-    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None, what: str) -> None:
-        """`what` is held, for messages."""
-        super().__init__(client)
-        self.path = checked_root(path)
-        self._identifier = checked_identifier(identifier)
-        self._what = what
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[H]:
@@ -71,10 +62,6 @@ class SingleZnodeLock(Acquirable[K, H], Generic[K, H]):
         if found is None:
             return []
         return [Contender(self.path.rpartition("/")[2], found[0], found[1].ephemeral_owner)]
-
-    def _timeout_message(self) -> str:
-        """See `Acquirable`."""
-        return f"{self._what} was held by others"
 
 
 class SimpleLock(SingleZnodeLock[K, Held[K]]):
