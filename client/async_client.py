@@ -73,16 +73,9 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
         client_id: ClientId | None = None,
         read_only: bool = False,
     ) -> Self:
-        """Open a session with the ensemble `name` of this Ray cluster. See `connect` in connect.py.
+        """Open a session with the ensemble `name` of this Ray cluster.
 
-        Raises:
-            BadArgumentsError: an argument makes no sense.
-            InvalidAclError: the default ACL is malformed.
-            EnsembleNotFoundError: there is no such ensemble.
-            WrongContextError: there is no Ray cluster, or it cannot be reached from here.
-            ConnectionLossError: no server took the session within `timeout_s`; says why.
-            SessionExpiredError: the session to take over is over.
-            AuthFailedError: its password is wrong, or not its password any more.
+        For the arguments and the errors see `connect` in connect.py.
         """
         # Imported here: a process may use the client without Ray.
         from raykeeper.client.ensembles import dialer_of, find_servers
@@ -170,13 +163,7 @@ class AsyncSession(Session):
     """The session of an `AsyncClient`, which lives on the loop that opened it."""
 
     async def wait_open(self) -> None:
-        """Open the session.
-
-        Raises:
-            ConnectionLossError: no server took the session within `timeout_s`; says why.
-            SessionExpiredError: the session to take over is over.
-            AuthFailedError: its password is wrong, or not its password any more.
-        """
+        """Open the session; see `AsyncClient.open` for the errors."""
         self._driver.start()
         try:
             await asyncio.shield(self._driver.opened)

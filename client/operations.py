@@ -214,10 +214,10 @@ class CreateWithoutWaiting(WithoutWaiting[..., Any]):
 class Operations(ABC, Generic[K]):
     """The operations of a client, and what it tells of its session.
 
-    Every operation raises BadArgumentsError, or InvalidAclError for a malformed ACL, before
-    anything is sent. Every request can fail with SessionExpiredError, SessionMovedError,
-    ClosedError, OperationTimeoutError and, on a server without a leader, NotReadOnlyError; "as for
-    every call" means these.
+    Every operation raises BadArgumentsError if an argument is not acceptable, or InvalidAclError
+    for a malformed ACL, before anything is sent. Every request can fail with SessionExpiredError,
+    SessionMovedError, ClosedError, OperationTimeoutError and, on a server without a leader,
+    NotReadOnlyError: "as for every call" means these. A docstring names the errors besides.
     """
 
     def __init_subclass__(cls, *, future: Any = None, **named: Any) -> None:
@@ -289,7 +289,6 @@ class Operations(ABC, Generic[K]):
 
         Args:
             path: The path of the znode; for a sequential znode, the prefix of its path.
-            value: The value of the znode.
             makepath: Create missing parents too, with the same ACL. This is not atomic.
             include_data: Return path and Stat.
             options: `ephemeral`: delete the znode when this session ends. `sequence`: append a
@@ -299,7 +298,6 @@ class Operations(ABC, Generic[K]):
                 (client/access.py); without one the znode gets the default ACL of the client.
 
         Raises:
-            BadArgumentsError: an argument is not acceptable; nothing was sent.
             InvalidAclError: the ACL is malformed (nothing was sent), or it has an entry for `auth`
                 and the session has no identity.
             NodeExistsError: the znode exists.
@@ -307,7 +305,6 @@ class Operations(ABC, Generic[K]):
             NoChildrenForEphemeralsError: the parent is ephemeral.
             NoAuthError: the parent does not grant CREATE.
             QuotaExceededError: the znode would exceed a hard quota of a subtree around it.
-            KeeperError: as for every call: SessionExpiredError, OperationTimeoutError, …
         """
         creation = self._requests.creation(path, value, **options)
         shape = path_and_stat_of if include_data else result_of
@@ -320,12 +317,9 @@ class Operations(ABC, Generic[K]):
         """Create a persistent znode and its missing parents, unless the znode exists.
 
         Args:
-            path: The path of the znode.
             acl: The ACL of the znodes that are created.
 
         Raises:
-            BadArgumentsError: the path is not acceptable; nothing was sent.
-            InvalidAclError: the ACL is malformed; nothing was sent.
             KeeperError: as for `create`, except NodeExistsError.
         """
         return Requested(create_if_missing(self._requests.creation(path, acl=acl)))
@@ -341,17 +335,14 @@ class Operations(ABC, Generic[K]):
         """Read value and Stat of a znode.
 
         Args:
-            path: The path of the znode.
             watch: Called once, when the value changes or the znode is deleted.
             consistency: "session": what the server has, never older than what this client has
                 seen. "linearizable": everything that was committed before the call, at the cost of
                 a round trip to the leader.
 
         Raises:
-            BadArgumentsError: an argument is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist; no watch is set.
             NoAuthError: the znode does not grant READ.
-            KeeperError: as for every call.
         """
         return Requested(query(GetData, path, watch, consistency))
 
@@ -360,12 +351,10 @@ class Operations(ABC, Generic[K]):
         """Replace the value of a znode that is at `version`, or at any version (-1).
 
         Raises:
-            BadArgumentsError: path, value or version is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist.
             NoAuthError: the znode does not grant WRITE.
             BadVersionError: the znode is at another version.
             QuotaExceededError: the value would exceed a hard quota of a subtree around the znode.
-            KeeperError: as for every call.
         """
         return Requested(self._requests.setting(path, value, version))
 
@@ -376,19 +365,15 @@ class Operations(ABC, Generic[K]):
         """Delete a znode that is at `version`, or at any version (-1).
 
         Args:
-            path: The path of the znode.
-            version: The version that the znode must have.
             recursive: Delete everything below the znode too, also what other clients create
                 meanwhile. This is not atomic: each znode has a transaction of its own. A missing
                 znode is no error then.
 
         Raises:
-            BadArgumentsError: path or version is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist.
             NoAuthError: the parent does not grant DELETE.
             BadVersionError: the znode is at another version.
             NotEmptyError: the znode has children.
-            KeeperError: as for every call.
         """
         deletion = arguments.deletion(path, version)
         return Requested(delete_with_children(deletion) if recursive else deletion)
@@ -409,9 +394,7 @@ class Operations(ABC, Generic[K]):
             consistency: As for `get`.
 
         Raises:
-            BadArgumentsError: an argument is not acceptable; nothing was sent.
             NoAuthError: the znode does not grant READ.
-            KeeperError: as for every call.
         """
         return Requested(query(Exists, path, watch, consistency))
 
@@ -426,15 +409,12 @@ class Operations(ABC, Generic[K]):
         """Read the names of the children of a znode, in no order.
 
         Args:
-            path: The path of the znode.
             watch: Called once, when a child is created or deleted, or the znode is deleted.
             consistency: As for `get`.
 
         Raises:
-            BadArgumentsError: an argument is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist; no watch is set.
             NoAuthError: the znode does not grant READ.
-            KeeperError: as for every call.
         """
         return Requested(query(GetChildren, path, watch, consistency))
 
@@ -445,7 +425,6 @@ class Operations(ABC, Generic[K]):
         Raises:
             BadArgumentsError: a path is not acceptable, or there are more than 1000; nothing was
                 sent.
-            KeeperError: as for every call.
         """
         if isinstance(paths, str) or not isinstance(paths, Iterable):
             raise BadArgumentsError("", f"paths must be a list of paths, not {paths!r}")
@@ -456,12 +435,7 @@ class Operations(ABC, Generic[K]):
 
     @Operation
     def sync(self, path: str = "/") -> Requested[None]:
-        """Wait until the server has applied all that was committed when it got this request.
-
-        Raises:
-            BadArgumentsError: the path is not acceptable; nothing was sent.
-            KeeperError: as for every call.
-        """
+        """Wait until the server has applied all that was committed when it got this request."""
         return Requested(query(Sync, path))
 
     @Operation
@@ -479,7 +453,6 @@ class Operations(ABC, Generic[K]):
         knows them any more, the watcher receives an event of type RESYNC and must read again.
 
         Args:
-            path: The path of the znode.
             watch: Called until it is removed. The same watcher on the same path counts once.
             recursive: Watch all znodes below too. No event of type CHILD comes then, because each
                 child has events of its own.
@@ -487,7 +460,6 @@ class Operations(ABC, Generic[K]):
 
         Raises:
             BadArgumentsError: an argument is not acceptable, or there are too many watches.
-            KeeperError: as for every call.
         """
         mode = WatchMode.RECURSIVE if recursive else WatchMode.PERSISTENT
         checked_path(path)
@@ -505,7 +477,6 @@ class Operations(ABC, Generic[K]):
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
             NoWatcherError: there is no such watch.
-            KeeperError: as for every call.
         """
         checked_path(path)
         if watch is not None:
@@ -519,10 +490,8 @@ class Operations(ABC, Generic[K]):
         """Read ACL and Stat of a znode. Hashes are masked unless the session has ADMIN.
 
         Raises:
-            BadArgumentsError: the path is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist.
             NoAuthError: the znode grants neither READ nor ADMIN.
-            KeeperError: as for every call.
         """
         return Requested(GetAcls(0, checked_path(path)))
 
@@ -533,13 +502,11 @@ class Operations(ABC, Generic[K]):
         """Replace the ACL of a znode whose `Stat.aversion` is `version`, or any (-1).
 
         Raises:
-            BadArgumentsError: path or version is not acceptable; nothing was sent.
             InvalidAclError: the ACL is malformed (nothing was sent), or it has an entry for `auth`
                 and the session has no identity.
             NoNodeError: the znode does not exist.
             NoAuthError: the znode does not grant ADMIN.
             BadVersionError: the ACL is at another version.
-            KeeperError: as for every call.
         """
         checked_path(path)
         entries = list(arguments.checked_acls(path, acls))
@@ -560,7 +527,6 @@ class Operations(ABC, Generic[K]):
             BadArgumentsError: scheme or credential is not text; nothing was sent.
             AuthFailedError: the scheme is unknown or the credential has another form (nothing was
                 sent), or the session has too many identities.
-            KeeperError: as for every call.
         """
         if not arguments.is_text(scheme):
             raise BadArgumentsError("", f"a scheme is text, not {scheme!r}")
@@ -569,11 +535,7 @@ class Operations(ABC, Generic[K]):
 
     @Operation
     def who_am_i(self) -> Requested[list[Identity]]:
-        """Return the identities of the session.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Return the identities of the session."""
         return Requested(WhoAmI(0))
 
     @Operation
@@ -582,7 +544,6 @@ class Operations(ABC, Generic[K]):
 
         Raises:
             BadArgumentsError: the prefix is not acceptable; nothing was sent.
-            KeeperError: as for every call.
         """
         if not arguments.is_text(prefix) or prefix[:1] != "/":
             raise BadArgumentsError("", f'a prefix is text that starts with "/", not {prefix!r}')
@@ -593,10 +554,8 @@ class Operations(ABC, Generic[K]):
         """Return the number of znodes below this one, at any depth.
 
         Raises:
-            BadArgumentsError: the path is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist.
             NoAuthError: the znode does not grant READ.
-            KeeperError: as for every call.
         """
         return Requested(CountDescendants(0, checked_path(path)))
 
@@ -610,7 +569,6 @@ class Operations(ABC, Generic[K]):
         Raises:
             BadArgumentsError: an argument is not acceptable, or the client has a chroot.
             NoAuthError: /zookeeper/quota does not grant it.
-            KeeperError: as for every call.
         """
         return Requested(set_limits(*self._requests.quota_writes(path, limits)))
 
@@ -619,10 +577,8 @@ class Operations(ABC, Generic[K]):
         """Return the limits of the subtree of a znode, and its usage.
 
         Raises:
-            BadArgumentsError: the path is not acceptable; nothing was sent.
             NoNodeError: the subtree has no quota.
             NoAuthError: the znode that keeps the quota does not grant READ.
-            KeeperError: as for every call.
         """
         return Requested(GetQuota(0, checked_path(path)))
 
@@ -634,7 +590,6 @@ class Operations(ABC, Generic[K]):
             BadArgumentsError: the path is not acceptable, or the client has a chroot.
             NoNodeError: the subtree has no quota.
             NoAuthError: /zookeeper/quota does not grant it.
-            KeeperError: as for every call.
         """
         return Requested(remove_limits(self._requests.quota_path(path), QUOTA_PATH))
 

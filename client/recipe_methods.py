@@ -76,7 +76,6 @@ class RecipeMethods(Generic[K]):
         """Return a value of a type, with a version.
 
         Args:
-            path: Of the znode that holds the value.
             kind: The type, such as a dataclass; None must not be a value of it.
             default: What `get` and `update` start from while there is no value.
             form: "json" or "msgpack".
@@ -93,7 +92,6 @@ class RecipeMethods(Generic[K]):
         """Return a copy of a znode and all its descendants, which is kept current.
 
         Args:
-            path: Of the znode at the top.
             on_change: Called with each difference, in order.
             on_error: Called with what `on_change` raises; without it the error is logged.
             znodes_max: With more znodes than these the cache closes.
@@ -134,7 +132,6 @@ class RecipeMethods(Generic[K]):
         """Return a shared integer.
 
         Args:
-            path: Of the znode that holds it.
             default: The value while there is none.
         """
         return Counter(self._runner(), path, default)
@@ -157,7 +154,6 @@ class RecipeMethods(Generic[K]):
         """Return a candidate that stands for election in the background.
 
         Args:
-            path: Of the election.
             identifier: What others see of this candidate.
             on_gained: Called with each leadership that it gains.
             on_lost: Called with each leadership that it loses, in turn with `on_gained`.
@@ -170,7 +166,6 @@ class RecipeMethods(Generic[K]):
         """Return a barrier that `size` participants enter together and leave together.
 
         Args:
-            path: Of the barrier.
             size: How many participants a round has, 1 to 500.
             identifier: What others see of this participant.
             on_crash: "abort": the death of a participant breaks the round. "continue": another
@@ -186,7 +181,6 @@ class RecipeMethods(Generic[K]):
         """Return a queue: first in, first out.
 
         Args:
-            path: Of the queue.
             size_max: How many elements it may hold; None for any number.
         """
         return Queue(self._runner(), path, size_max)
@@ -195,7 +189,6 @@ class RecipeMethods(Generic[K]):
         """Return a queue whose consumer locks an element first and removes it later.
 
         Args:
-            path: Of the queue.
             size_max: How many elements it may hold; None for any number.
         """
         return LockQueue(self._runner(), path, size_max)
@@ -204,7 +197,6 @@ class RecipeMethods(Generic[K]):
         """Return a queue whose element with the lowest number is taken first.
 
         Args:
-            path: Of the queue.
             size_max: How many elements it may hold; None for any number.
         """
         return PriorityQueue(self._runner(), path, size_max)
@@ -217,7 +209,6 @@ class RecipeMethods(Generic[K]):
         """Return a semaphore: never more holders than permits, first come, first served.
 
         Args:
-            path: Of the semaphore.
             permits: How many may hold it at once, 1 to 1000; all contenders name the same number.
             identifier: What others see of this contender.
         """
@@ -227,7 +218,6 @@ class RecipeMethods(Generic[K]):
         """Return a lock that ends by itself unless it is renewed.
 
         Args:
-            path: Of the lease.
             duration_s: How long it lasts after it was acquired or renewed.
             identifier: What others see of this contender.
         """
@@ -256,7 +246,6 @@ class RecipeMethods(Generic[K]):
         """Return a rendezvous: `size` participants meet, and all get the same list.
 
         Args:
-            path: Of the rendezvous.
             size: How many participants a generation has; all name the same number.
             data: What the others get of this participant.
         """
@@ -273,7 +262,6 @@ class RecipeMethods(Generic[K]):
         """Return a set of partitions that its members divide among themselves.
 
         Args:
-            path: Of the partitioner.
             partitions: The names of all partitions; all members name the same.
             identifier: What others see of this member.
             on_acquired: Called with each partition that this member comes to own.

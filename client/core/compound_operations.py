@@ -53,11 +53,7 @@ def map_request(request: NewRequest, to_result: Callable[[SuccessReply], Any]) -
 
 
 def read_many(reads: Iterable[ReadData | ReadStat | ReadChildren]) -> Flow[list[Any]]:
-    """Read several znodes as of one moment; return the result of each, or its error.
-
-    Raises:
-        KeeperError: what the whole request failed with.
-    """
+    """Read several znodes as of one moment; return the result of each, or its error."""
     request = MultiRead(0, list(reads))
 
     def to_results(reply: SuccessReply) -> list[Any]:
@@ -70,11 +66,7 @@ def read_many(reads: Iterable[ReadData | ReadStat | ReadChildren]) -> Flow[list[
 
 
 def create_if_missing(creation: Create) -> Flow[None]:
-    """Create a persistent znode and those above it, unless it is there.
-
-    Raises:
-        KeeperError: what the creation failed with.
-    """
+    """Create a persistent znode and those above it, unless it is there."""
     if (yield Query(Exists, creation.path)) is None:
         try:
             yield from create_with_parents(creation)
@@ -88,9 +80,6 @@ def create_with_parents(
     """Create a znode, and the missing ones above it as empty persistent ones with the same ACL.
 
     The znode alone is tried first, so where the parents exist this costs nothing.
-
-    Raises:
-        KeeperError: what the creation failed with.
     """
     parents = [Create(path, b"", 0, creation.acls) for path in ancestors(creation.path)]
     (outcome,) = yield Gather([creation], to_result)
@@ -105,11 +94,7 @@ def create_with_parents(
 
 
 def set_limits(setting: SetData, creation: Create) -> Flow[None]:
-    """Set the value of the znode that keeps a quota; where there is none, create it.
-
-    Raises:
-        KeeperError: what the setting or the creation failed with.
-    """
+    """Set the value of the znode that keeps a quota; where there is none, create it."""
     for attempt in range(ATTEMPTS_MAX):
         try:
             yield setting
@@ -127,11 +112,7 @@ def set_limits(setting: SetData, creation: Create) -> Flow[None]:
 
 
 def remove_limits(path: str, root: str) -> Flow[None]:
-    """Delete the znode at `path`, and those above it up to `root` that are empty then.
-
-    Raises:
-        KeeperError: what the deletion failed with.
-    """
+    """Delete the znode at `path`, and those above it up to `root` that are empty then."""
     above = [each for each in reversed(ancestors(path)) if each.startswith(f"{root}/")]
     outcome, *_ = yield Gather([Delete(each, ANY_VERSION) for each in (path, *above)])
     raise_unexpected([outcome])

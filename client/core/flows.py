@@ -30,6 +30,8 @@ Rules for flows:
     client/core/compound_operations.py are the exception: they have nothing to clean up, so a
     request that is late fails with that error.
 -   No flow outlives the session: the end of the session is raised at every Wait.
+-   A flow raises the KeeperError of a request that fails. A docstring names an error only if it
+    says more than that.
 
 httpx: the generators of `Auth`. kazoo and Curator write each recipe around threads and latches.
 """

@@ -176,11 +176,7 @@ class Held(BaseHeld[K]):
             raise LostError(f"{self._what} was lost before it was released")
 
     def _remove(self) -> Flow[bool]:
-        """Delete the znode if it is still that of this holder; return whether it was.
-
-        Raises:
-            KeeperError: what the deletion failed with.
-        """
+        """Delete the znode if it is still that of this holder; return whether it was."""
         request = self._removal()
         was_mine, _ = yield MappedRequest(request, results_decoder(request))
         return bool(was_mine)
@@ -194,11 +190,7 @@ class Held(BaseHeld[K]):
         return Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
 
     def _reread(self) -> Flow[bool]:
-        """After the watch has fired: whether the znode is there; it is watched anew.
-
-        Raises:
-            KeeperError: what the read failed with.
-        """
+        """After the watch has fired: whether the znode is there; it is watched anew."""
         events = self._changed.drain()
         if any(event.type in (EventType.DELETED, EventType.NONE) for event in events):
             return False

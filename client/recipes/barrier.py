@@ -37,11 +37,7 @@ class Barrier(Recipe[K]):
 
     @operation
     def create(self) -> Flow[bool]:
-        """Create the barrier; return False if it is there already.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Create the barrier; return False if it is there already."""
         try:
             yield from create(self.path)
         except NodeExistsError:
@@ -50,23 +46,15 @@ class Barrier(Recipe[K]):
 
     @operation
     def remove(self) -> Flow[bool]:
-        """Remove the barrier, so that all waiters go on; return False if there was none.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Remove the barrier, so that all waiters go on; return False if there was none."""
         return (yield from delete(self.path))
 
     @operation
     def wait(self, timeout_s: float | None = None) -> Flow[None]:
         """Wait until there is no barrier.
 
-        Args:
-            timeout_s: How long to wait; 0 to look only, None to wait for ever.
-
         Raises:
             WaitTimeoutError: the barrier was there all the time.
-            KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"the barrier {self.path} was not removed")
         removed = Event()

@@ -66,11 +66,7 @@ MISSING: Final = ObservedValue()
 
 
 def read_current(path: str, *, linearizable: bool = False) -> Flow[ObservedValue]:
-    """Read what is there.
-
-    Raises:
-        KeeperError: what the read failed with.
-    """
+    """Read what is there."""
     try:
         value, stat = yield Query(GetData, path, None, linearizable)
     except NoNodeError:
@@ -81,11 +77,7 @@ def read_current(path: str, *, linearizable: bool = False) -> Flow[ObservedValue
 def compare_and_set(
     path: str, value: bytes, observed: ObservedValue
 ) -> Flow[tuple[bool, ObservedValue]]:
-    """Try once to replace what was read; return whether it did, and what is there now.
-
-    Raises:
-        KeeperError: what the write failed with.
-    """
+    """Try once to replace what was read; return whether it did, and what is there now."""
     try:
         is_done, results = yield from transact(
             observed.write_ops(path, value), [observed.unchanged_compare(path)], [ReadData(path)]
@@ -98,11 +90,7 @@ def compare_and_set(
 
 
 def set_or_create(path: str, value: bytes) -> Flow[ObservedValue]:
-    """Replace the value, whatever it is, or create the znode.
-
-    Raises:
-        KeeperError: what a write failed with.
-    """
+    """Replace the value, whatever it is, or create the znode."""
     for _ in range(ATTEMPTS_MAX):
         try:
             return ObservedValue(value, (yield SetData(path, value, ANY_VERSION)))
@@ -129,7 +117,6 @@ def read_modify_write(
 
     Raises:
         BadVersionError: others were quicker again and again; nothing was changed.
-        KeeperError: what a request failed with.
     """
     for _ in range(ATTEMPTS_MAX):
         is_done, now = yield from compare_and_set(path, new_value(observed), observed)

@@ -191,7 +191,6 @@ class Configuration(Recipe[K], Generic[K, S]):
         Raises:
             NoNodeError: there is no such znode, and no default.
             InvalidValueError: the znode holds no valid value.
-            KeeperError: as for every call.
         """
         observed = yield from read_current(self.path)
         versioned: Versioned[S] = yield CallInCaller(self._versioned, (observed,))
@@ -210,7 +209,6 @@ class Configuration(Recipe[K], Generic[K, S]):
             BadArgumentsError: the value or the version is not valid.
             BadVersionError: the value has another version; nothing was changed.
             NoNodeError: there is no such znode, at any version.
-            KeeperError: as for every call.
         """
         text = self._codec.encode(value)
         if version is not None and checked_version(self.path, version) < NO_VERSION:
@@ -234,7 +232,6 @@ class Configuration(Recipe[K], Generic[K, S]):
             InvalidValueError: the znode holds no valid value.
             BadArgumentsError: `change` returned no valid value.
             BadVersionError: others changed the value each time meanwhile; nothing was changed.
-            KeeperError: as for every call.
         """
         observed = yield from read_current(self.path)
         for _ in range(ATTEMPTS_MAX):
@@ -258,9 +255,6 @@ class Configuration(Recipe[K], Generic[K, S]):
             on_error: Called with InvalidValueError when the znode holds no valid value, while the
                 last valid value stays; with a KeeperError if the znode can be followed no more; and
                 with each error that `on_change` raises. Without `on_error` the client logs them.
-
-        Raises:
-            KeeperError: as for every call.
         """
         follower = ZnodeFollower(self.path)
         live: LiveConfiguration[K, S] = LiveConfiguration(

@@ -38,7 +38,11 @@ _TEXT: Final = re.compile(rb"[+-]?[0-9]{1,%d}" % DIGITS_MAX)
 
 
 class Counter(Recipe[K]):
-    """An integer at a path. Safe to share between threads, or tasks."""
+    """An integer at a path. Safe to share between threads, or tasks.
+
+    Every operation but `set` raises InvalidValueError if the znode holds no integer. A change
+    raises BadVersionError, and changes nothing, if others change the value each time meanwhile.
+    """
 
     def __init__(self, client: FlowRunner, path: str, default: int = 0) -> None:
         """Use `Client.counter`; `default` is the value while there is no such znode."""
@@ -49,22 +53,12 @@ class Counter(Recipe[K]):
 
     @property
     def value(self: "Counter[Blocking]") -> int:
-        """The value, as `get()` returns it; kazoo has it too. Not of an `AsyncClient`.
-
-        Raises:
-            InvalidValueError: the znode holds something else.
-            KeeperError: as for every call.
-        """
+        """The value, as `get()` returns it; kazoo has it too. Not of an `AsyncClient`."""
         return self.get()
 
     @operation
     def get(self) -> Flow[int]:
-        """Return the value, which is never older than what this client has seen.
-
-        Raises:
-            InvalidValueError: the znode holds something else.
-            KeeperError: as for every call.
-        """
+        """Return the value, which is never older than what this client has seen."""
         seen = yield from read_current(self.path)
         number = self._number(seen)
         self._seen = seen
@@ -76,8 +70,6 @@ class Counter(Recipe[K]):
 
         Raises:
             BadArgumentsError: the value is no integer, or too long.
-            BadVersionError: others deleted it each time meanwhile; nothing was changed.
-            KeeperError: as for every call.
         """
         text = _encode(_checked_number(self.path, "value", value))
         self._seen = yield from set_or_create(self.path, text)
@@ -91,9 +83,6 @@ class Counter(Recipe[K]):
 
         Raises:
             BadArgumentsError: `delta` is no integer, or the sum is too long.
-            InvalidValueError: the znode holds something else.
-            BadVersionError: others changed it each time meanwhile; nothing was changed.
-            KeeperError: as for every call.
         """
         return (yield from self._add(delta))
 
@@ -103,9 +92,6 @@ class Counter(Recipe[K]):
 
         Raises:
             BadArgumentsError: the sum is too long.
-            InvalidValueError: the znode holds something else.
-            BadVersionError: others changed it each time meanwhile; nothing was changed.
-            KeeperError: as for every call.
         """
         return (yield from self._add(1))
 
@@ -115,9 +101,6 @@ class Counter(Recipe[K]):
 
         Raises:
             BadArgumentsError: one of them is no integer, or too long.
-            InvalidValueError: the znode holds something else.
-            BadVersionError: others changed it to and fro each time meanwhile; nothing was changed.
-            KeeperError: as for every call.
         """
         wanted = _checked_number(self.path, "expected", expected)
         text = _encode(_checked_number(self.path, "value", value))

@@ -149,7 +149,6 @@ class DoubleBarrier(Recipe[K]):
             BarrierFullError: all participants of this round have come already.
             RecipeError: this participant has entered already.
             BadArgumentsError: others have entered with another size or `on_crash`.
-            KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"not all {self.size} entered {self.path}")
         return (yield from self._enter())
@@ -163,7 +162,6 @@ class DoubleBarrier(Recipe[K]):
             BrokenBarrierError: somebody died before leaving, and `on_crash` is "abort".
             LostError: somebody deleted the znode of this participant.
             RecipeError: this participant has not entered.
-            KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"not all {self.size} left {self.path}")
         yield from self._leave()
@@ -175,7 +173,6 @@ class DoubleBarrier(Recipe[K]):
         Raises:
             WaitTimeoutError: not all entered and left in time.
             RecipeError: as for `enter` and `leave`.
-            KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"not all {self.size} crossed {self.path}")
         yield from self._enter()

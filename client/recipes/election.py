@@ -110,14 +110,10 @@ class Election(ContenderQueue[K, Leadership[K]]):
     def lead(self, timeout_s: float | None = None) -> Flow[Leadership[K]]:
         """Stand for election, behind all earlier candidates, and wait until it is won.
 
-        Args:
-            timeout_s: How long to wait; 0 to lead only if nobody leads, None for ever.
-
         Raises:
             WaitTimeoutError: others led all the time; nothing is left behind.
             LostError: somebody deleted the znode of this candidate.
             InvalidValueError: the value of the election's znode is not one of an election.
-            KeeperError: as for every call.
         """
         return self._acquire_within(timeout_s)
 
@@ -150,18 +146,13 @@ class Election(ContenderQueue[K, Leadership[K]]):
 
         Raises:
             InvalidValueError: the value of the election's znode is not one of an election.
-            KeeperError: as for every call.
         """
         yield Query(Sync, self.path)  # the reads below are at least as new as this call
         return (yield from _read_leader(self.path))
 
     @operation
     def candidates(self) -> Flow[list[Contender]]:
-        """List the leader, which is first, and the other candidates, in order.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """List the leader, which is first, and the other candidates, in order."""
         return (yield from list_contenders(self.path, PREFIX))
 
     @operation
@@ -174,7 +165,6 @@ class Election(ContenderQueue[K, Leadership[K]]):
 
         Raises:
             InvalidValueError: the value of the election's znode is not one of an election.
-            KeeperError: as for every call.
         """
         observation: Observation[K] = Observation(self._client, self.path, callback)
         yield from observation._open()

@@ -112,7 +112,6 @@ class EphemeralMember(Held[K]):
 
         Raises:
             LostError: the membership is lost, or was left.
-            KeeperError: as for every call.
         """
         self.lost.check()
         if self._is_released:
@@ -182,7 +181,6 @@ class Membership(EphemeralMember[K]):
 
         Raises:
             LostError: the membership is lost, or was left.
-            KeeperError: as for every call.
         """
         yield from self._replace_data(checked_bytes("data", data))
 
@@ -205,12 +203,10 @@ class Group(Recipe[K]):
             name: None for a new name. If another session has the name, `join` waits for it: that
                 may be an earlier life of this member, whose session is not over yet.
             data: What the others see.
-            timeout_s: How long to wait for the name; 0 not at all, None for ever.
 
         Raises:
             WaitTimeoutError: somebody else has the name.
             BadArgumentsError: an argument is not acceptable.
-            KeeperError: as for every call.
         """
         membership: Membership[K] = yield from self._join(name, data, timeout_s)
         return membership
@@ -231,11 +227,7 @@ class Group(Recipe[K]):
 
     @operation
     def members(self) -> Flow[list[Member]]:
-        """Return the members, in the order of joining.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Return the members, in the order of joining."""
         names = yield from get_children(self.path)
         found = yield from get_all((join(self.path, name) for name in names), NoAuthError)
         pairs = zip(names, found, strict=True)
@@ -243,11 +235,7 @@ class Group(Recipe[K]):
 
     @operation
     def watch(self, callback: Callable[[GroupChange], object]) -> Flow["GroupWatch[K]"]:
-        """Call `callback` with the members, now and after each change, until the watch is closed.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Call `callback` with the members, now and after each change, until it is closed."""
         watch: GroupWatch[K] = GroupWatch(self._client, self.path, callback)
         yield from watch._open()
         return watch
@@ -288,11 +276,7 @@ def become_member(
     kind: type[EphemeralMember[Any]] = Membership,
     prefix: str = PREFIX,
 ) -> Flow[Any]:
-    """Create the znode of a member of this `kind`, and begin to guard it.
-
-    Raises:
-        KeeperError: what a request failed with.
-    """
+    """Create the znode of a member of this `kind`, and begin to guard it."""
     if name is None:
         made = yield from create(join(path, prefix), data, ephemeral=True, sequence=True)
     else:

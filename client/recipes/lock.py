@@ -84,11 +84,7 @@ class ContenderQueue(Contended[K, P], Generic[K, P]):
 
     @operation
     def contenders(self) -> Flow[list[Contender]]:
-        """List the holders, which are first, and those who wait, in order.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """List the holders, which are first, and those who wait, in order."""
         return (yield from list_contenders(self.path, *self._prefixes))
 
     def _acquire(self) -> Flow[P]:
@@ -121,13 +117,9 @@ class QueuedLock(ContenderQueue[K, P], Generic[K, P]):
     def acquire(self, timeout_s: float | None = None) -> Flow[P]:
         """Get the lock, behind all that came before and stand in the way.
 
-        Args:
-            timeout_s: How long to wait; 0 to take it only if it is free, None for ever.
-
         Raises:
             WaitTimeoutError: others held it all the time; nothing is left behind.
             LostError: somebody deleted the znode of this contender.
-            KeeperError: as for every call.
         """
         return self._acquire_within(timeout_s)
 
@@ -143,11 +135,7 @@ class Lock(QueuedLock[K, Held[K]]):
 def enqueue(
     client: FlowRunner, path: str, prefix: str, identifier: bytes = b"", what: str = ""
 ) -> Flow[Held[Any]]:
-    """Queue up below `path`; return the place: not held before `wait_for_predecessor` returns.
-
-    Raises:
-        KeeperError: what the creation failed with.
-    """
+    """Queue up below `path`; return the place: not held before `wait_for_predecessor` returns."""
     own, stat = yield from create(join(path, prefix), identifier, ephemeral=True, sequence=True)
     return Held(client, what or f"the lock {path}", own, stat.czxid)
 
@@ -164,7 +152,6 @@ def wait_for_predecessor(
 
     Raises:
         LostError: somebody deleted the place.
-        KeeperError: what a request failed with.
     """
     changed = Event()
     watched: dict[str, None] = {}
@@ -244,11 +231,7 @@ def predecessors(names: list[str], own: str) -> list[str]:
 
 
 def list_contenders(path: str, *prefixes: str) -> Flow[list[Contender]]:
-    """List the places below `path`, in order.
-
-    Raises:
-        KeeperError: what a read failed with.
-    """
+    """List the places below `path`, in order."""
     queue = sort_queue((yield from get_children(path)), *prefixes)
     found = yield from get_all((join(path, name) for name in queue), KeeperError)
     return [

@@ -64,8 +64,7 @@ class HeldElement(Held[K]):
             LostError: the element is not held any more, or somebody removed it; this call removed
                 nothing.
             RecipeError: the element was released or consumed before.
-            KeeperError: as for every call. Either the element is removed or another consumer gets
-                it.
+            KeeperError: either the element is removed or another consumer gets it.
         """
         if self.is_released:
             raise RecipeError(f"{self._what} was released or consumed before")
@@ -98,13 +97,9 @@ class LockQueue(PriorityProducer[K]):
     def get(self, timeout_s: float | None = None) -> Flow[HeldElement[K]]:
         """Lock the first element that nobody holds.
 
-        Args:
-            timeout_s: How long to wait for an element; 0 for now or not at all, None for ever.
-
         Raises:
             WaitTimeoutError: there was no element; nothing is locked.
             LostError: somebody deleted the lock, or this consumer's znode in the line of waiters.
-            KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"the queue {self.path} had no free element")
         held = yield from self._lock_first_of((yield from self._list_free()))
@@ -114,11 +109,7 @@ class LockQueue(PriorityProducer[K]):
 
     @operation
     def held(self) -> Flow[int]:
-        """Return how many elements are locked.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Return how many elements are locked."""
         try:
             names = yield Query(GetChildren, self._locks, linearizable=True)
         except NoNodeError:

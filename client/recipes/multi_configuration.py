@@ -92,7 +92,7 @@ class Configurations(Recipe[K]):
         Raises:
             NoNodeError: one of them is missing.
             InvalidValueError: one of them is not valid.
-            KeeperError: as for every call; ThrottledOpError when they are more than 4 MiB.
+            ThrottledOpError: they are more than 4 MiB.
         """
         seen = yield from read_together(self.paths)
         versions: VersionedByPath = yield CallInCaller(self._versions, (seen,))
@@ -115,7 +115,6 @@ class Configurations(Recipe[K]):
         Raises:
             BadArgumentsError: a value is not valid, or a path is not one of these configurations.
             BadVersionError: one has another version; nothing was changed.
-            KeeperError: as for every call.
         """
         texts = self._encoded(values, {}, {})
         if not texts:
@@ -140,7 +139,6 @@ class Configurations(Recipe[K]):
             InvalidValueError: one of them is not valid.
             BadArgumentsError: `change` returned a value that is not valid, or another path.
             BadVersionError: others changed the values each time meanwhile; nothing was changed.
-            KeeperError: as for every call.
         """
         for _ in range(ATTEMPTS_MAX):
             seen = yield from read_together(self.paths)
@@ -168,9 +166,6 @@ class Configurations(Recipe[K]):
             on_error: Called with InvalidValueError when one of them is not valid, while the last
                 valid values stay; with a KeeperError if they can be followed no more; and with each
                 error that `on_change` raises. Without `on_error` the client logs them.
-
-        Raises:
-            KeeperError: as for every call.
         """
         follower = ZnodeFollower(*self.paths)
         live: LiveConfigurations[K] = LiveConfigurations(

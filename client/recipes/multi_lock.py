@@ -120,7 +120,6 @@ class MultiLock(Acquirable[K, MultiHeld[K]]):
         Raises:
             WaitTimeoutError: not all were free in time; none is held, nothing is left behind.
             LostError: somebody deleted the znode of this contender, or of a lock it had acquired.
-            KeeperError: as for every call.
         """
         return self._acquire_within(timeout_s)
 
@@ -134,11 +133,7 @@ class MultiLock(Acquirable[K, MultiHeld[K]]):
 
     @operation
     def contenders(self) -> Flow[dict[str, list[Contender]]]:
-        """Return the contenders of each lock, by its path: the holder and those who wait.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Return the contenders of each lock, by its path: the holder and those who wait."""
         listed = {}
         for lock in self._locks:
             listed[lock.path] = yield from type(lock).contenders.flow(lock)

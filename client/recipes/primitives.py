@@ -112,9 +112,6 @@ def create(
 
     See `ensure_parent`; `parent_stays` if the parent has a value that must last. With `ttl_ms` the
     znode is neither ephemeral nor sequential.
-
-    Raises:
-        KeeperError: what the creation failed with.
     """
     flags = CreateMode.EPHEMERAL if ephemeral else 0
     if sequence:
@@ -150,11 +147,7 @@ def ensure_parent(path: str, value: bytes = b"", *, stays: bool = False) -> Flow
 
 
 def get_children(path: str, event: Event | None = None) -> Flow[list[str]]:
-    """Return the names of the children; none, and set no watch, if there is no such znode.
-
-    Raises:
-        KeeperError: what the read failed with.
-    """
+    """Return the names of the children; none, and set no watch, if there is no such znode."""
     try:
         names: list[str] = yield Query(GetChildren, path, event)
     except NoNodeError:
@@ -180,11 +173,7 @@ def reread_changed(
 
 
 def get_or_none(path: str, event: Event | None = None) -> Flow[tuple[bytes, Stat] | None]:
-    """Return value and Stat; None, and set no watch, if there is no such znode.
-
-    Raises:
-        KeeperError: what the read failed with.
-    """
+    """Return value and Stat; None, and set no watch, if there is no such znode."""
     try:
         found: tuple[bytes, Stat] = yield Query(GetData, path, event)
     except NoNodeError:
@@ -200,32 +189,20 @@ def batches(paths: list[str]) -> Iterator[list[str]]:
 def get_all(
     paths: Iterable[str], *left_out: type[KeeperError]
 ) -> Flow[list[tuple[bytes, Stat] | None]]:
-    """Return value and Stat of several znodes; None for a missing one, or one with such an error.
-
-    Raises:
-        KeeperError: what a read failed with.
-    """
+    """Return value and Stat of several znodes; None for one that is missing, or `left_out`."""
     found = yield Gather([Query(GetData, path) for path in paths])
     raise_unexpected(found, NoNodeError, *left_out)
     return [None if isinstance(each, KeeperError) else each for each in found]
 
 
 def stat_or_none(path: str, event: Event) -> Flow[Stat | None]:
-    """Return the Stat, None if there is no such znode; set a watch in both cases.
-
-    Raises:
-        KeeperError: what the read failed with.
-    """
+    """Return the Stat, None if there is no such znode; set a watch in both cases."""
     stat: Stat | None = yield Query(Exists, path, event)
     return stat
 
 
 def delete(path: str, version: int = ANY_VERSION) -> Flow[bool]:
-    """Delete a znode; return False if there is none.
-
-    Raises:
-        KeeperError: what the deletion failed with.
-    """
+    """Delete a znode; return False if there is none."""
     try:
         yield Delete(path, version)
     except NoNodeError:
@@ -234,11 +211,7 @@ def delete(path: str, version: int = ANY_VERSION) -> Flow[bool]:
 
 
 def set_value(path: str, value: bytes, version: int = ANY_VERSION) -> Flow[Stat]:
-    """Replace the value.
-
-    Raises:
-        KeeperError: what the write failed with.
-    """
+    """Replace the value."""
     stat: Stat = yield SetData(path, value, version)
     return stat
 
@@ -290,11 +263,7 @@ def pending_watches(events: dict[str, Event]) -> list[tuple[str, Event]]:
 
 
 def remove_watch(path: str, event: Event) -> Flow[None]:
-    """Remove a watch, if it is still there.
-
-    Raises:
-        KeeperError: what the request failed with.
-    """
+    """Remove a watch, if it is still there."""
     try:
         yield WatchRemoval(path, WatchKind.ANY, event)
     except NoWatcherError:

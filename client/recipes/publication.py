@@ -117,8 +117,8 @@ class Published(Recipe[K]):
             BadArgumentsError: a name cannot be that of a znode, or a value is not bytes.
             BadVersionError: a publication that began later was faster; this one was not published.
             LostError: somebody deleted what was being written; it was not published.
-            KeeperError: as for every call. If the error is not `definite`, the version may have
-                been published; if it was not, the next publication deletes what it left.
+            KeeperError: if the error is not `definite`, the version may have been published; if it
+                was not, the next publication deletes what it left.
         """
         checked = _checked_values(self.path, values)
         prefix = join(self._publishing, "p-")
@@ -150,7 +150,6 @@ class Published(Recipe[K]):
             NoNodeError: nothing was published.
             InvalidValueError: outsiders have written, or deleted, a part of the version.
             BadVersionError: it was replaced each time while it was read.
-            KeeperError: as for every call.
         """
         version, _ = yield from self._read((yield from read_current(self._ready)))
         if version is None:
@@ -171,9 +170,6 @@ class Published(Recipe[K]):
             on_error: Called with InvalidValueError when outsiders have damaged the version, while
                 the last whole one stays; with a KeeperError if it can be followed no more; and with
                 each error that `on_change` raises. Without `on_error` the client logs them.
-
-        Raises:
-            KeeperError: as for every call.
         """
         follower = ZnodeFollower(self._ready)
         live: Live[K, PublishedVersion] = Live(
@@ -240,7 +236,6 @@ class Published(Recipe[K]):
         Raises:
             InvalidValueError: outsiders have damaged the version.
             BadVersionError: it was replaced each time while it was read.
-            KeeperError: what a read failed with.
         """
         for _ in range(ATTEMPTS_MAX):
             if seen is MISSING:

@@ -140,21 +140,13 @@ class BaseQueue(Recipe[K]):
 
     @operation
     def size(self) -> Flow[int]:
-        """Return the number of elements.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Return the number of elements."""
         stat: Stat | None = yield Query(Exists, self._elements, linearizable=True)
         return 0 if stat is None else stat.num_children
 
     @operation
     def peek(self) -> Flow[bytes | None]:
-        """Return the element that would be taken next, without taking it; None if there is none.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Return the element that would be taken next, without taking it; None if there is none."""
         while names := (yield from self._names(is_newest=True)):
             for name in names:
                 found = yield from get_or_none(join(self._elements, name))
@@ -168,9 +160,6 @@ class BaseQueue(Recipe[K]):
         Args:
             is_newest: All elements are among them whose put has returned to anybody. Otherwise the
                 last ones may be missing, if this client's server is behind.
-
-        Raises:
-            KeeperError: what the read failed with.
         """
         try:
             names = yield Query(GetChildren, self._elements, linearizable=is_newest)
@@ -234,7 +223,6 @@ class BaseQueue(Recipe[K]):
 
         Raises:
             LostError: somebody deleted the place in the line.
-            KeeperError: what a request failed with.
         """
         what = f"the place in the line of {self.path}"
         place: Any = yield from enqueue(self._client, self._line, prefix, b"", what)
@@ -286,13 +274,9 @@ class QueueConsumer(BaseQueue[K]):
     def get(self, timeout_s: float | None = None) -> Flow[Element]:
         """Take the first element; return its value, as bytes.
 
-        Args:
-            timeout_s: How long to wait for an element; 0 not at all, None for ever.
-
         Raises:
             WaitTimeoutError: there was no element; nothing was taken.
             LostError: somebody deleted the caller's place in the line.
-            KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"the queue {self.path} was empty")
         element = yield from self._take_first()
@@ -302,11 +286,7 @@ class QueueConsumer(BaseQueue[K]):
 
     @operation
     def get_nowait(self) -> Flow[Element | None]:
-        """Take the first element, if there is one; else return None.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """Take the first element, if there is one; else return None."""
         element = yield from self._take_first()
         if element is None:
             element = yield from self._take_first_of((yield from self._names(is_newest=True)))
@@ -328,11 +308,7 @@ class QueueConsumer(BaseQueue[K]):
         return None
 
     def _take(self, name: str) -> Flow[Element | None]:
-        """Take this element; None if it is gone.
-
-        Raises:
-            KeeperError: what the transaction failed with.
-        """
+        """Take this element; None if it is gone."""
         path = join(self._elements, name)
         try:
             _, results = yield from transact([ReadData(path), Delete(path, ANY_VERSION)])
@@ -363,7 +339,6 @@ class Queue(QueueConsumer[K]):
         Raises:
             WaitTimeoutError: the queue was full; nothing was put.
             BadArgumentsError: the value is too large, or no bytes.
-            KeeperError: as for every call.
         """
         yield from self._append([value], PRIORITY_DEFAULT, timeout_s)
 
@@ -378,7 +353,6 @@ class Queue(QueueConsumer[K]):
         Raises:
             WaitTimeoutError: not all fitted in time; nothing was put.
             BadArgumentsError: there are too many, or one is too large, or no bytes.
-            KeeperError: as for every call.
         """
         yield from self._append(values, PRIORITY_DEFAULT, timeout_s)
 
@@ -411,7 +385,6 @@ class PriorityProducer(BaseQueue[K]):
         Raises:
             WaitTimeoutError: the queue was full; nothing was put.
             BadArgumentsError: the value is too large, or no bytes, or there is no such priority.
-            KeeperError: as for every call.
         """
         yield from self._append([value], priority, timeout_s)
 
@@ -434,7 +407,6 @@ class PriorityProducer(BaseQueue[K]):
             WaitTimeoutError: not all fitted in time; nothing was put.
             BadArgumentsError: there are too many, one is too large, or no bytes, or there is no
                 such priority.
-            KeeperError: as for every call.
         """
         yield from self._append(values, priority, timeout_s)
 

@@ -63,11 +63,7 @@ class ReadWriteLock(Recipe[K]):
 
     @operation
     def contenders(self) -> Flow[list[Contender]]:
-        """List the holders and those who wait, in order; names begin with "read-" or "write-".
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """List the holders and those who wait, in order; names begin with "read-" or "write-"."""
         return (yield from list_contenders(self.path, READ, WRITE))
 
 

@@ -46,7 +46,14 @@ class FlowRunner(Protocol):
 
 
 class Recipe(Generic[K]):
-    """An object that works through one client."""
+    """An object that works through one client.
+
+    An operation raises BadArgumentsError if an argument is not acceptable. If one of its requests
+    fails, it raises the KeeperError of that request, as a call of the client does: see
+    `Operations`. `timeout_s` is how long it waits for others, in seconds: 0 for now or not at all,
+    None for ever; WaitTimeoutError says that it waited in vain. A docstring names these errors only
+    where it says more about them.
+    """
 
     def __init__(self, client: FlowRunner) -> None:
         """Use the method of the client that is named like the recipe."""

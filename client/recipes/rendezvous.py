@@ -206,7 +206,6 @@ class Rendezvous(Acquirable[K, Generation[K]]):
             LostError: somebody deleted the znode of this participant.
             RecipeError: somebody named another size.
             InvalidValueError: the value of the znode is not one of a rendezvous.
-            KeeperError: as for every call.
         """
         return self._acquire_within(timeout_s)
 

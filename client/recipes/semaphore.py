@@ -78,11 +78,7 @@ class Semaphore(QueuedLock[K, Held[K]]):
 
     @operation
     def holders(self) -> Flow[list[Contender]]:
-        """List the holders of permits: the first contenders.
-
-        Raises:
-            KeeperError: as for every call.
-        """
+        """List the holders of permits: the first contenders."""
         listed = yield from list_contenders(self.path, PREFIX)
         return listed[: self.permits]
 

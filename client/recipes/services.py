@@ -81,7 +81,6 @@ class Registration(EphemeralMember[K]):
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing has changed.
             LostError: the registration is lost, or was left.
-            KeeperError: as for every call.
         """
         yield from self._replace_data(_encode_instance(address, port, metadata))
 
@@ -120,7 +119,11 @@ class ServiceWatch(Recipe[K]):
 
 
 class ServiceDiscovery(Startable[K]):
-    """Services, for their instances and their users. The cache starts when it is first used."""
+    """Services, for their instances and their users. The cache starts when it is first used.
+
+    All that uses the cache raises LostError once the session is over, since nothing keeps the cache
+    current then, and a KeeperError if the services cannot be read.
+    """
 
     def __init__(
         self,
@@ -160,12 +163,10 @@ class ServiceDiscovery(Startable[K]):
             port: 0 to 65535.
             metadata: A value that msgspec can encode as JSON: a Struct, a dict, ...
             name: None for a new name. If another session has the name, `register` waits for it.
-            timeout_s: How long to wait for the name; 0 not at all, None for ever.
 
         Raises:
             WaitTimeoutError: another instance has the name.
             BadArgumentsError: an argument is not acceptable.
-            KeeperError: as for every call.
         """
         below = join(self.path, checked_name(self.path, service))
         value = _encode_instance(address, port, metadata)
@@ -178,23 +179,13 @@ class ServiceDiscovery(Startable[K]):
 
     @operation
     def names(self) -> Flow[list[str]]:
-        """Return the services that have instances, sorted, from the cache.
-
-        Raises:
-            LostError: the session is over, so nothing keeps the cache current.
-            KeeperError: the services cannot be read.
-        """
+        """Return the services that have instances, sorted, from the cache."""
         yield from self._ensure_loaded()
         return sorted(self._services)
 
     @operation
     def instances(self, service: str) -> Flow[list[Instance]]:
-        """Return the instances of `service` from the cache, in the order of registration.
-
-        Raises:
-            LostError: the session is over, and so nothing keeps the cache current.
-            KeeperError: it cannot be read.
-        """
+        """Return the instances of `service` from the cache, in the order of registration."""
         yield from self._ensure_loaded()
         return list(self._services.get(service, []))
 
@@ -208,12 +199,9 @@ class ServiceDiscovery(Startable[K]):
             service: The name of the service.
             choose: Picks one of a list, see client/recipes/picking.py; None for one after the
                 other.
-            timeout_s: How long to wait; 0 not at all, None for ever.
 
         Raises:
             WaitTimeoutError: there was no instance.
-            LostError: the session is over, so nothing keeps the cache current.
-            KeeperError: the services cannot be read.
         """
         found = yield from self._wait_for(service, timeout_s)
         picked: Instance = yield CallInCaller(choose or self._choose, (found,))
@@ -227,12 +215,7 @@ class ServiceDiscovery(Startable[K]):
 
     @operation
     def malformed(self) -> Flow[dict[str, str]]:
-        """Return why znodes that others have written cannot be decoded, by path.
-
-        Raises:
-            LostError: the session is over, so nothing keeps the cache current.
-            KeeperError: the services cannot be read.
-        """
+        """Return why znodes that others have written cannot be decoded, by path."""
         yield from self._ensure_loaded()
         return dict(self._malformed)
 
@@ -243,10 +226,6 @@ class ServiceDiscovery(Startable[K]):
         """Call `callback` for each service, or for one, now and after each change of it.
 
         Changes that arrive together are reported together; the last call always reports what is.
-
-        Raises:
-            LostError: the session is over, so nothing keeps the cache current.
-            KeeperError: the services cannot be read.
         """
         yield from self._ensure_loaded()
         watch: ServiceWatch[K] = ServiceWatch(self._client, service, callback)

@@ -37,15 +37,11 @@ class SingleZnodeLock(Contended[K, H], Generic[K, H]):
     def acquire(self, timeout_s: float | None = None) -> Flow[H]:
         """Get the lock, if nobody else is quicker.
 
-        Args:
-            timeout_s: How long to wait; 0 to take it only if it is free, None for ever.
-
         Raises:
             WaitTimeoutError: others held it all the time; nothing is left behind.
             LostError: somebody deleted the znode at once. Of a lease also: the reply took all of
                 its duration.
             RecipeError: a znode stands at the path that is no lock. Of a lease never.
-            KeeperError: as for every call.
         """
         return self._acquire_within(timeout_s)
 
@@ -54,9 +50,6 @@ class SingleZnodeLock(Contended[K, H], Generic[K, H]):
         """List the holder, if there is one. Those who wait leave no trace in the tree.
 
         The holder of a lease is of no session.
-
-        Raises:
-            KeeperError: as for every call.
         """
         found = yield from get_or_none(self.path)
         if found is None:
@@ -89,7 +82,6 @@ def create_when_free(
 
     Raises:
         RecipeError: instead of an ephemeral znode there is one that stays.
-        KeeperError: what a request failed with.
     """
     while True:
         asked_at = yield Now()
@@ -123,7 +115,6 @@ def watch_own_znode(held: Held[Any]) -> Flow[None]:
 
     Raises:
         LostError: the znode is gone by now.
-        KeeperError: what the request failed with.
     """
     held._changed.set()  # it has never been read
     try:

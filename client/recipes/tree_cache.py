@@ -157,7 +157,6 @@ class TreeCache(_BaseCache[K]):
         Raises:
             RecipeError: the cache was started before.
             CacheFullError: there are more znodes than `znodes_max`.
-            KeeperError: as for every call.
         """
         return self._start()
 

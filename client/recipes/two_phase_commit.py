@@ -103,7 +103,10 @@ class CommitProgress(Struct, frozen=True):
 
 
 class TwoPhaseCommit(Recipe[K]):
-    """One transaction of several sites, as its coordinator, a site or a successor sees it."""
+    """One transaction of several sites, as its coordinator, a site or a successor sees it.
+
+    Every operation but `begin` raises NoNodeError if the transaction was not begun, or is finished.
+    """
 
     def __init__(self, client: FlowRunner, path: str) -> None:
         """Use `Client.two_phase_commit`."""
@@ -122,8 +125,8 @@ class TwoPhaseCommit(Recipe[K]):
 
         Raises:
             NodeExistsError: the transaction was begun before.
-            BadArgumentsError: an argument is not acceptable.
-            KeeperError: as for every call.
+            NoNodeError: others deleted the parent each time meanwhile; nothing was begun.
+            BadArgumentsError: there are too many sites, or none, or a name is not acceptable.
         """
         names: list[str] = sorted({self._checked_site(site) for site in sites})
         if not 1 <= len(names) <= SITES_MAX:
@@ -154,8 +157,6 @@ class TwoPhaseCommit(Recipe[K]):
 
         Raises:
             RecipeError: the transaction has no such site.
-            NoNodeError: the transaction was not begun, or is finished.
-            KeeperError: as for every call.
         """
         is_site, path = self._site_exists(site), join(self._present, site)
         come: TxnOp = Create(path, b"", CreateMode.EPHEMERAL, None, 0)
@@ -183,8 +184,6 @@ class TwoPhaseCommit(Recipe[K]):
 
         Raises:
             RecipeError: the site has voted otherwise before, or there is no such site.
-            NoNodeError: the transaction was not begun, or is finished.
-            KeeperError: as for every call.
         """
         vote = Decision.COMMIT if commit else Decision.ABORT
         path = join(self._votes, self._checked_site(site))
@@ -217,8 +216,7 @@ class TwoPhaseCommit(Recipe[K]):
             timeout_s: How long to wait for votes, None for ever.
 
         Raises:
-            NoNodeError: the transaction was not begun, or is finished.
-            KeeperError: as for every call; there may be a decision.
+            KeeperError: a request failed; there may be a decision.
         """
         timeout_ms = checked_millis("timeout_s", timeout_s)
         until = None if timeout_ms is None else Millis((yield Now()) + timeout_ms)
@@ -238,12 +236,7 @@ class TwoPhaseCommit(Recipe[K]):
 
     @operation
     def abort(self) -> Flow[Decision]:
-        """Decide to abort unless there is a decision, and return the decision. Any client may.
-
-        Raises:
-            NoNodeError: the transaction was not begun, or is finished.
-            KeeperError: as for every call.
-        """
+        """Decide to abort unless there is a decision, and return the decision. Any client may."""
         return (yield from self._abort())
 
     @operation
@@ -254,8 +247,6 @@ class TwoPhaseCommit(Recipe[K]):
 
         Raises:
             WaitTimeoutError: there is no decision, and the coordinator is alive.
-            NoNodeError: the transaction was not begun, or is finished.
-            KeeperError: as for every call.
         """
         yield timeout_after(timeout_s, f"nothing was decided on {self.path}")
         events = {self.path: Event(), self._coordinator: Event()}
@@ -267,12 +258,7 @@ class TwoPhaseCommit(Recipe[K]):
 
     @operation
     def progress(self) -> Flow[CommitProgress]:
-        """Return how far the commit has come.
-
-        Raises:
-            NoNodeError: the transaction was not begun, or is finished.
-            KeeperError: as for every call.
-        """
+        """Return how far the commit has come."""
         data, _ = yield Query(GetData, self._sites, linearizable=True)
         present = yield Query(GetChildren, self._present)
         votes = yield from self._read_votes()
@@ -285,8 +271,7 @@ class TwoPhaseCommit(Recipe[K]):
 
         Raises:
             RecipeError: there is no decision.
-            NoNodeError: the transaction was not begun, or is finished.
-            KeeperError: as for every call.
+            NotEmptyError: sites come or go each time meanwhile; nothing was deleted.
         """
         places: tuple[str, ...] = (self._sites, self._votes, self._present)
         for _ in range(ATTEMPTS_MAX):

@@ -152,11 +152,7 @@ class ZnodeFollower:
 
 
 def read_together(paths: Iterable[str]) -> Flow[State]:
-    """Read several znodes at one moment.
-
-    Raises:
-        KeeperError: what a read failed with.
-    """
+    """Read several znodes at one moment."""
     paths = list(paths)
     found = yield from read_many(ReadData(path) for path in paths)
     raise_unexpected(found, NoNodeError)
