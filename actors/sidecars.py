@@ -145,7 +145,7 @@ class SessionTrackerClient:
             raise TrackerUnusable(f"more than {REPORTS_MAX} reports wait for the tracker")
         proposals = await asyncio.wait_for(handle.track.remote(report), limit_s)
         if proposals is None:
-            raise TrackerUnusable("the tracker was started anew and knows nothing")
+            raise TrackerUnusable("the tracker was restarted and knows no session")
         self._deliver(SessionsOverdue(proposals))
 
     def _on_failure(self, _report: SessionReport, reason: str) -> None:

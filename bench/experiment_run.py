@@ -1,4 +1,4 @@
-"""What the experiments share: the measured systems, progress, loads and their measurement."""
+"""The common part of the experiments: measured systems, progress, loads, measurements."""
 
 import os
 import tempfile

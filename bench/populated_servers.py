@@ -51,7 +51,7 @@ Frames = Sequence[tuple[int, bytes]]
 
 
 class PopulatedServer:
-    """What all populations share: a server, one client, and requests spread over the members."""
+    """The base of all populations: a server, one client, requests spread over the members."""
 
     def __init__(self, count: int, requests: int) -> None:
         """A round makes `requests` of each kind, but at most `count`."""

@@ -136,7 +136,7 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
             description="up to 16 of digest:USER:HASH or scrypt:USER:HASH, see docs/SECURITY.md",
         ),
     ] = ()
-    """Whoever proves one of these identities is exempt from every ACL."""
+    """A client that proves one of these identities is exempt from every ACL."""
 
     requests_max: Annotated[
         int, Meta(ge=1, le=1_000_000, description="a whole number from 1 to 1000000")
@@ -301,7 +301,7 @@ def _settings_of(file: Path) -> Iterator[tuple[str, object, int]]:
                 value = loader.construct_object(value_node, deep=True)
             except _BAD_SCALAR as error:
                 text = value_node.value if isinstance(value_node, yaml.ScalarNode) else ""
-                problem = f"{_shown(key_node.value)} has a value that is none: {_shown(text)}"
+                problem = f"{_shown(key_node.value)} has an unreadable value: {_shown(text)}"
                 raise ConfigError(problem, file, line) from error
             yield key_node.value, value, line
     finally:

@@ -353,7 +353,7 @@ def _server_status(
         reason = answer.reset_reason or "its disk is not in the member list"
         problems.append(f"waits for its vote, because it may have forgotten a promise: {reason}")
     if not answer.has_disk_space:
-        problems.append("its disk is full: it logs nothing until there is room")
+        problems.append("its disk is full: it logs nothing until there is space")
     if answer.stream_problem:
         problems.append(f"takes Ray calls only: it {answer.stream_problem}")
     broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]

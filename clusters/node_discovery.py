@@ -43,7 +43,7 @@ _SYSTEM_CALLS = ("posix_fallocate", "fdatasync")
 
 
 class DiskContents(Struct, frozen=True):
-    """What the disk of a node holds of an ensemble; the fields are those of `NodeReport`."""
+    """The part of an ensemble on the disk of a node; the fields are those of `NodeReport`."""
 
     record: EnsembleRecord | None
     record_damage: str

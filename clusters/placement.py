@@ -189,8 +189,8 @@ def _check_servers(
     for node in nodes:
         if node.record is not None and node.folders and node.record.servers != config.servers:
             raise ConfigError(
-                f"ensemble {config.name!r} has {node.record.servers} servers (as {node.name} "
-                f"remembers), not {config.servers}; this version cannot change that"
+                f"ensemble {config.name!r} has {node.record.servers} servers (recorded by "
+                f"{node.name}), not {config.servers}; this version cannot change that"
             )
     held = {holding.server_id for node in nodes for holding in node.folders}
     if held and not _is_size_recorded(nodes):

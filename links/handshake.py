@@ -1,4 +1,4 @@
-"""What both ends of a new link check, the same for every carrier.
+"""The checks of both ends of a new link, the same for every carrier.
 
 dialer                                  acceptor
 finds the server
@@ -53,7 +53,7 @@ def acceptor_queue_bytes(kind: LinkKind, client_queue_bytes_max: int) -> int:
 
 
 class LinkDialer:
-    """What the dialers of all carriers share."""
+    """The base of the dialers of all carriers."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class LinkDialer:
         if isinstance(decoded, Refusal):
             raise LinkRefused(f"server {server}: {decoded.reason}")
         if decoded.server_id != server:
-            raise LinkRefused(f"server {decoded.server_id} answered in the place of {server}")
+            raise LinkRefused(f"server {decoded.server_id} answered instead of server {server}")
         if reason := self._fence.refusal_reason(server, decoded.incarnation):
             raise LinkRefused(reason)
         return decoded

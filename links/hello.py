@@ -19,7 +19,7 @@ LINK_VERSION = 1
 
 
 class LinkKind(IntEnum):
-    """What the dialer is."""
+    """The kind of a dialer."""
 
     PEER = 1
     CLIENT = 2

@@ -138,7 +138,7 @@ class _AcceptedLink(LinkEnd):
         if not self.is_open:
             return
         if not self._outgoing.add(frame):
-            self.fail("more waits for the dialer than the link may hold")
+            self.fail("the queue of the link is full")
         elif not self._answering_sends:
             self._wake_long_poll()
 
@@ -161,7 +161,7 @@ class _AcceptedLink(LinkEnd):
         frames = self._incoming.put(number, portions) if is_expected else None
         if frames is None:
             self.fail(
-                f"batch {number} came in the place of {self._incoming.expected}, "
+                f"batch {number} came instead of {self._incoming.expected}, "
                 "or with a frame that is too large"
             )
         elif frames:
@@ -298,7 +298,7 @@ class DialedLink(LinkEnd):
         if not self.is_open:
             return
         if not self._outgoing.add(frame):
-            self.fail("more waits for the server than the link may hold")
+            self.fail("the queue of the link is full")
         elif not self._is_sending:
             self._is_sending = True
             self._loop.call_soon(self._send)

@@ -191,7 +191,7 @@ class StreamListener:
         if stream.send(welcome) == len(welcome):
             link.begin()
         else:
-            link.fail("the stream took no welcome")
+            link.fail("the stream did not take the welcome")
 
 
 class StreamDialer(LinkDialer):
@@ -245,7 +245,7 @@ class StreamDialer(LinkDialer):
         acceptor_nonce = await stream.read(NONCE_BYTES)
         received = await stream.read(PROOF_BYTES)
         if not is_valid_proof(received, key, Role.ACCEPTOR, nonce, acceptor_nonce):
-            raise StreamUnavailable("somebody else answers at the server's address")
+            raise StreamUnavailable("another process answers at the server's address")
         introduction = self._keepalive_ms.to_bytes(4) + encode_frame(hello)
         await stream.write(proof(key, Role.DIALER, nonce, acceptor_nonce) + introduction)
         return await _read_frame(stream)
@@ -267,7 +267,7 @@ async def _read_frame(stream: StreamSocket) -> bytes:
     """
     size = int.from_bytes(await stream.read(HEAD_BYTES)) >> 1
     if size > HELLO_BYTES_MAX:
-        raise ConnectionAbortedError(f"a frame of {size} bytes in the place of a hello")
+        raise ConnectionAbortedError(f"a hello of {size} bytes is too long")
     return await stream.read(size)
 
 

@@ -206,7 +206,7 @@ class StreamLink(LinkEnd):
             return False
         size = len(frame)
         if size > FRAME_BYTES_MAX or self._queued_bytes + size > self._queue_bytes_max:
-            self.fail("more waits for the other end than the link may hold")
+            self.fail("the queue of the link is full")
             return False
         self._queue.append(frame)
         self._queued_bytes += size

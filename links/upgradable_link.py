@@ -107,7 +107,7 @@ class UpgradableLink:
         if not self._has_received_mark or self.is_over:
             return
         if not self._is_upgrade_expected:
-            self._break("the link moved, and nobody had asked for it")
+            self._break("the link moved without a request")
             return
         held, self._held_frames = self._held_frames, []
         if held:
@@ -130,7 +130,7 @@ class UpgradableLink:
         self._held_frames += frames
         self._held_bytes += sum(map(len, frames))
         if self._held_bytes > PEER_QUEUE_BYTES_MAX:
-            self._break("the link moved, and the rest of the calls did not come")
+            self._break("the link moved, and the rest of the calls did not arrive")
 
     def stream_closed(self, reason: str) -> None:
         """Break the link, as the stream has ended; for `stream_events`."""
@@ -175,7 +175,7 @@ class UpgradingAcceptor:
         """Take a link, or the stream to which one moves.
 
         Raises:
-            LinkRefused: the acceptor refuses it, or the link that shall move is gone.
+            LinkRefused: the acceptor refuses it, or the link that should move is gone.
         """
         if not hello.link:
             return self._acceptor.accept(hello, link)
@@ -188,6 +188,6 @@ class UpgradingAcceptor:
             return upgradable
         known = self._links.pop(hello.link, None)
         if known is None or known.is_over:
-            raise LinkRefused("the link that shall move is not there")
+            raise LinkRefused("the link that should move is gone")
         known.upgrade_to(link)
         return known.stream_events

@@ -1,4 +1,4 @@
-"""What the parts of a server share: the replicated state, the peer, the watches, the outboxes."""
+"""The shared parts of a server: the replicated state, the peer, the watches, the outboxes."""
 
 from typing import Any
 

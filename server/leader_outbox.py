@@ -1,4 +1,4 @@
-"""What the clients of this server need from the leader, collected until the end of a step.
+"""Requests of this server's clients that need the leader, collected until the end of a step.
 
 Every component puts its requests here, and only `LeaderForwarder` takes them out. Without a leader
 they are dropped: `ClientRequests.forward_all` collects them anew when there is one.

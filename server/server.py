@@ -375,7 +375,7 @@ class Server:
         if not has_space:
             self._disk_check_at = Millis(context.now.mono + context.options.disk_space_check_ms)
         elif peer.history.is_paused:
-            context.out.append(Restart("the disk has room again", wipe_disk=False))
+            context.out.append(Restart("the disk has space again", wipe_disk=False))
         peer.disk_space_changed(has_space, context.now.mono)
 
     def _on_sessions_overdue(self, event: SessionsOverdue) -> None:

@@ -229,7 +229,7 @@ class FollowerRecovery:
             )
         if incoming is not None:
             if incoming.consistent_at is None or incoming.consistent_at > incoming.last:
-                raise PeerProtocolError("NEWLEADER before the snapshot is a real state")
+                raise PeerProtocolError("NEWLEADER before the snapshot is consistent")
             self._history.install(incoming.zxid, incoming.consistent_at, incoming.tail)
             self._incoming = None
         self._new_leader = message

@@ -139,7 +139,9 @@ class History:
             PeerProtocolError: a zxid was skipped, or the run leaves its epoch; nothing has changed.
         """
         if not within_epoch(first, len(txns)):
-            raise PeerProtocolError(f"{len(txns)} proposals from {format_zxid(first)} on")
+            raise PeerProtocolError(
+                f"{len(txns)} proposals from {format_zxid(first)} leave the epoch"
+            )
         last = self.recent_log.last
         if follows(first, last):
             return first, txns

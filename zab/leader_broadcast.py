@@ -133,7 +133,7 @@ class LeaderBroadcast:
         Writes that came in between were left lying; in a new reign everybody sends them again.
         """
         if self._history.has_disk_space:
-            self.transition = StepDown("there is room again")
+            self.transition = StepDown("the disk has space again")
         else:
             self._transfer_leadership()
 
@@ -238,7 +238,7 @@ class LeaderBroadcast:
             return
         if ack.upto > self._history.delivered and not self._history.recent_log.has(ack.upto):
             # Between two epochs: it would become the commit point, and no transaction is there.
-            raise PeerProtocolError(f"ACK {format_zxid(ack.upto)}, which nobody has proposed")
+            raise PeerProtocolError(f"ACK {format_zxid(ack.upto)}, which was never proposed")
         learner.acked = ack.upto
         learner.acked_at = now
         self._commit()
@@ -287,7 +287,7 @@ class LeaderBroadcast:
         for learner in self.learners:
             is_able = learner.has_vote and learner.is_logging and learner.stage is Stage.FOLLOWING
             if is_able and learner.acked == last:
-                self.transition = StepDown(f"no room; server {learner.server_id} can take over")
+                self.transition = StepDown(f"disk full; server {learner.server_id} can take over")
                 return
 
     def _is_backlog_too_large(self) -> bool:

@@ -93,7 +93,7 @@ class Looking:
         self._voters_lost.pop(sender, None)
         candidate = _candidate(message)
         if candidate is not None and candidate.leader != sender:
-            raise PeerProtocolError(f"a candidate that is server {candidate.leader}")
+            raise PeerProtocolError(f"a vote for itself that names server {candidate.leader}")
         if message.state is PeerState.LOOKING:
             self._on_vote(sender, message)
         else:

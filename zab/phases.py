@@ -1,4 +1,4 @@
-"""What a server does with each message: one table by role, phase and sender.
+"""The fate of each message in a server: one table by role, phase and sender.
 
 A row says how a server stands towards the sender of a message, and maps each message to its fate:
 
@@ -62,7 +62,7 @@ class FollowerPhase(Enum):
 
 
 class Fate(Enum):
-    """What becomes of a message that does not break the protocol."""
+    """The outcome of a message that does not break the protocol."""
 
     HANDLE = "handle"
     STALE = "stale"

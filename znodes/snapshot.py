@@ -261,7 +261,7 @@ class SnapshotLoader:
     def _add_znode(self, record: ZnodeRecord) -> None:
         path = record.path
         if path[:1] != "/":
-            raise SnapshotFormatError(f"{path!r} is no path of a znode")
+            raise SnapshotFormatError(f"{path!r} is not the path of a znode")
         parent: Znode | None = None
         if path != "/":
             parent_path = path[: path.rfind("/")] or "/"

@@ -89,7 +89,9 @@ class EpochsFile:
             raise CorruptRecord(f"{path} is damaged: the promises of this server are lost")
         newest = max(found, key=lambda slot: slot.sequence)
         if any(slot.sequence == newest.sequence and slot != newest for slot in found):
-            raise CorruptRecord(f"{path} is damaged: it says {found[0].epochs, found[1].epochs}")
+            raise CorruptRecord(
+                f"{path} is damaged: its copies say {found[0].epochs, found[1].epochs}"
+            )
         self.epochs = newest.epochs
         self._sequence = newest.sequence
         if len(found) == 1:

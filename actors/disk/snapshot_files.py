@@ -226,7 +226,7 @@ def _read_summary(files: Filesystem, fd: int, path: Path) -> SnapshotSummary:
     if version != SNAPSHOT_VERSION:
         raise UnknownVersion(f"{path} has version {version}; this program reads {SNAPSHOT_VERSION}")
     if len(footer) < _FOOTER_BYTES or not _is_whole(footer, _FOOTER.size):
-        raise CorruptRecord(f"{path} has no end")
+        raise CorruptRecord(f"{path} has no footer")
     consistent_at = _FOOTER.unpack_from(footer)[3]
     return SnapshotSummary(Zxid(zxid), Zxid(consistent_at))
 
@@ -259,7 +259,7 @@ def _read_chunks(files: Filesystem, fd: int, path: Path) -> Iterator[bytes]:
         files.read(fd, _FOOTER_BYTES, end)
     )
     if (offset, 0, chunks, size, crcs) != (end, zero, said_chunks, said_bytes, said_crcs):
-        raise CorruptRecord(f"{path} does not hold the chunks its end speaks of")
+        raise CorruptRecord(f"the chunks of {path} do not match its footer")
 
 
 def _crc_of(files: Filesystem, fd: int, length: int, offset: int) -> int:

@@ -213,7 +213,7 @@ class Storage:
         self._trace_events += promises.trace_events + events
         self._check_consistency(synced, log.last, promises.epochs)
         if not self._spare.replenish() and not log.has_tail:
-            raise NoRoom(f"{self.folder} has no room for a log")
+            raise NoRoom(f"{self.folder} has no space for a log")
         self._reported_disk_space = self._spare.has_disk_space
         return RecoveredState(
             accepted=promises.epochs.accepted,

@@ -104,7 +104,7 @@ class _MemoryLink(LinkEnd):
             return
         self._queued_bytes += len(frame)
         if self._queued_bytes > self._network.queue_bytes_max:
-            self.fail("more waits than the link may hold")
+            self.fail("the queue of the link is full")
             self.other.fail("the other end broke the link")
             return
         self._queue.append(frame)

@@ -149,7 +149,7 @@ class SimDisk:
         if self._is_corrupt:
             self.repair()
         if not self.log_space.reopen(bool(self.log), self._random):
-            raise DiskFailedError("it has no room for a log")
+            raise DiskFailedError("it has no space for a log")
         snapshot = self.snapshots[-1] if self.snapshots else StoredSnapshot(ZERO, ZERO, [])
         return RecoveredState(
             accepted=self.accepted,

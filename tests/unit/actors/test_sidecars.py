@@ -160,7 +160,7 @@ def test_a_failure_is_one_loss_and_the_tracker_is_looked_up_again() -> None:
         assert [tracker.reported for tracker in trackers] == [[1], [3], [4]]
         assert events.reasons == [
             "the actor died",
-            "the tracker was started anew and knows nothing",
+            "the tracker was restarted and knows no session",
         ]
 
     asyncio.run(scenario())

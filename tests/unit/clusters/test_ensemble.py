@@ -154,7 +154,7 @@ def test_a_following_observer_does_not_prove_a_leader() -> None:
             "heard servers 1, 2, 3; the disks of servers 2, 3 have forgotten their promises, and "
             "the others are no majority that could tell what was acknowledged: bring a lost disk "
             "back, or what the folder `damaged` of a server has kept; "
-            "server 1 its disk is full: it logs nothing until there is room; "
+            "server 1 its disk is full: it logs nothing until there is space; "
             "server 2 waits for its vote, because it may have forgotten a promise: its folder was "
             "empty; server 3 waits for its vote, because it may have forgotten a promise: log.1 is "
             "damaged",

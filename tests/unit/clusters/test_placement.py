@@ -282,7 +282,11 @@ def test_a_server_whose_identity_is_damaged_is_started_where_its_disk_is() -> No
             "server 1 has two disks: /data/coord/1 on host-a and on host-b",
         ),
         ([node("a", hold(4))], ConfigError, "cannot have only 3 servers"),
-        ([node("a", hold(1), record=RECORD)], ConfigError, "has 5 servers (as host-a remembers)"),
+        (
+            [node("a", hold(1), record=RECORD)],
+            ConfigError,
+            "has 5 servers (recorded by host-a)",
+        ),
         # While something cannot be read, nothing is formatted; without a majority nothing starts.
         (
             [node("a", hold(1)), node("b", problem="does not answer")],

@@ -138,7 +138,7 @@ def test_the_answer_to_a_batch_carries_the_replies_to_it(
 def test_a_batch_out_of_turn_breaks_the_link(number: int) -> None:
     async def scenario() -> None:
         station, acceptor, link_id = await opened()
-        reason = f"batch {number} came in the place of 0, or with a frame that is too large"
+        reason = f"batch {number} came instead of 0, or with a frame that is too large"
         assert await acceptor.link_send(link_id, number, ([b"a"], False)) == (1, None, reason)
         assert await station.wait_closed(0) == reason
         assert await station.batches(0) == []
@@ -230,9 +230,9 @@ def test_a_server_that_answers_for_another_is_refused() -> None:
     async def scenario() -> None:
         carrier = CallsCarrier()
         dialer = RayCallDialer(SharedCall(lambda _: carrier.calls), HELLO, KEEPALIVE_MS)
-        with pytest.raises(LinkRefused, match="server 1 answered in the place of 2"):
+        with pytest.raises(LinkRefused, match="server 1 answered instead of server 2"):
             await dialer.dial(ServerId(2), Recorder())
-        assert "in the place" in await carrier.station.wait_closed(0)
+        assert "answered instead" in await carrier.station.wait_closed(0)
 
     run(scenario)
 

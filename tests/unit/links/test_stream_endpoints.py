@@ -81,7 +81,7 @@ def test_a_dialer_with_another_key_is_rejected() -> None:
     async def scenario() -> None:
         async with listening() as (listener, station):
             wrong = structs.replace(listener.address, key=bytes(32))
-            with pytest.raises(StreamUnavailable, match="somebody else answers"):
+            with pytest.raises(StreamUnavailable, match="another process answers"):
                 await dialer_to(wrong).dial(SERVER, Recorder())
             assert await station.accepted() == 0
 
@@ -100,7 +100,7 @@ def test_a_listener_without_the_key_learns_nothing() -> None:
     async def scenario() -> None:
         server = await asyncio.start_server(impostor, HOST, 0)
         address = StreamAddress(HOST, server.sockets[0].getsockname()[1], bytes(range(32)))
-        with pytest.raises(StreamUnavailable, match="somebody else answers"):
+        with pytest.raises(StreamUnavailable, match="another process answers"):
             await dialer_to(address).dial(SERVER, Recorder())
         assert await heard.get() == b""
         server.close()
@@ -252,7 +252,7 @@ def test_a_server_whose_actor_does_not_answer_is_unreachable() -> None:
 def test_another_server_at_the_address_is_refused() -> None:
     async def scenario() -> None:
         async with listening() as (listener, station):
-            with pytest.raises(LinkRefused, match="server 1 answered in the place of 3"):
+            with pytest.raises(LinkRefused, match="server 1 answered instead of server 3"):
                 await dialer_to(listener.address).dial(ServerId(3), Recorder())
             await station.wait_closed(0)
 

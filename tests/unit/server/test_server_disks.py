@@ -124,7 +124,7 @@ class TestFollower:
         host = servers[1]
         empty(host)
         servers.pass_time(EVERY_MS)
-        assert host.of(Restart) == [Restart("the disk has room again", wipe_disk=False)]
+        assert host.of(Restart) == [Restart("the disk has space again", wipe_disk=False)]
         servers.crash(1)
         servers.restart(1)
         caller = servers[3].caller(8)

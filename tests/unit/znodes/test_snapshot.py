@@ -216,7 +216,7 @@ LATER = msgspec.msgpack.encode([(1, SNAPSHOT_FORMAT + 1, 5, "a field of later")]
         ([GOOD[0], chunk(znode("/~")).replace(b"~", b"\xff")], "malformed record"),  # no UTF-8
         # Records that contradict each other.
         ([*GOOD[:2], chunk(session(0))], "a session without an id"),
-        ([*GOOD[:2], chunk(znode("b"))], "'b' is no path of a znode"),
+        ([*GOOD[:2], chunk(znode("b"))], "'b' is not the path of a znode"),
         ([*GOOD[:2], chunk(session())], "session 0x1 comes twice"),
         ([*GOOD[:3], GOOD[2]], "znode /a comes twice"),
         ([*GOOD[:2], chunk(znode("/b/c"))], "znode /b/c comes before its parent"),
