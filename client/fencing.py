@@ -122,7 +122,7 @@ class FencedResource:
         self._turns = FairMutex()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a guard stays beside what it guards: a copy would have seen other tokens")
+        raise TypeError("a guard cannot be pickled: a copy would not see the tokens that pass here")
 
     @property
     def newest(self) -> int:
@@ -207,7 +207,7 @@ class DurableFencedResource(Recipe[K]):
             self._seen.admit(token, shared, self.path)
             self._seen = self._seen.merge(seen)
             return
-        raise BadVersionError(self.path, "other guards change it again and again")
+        raise BadVersionError(self.path, "other guards kept changing it")
 
     def use(self, token: int, *, shared: bool = False) -> Use[K]:
         """Check the token, and keep others out until the end; for `with` and `async with`.

@@ -216,7 +216,7 @@ class History:
         if type(record) is Called:
             operations = session.operations
             if record.number != len(operations) + 1:
-                raise HistoryError(f"after {len(operations)} requests: {record}")
+                raise HistoryError(f"the next request is number {len(operations) + 1}: {record}")
             operations.append(
                 Operation(record.client, record.life, record.number, record.at, record.call)
             )
@@ -232,10 +232,10 @@ class History:
 
     def _returned(self, session: Session, record: Returned) -> None:
         if not 0 < record.number <= len(session.operations):
-            raise HistoryError(f"answer to no request: {record}")
+            raise HistoryError(f"an answer without its request: {record}")
         operation = session.operations[record.number - 1]
         if operation.returned is not None or record.at < operation.called:
-            raise HistoryError(f"answer to {operation}: {record}")
+            raise HistoryError(f"too early, or a second answer to {operation}: {record}")
         if not isinstance(record.result, Unknown):
             operation.returned = record.at
             operation.result = record.result

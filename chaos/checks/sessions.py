@@ -64,12 +64,12 @@ def answers_in_order(history: History) -> Iterator[str]:
                 continue
             if isinstance(operation.call, SetData):
                 if operation.result.zxid <= last_zxid:
-                    yield f"fifo: {operation} is not after the session's write before it"
+                    yield f"fifo: {operation} has no higher zxid than the session's write before it"
                 last_zxid = operation.result.zxid
             elif isinstance(operation.call, Create) and is_sequential(operation):
                 path, number = operation.call.path, sequence_number(operation)
                 if number <= last_numbers.get(path, -1):
-                    yield f"fifo: {operation} has not the higher number"
+                    yield f"fifo: {operation} has no higher number than the creation before it"
                 last_numbers[path] = number
 
 
@@ -121,7 +121,7 @@ def _missing_events(session: Session) -> Iterator[str]:
         if since is not None:
             is_told = _any_between(fired.get(key, []), since.called, operation.returned)
             if not is_told and _shown(since) != _shown(operation):
-                yield f"event before state: {operation} shows what {since} watched for, untold"
+                yield f"event before state: {since} set a watch, and {operation} came first"
                 del watched[key]
             elif is_told:
                 del watched[key]

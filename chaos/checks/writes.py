@@ -67,7 +67,7 @@ def lost_writes(history: History) -> Iterator[str]:
             ):
                 yield f"lost: {operation}, and nobody deleted it"
         elif (read := final.of(path)) is not None and not _holds(read, operation, writers):
-            yield f"lost: {operation}; in the end {read}"
+            yield f"lost: {operation}; the final read is {read}"
 
 
 def _has_value(read: Operation, write: Operation) -> bool:

@@ -141,7 +141,7 @@ class ElectedActor(Tool):
         if type(candidates) is not int or not 1 <= candidates <= CANDIDATES_MAX:
             raise BadArgumentsError(path, f"candidates must be 1 to {CANDIDATES_MAX}")
         if promise not in ("at_most_once", "at_least_once"):
-            raise BadArgumentsError(path, f"no promise of a call: {promise!r}")
+            raise BadArgumentsError(path, f"unknown promise: {promise!r}")
         self._actor_class = (make, args, kwargs)
         self._candidates = candidates
         self._promise = promise

@@ -134,7 +134,7 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
                 _log_broken(self, meeting, error)
             finally:
                 meeting._client._run_flow(meeting._release(), "leave")
-        raise BrokenBarrierError(f"in {self.path} {restarts_max} restarts were not enough")
+        raise BrokenBarrierError(f"{self.path}: broken also after {restarts_max} restarts")
 
     async def run_async(
         self,
@@ -162,7 +162,7 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
                 _log_broken(self, meeting, error)
             finally:
                 await meeting._client._run_flow(meeting._release(), "leave")
-        raise BrokenBarrierError(f"in {self.path} {restarts_max} restarts were not enough")
+        raise BrokenBarrierError(f"{self.path}: broken also after {restarts_max} restarts")
 
 
 def finish(meeting: Generation[Any]) -> Flow[None]:
@@ -174,7 +174,7 @@ def finish(meeting: Generation[Any]) -> Flow[None]:
         KeeperError: as for every call; the session may be over.
     """
     path, own = join(meeting._root, FINISHED), meeting.generation
-    broken = BrokenBarrierError(f"generation {own} of {meeting._root} was broken unfinished")
+    broken = BrokenBarrierError(f"generation {own} of {meeting._root} broke before all finished")
 
     def one_more(seen: ObservedValue) -> bytes:
         finished = _finished_of(path, seen.value)

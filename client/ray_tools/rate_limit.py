@@ -94,7 +94,7 @@ class Bucket(Recipe[K]):
             )
         timeout_ms = checked_millis("timeout_s", timeout_s)
         begun = yield Now()
-        yield Timeout(timeout_ms or None, f"{self.path} was not reached")
+        yield Timeout(timeout_ms or None, f"no answer about {self.path}")
         until = None if timeout_ms is None else Millis(begun + timeout_ms)
         before, mine, due = yield from self._reserve(count * self._interval_us, until)
         yield Timeout(None)  # the tokens come in time
@@ -123,7 +123,7 @@ class Bucket(Recipe[K]):
             full_us = max(self._parse(before)[0], leader_us) + span_us
             due = self._due(full_us, now)
             if until is not None and due > until:
-                raise WaitTimeoutError(f"{self.path} has none before {due - now} ms")
+                raise WaitTimeoutError(f"{self.path}: no token for {due - now} ms")
             value = b"%d %d" % (full_us, leader_us)
             is_done, now_there = yield from compare_and_set(self.path, value, before)
             self._seen = now_there
@@ -171,7 +171,7 @@ class Bucket(Recipe[K]):
         found = _CONTENT.fullmatch(seen.value)
         if found is None:
             self._seen = self._learned_ms = None  # the next call reads again
-            raise InvalidValueError(f"{self.path} holds no bucket: {seen.value[:40]!r}")
+            raise InvalidValueError(f"{self.path} holds no rate limit: {seen.value[:40]!r}")
         return int(found[1]), int(found[2])
 
 

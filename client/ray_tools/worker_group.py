@@ -192,7 +192,7 @@ def worker_of(path: str, member: Member) -> Worker:
     try:
         said = _decode(member.data)
     except msgspec.MsgspecError as error:
-        raise InvalidValueError(f"{path}: {member.name} is no worker: {error}") from None
+        raise InvalidValueError(f"{path}: {member.name} is not a worker: {error}") from None
     return Worker(member.name, said.data, said.pid, said.node_id, said.actor_id, member.token)
 
 

@@ -70,7 +70,7 @@ def cut(texts: dict[str, str]) -> list[Piece]:
         Piece(name, start, end) for name, text in texts.items() for start, end in _spans(text, size)
     ]
     if len(pieces) > PIECES_MAX:
-        raise InputError(f"{len(pieces)} pieces of text are more than the demo takes")
+        raise InputError(f"{len(pieces)} pieces of text; the demo accepts {PIECES_MAX}")
     return pieces
 
 

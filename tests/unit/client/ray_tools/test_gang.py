@@ -57,7 +57,7 @@ def test_a_member_that_dies_unfinished_breaks_the_waiting_ones(stage: RecipeStag
     members[2].die()
     stage.pass_time(15_000)
     for end in ends:
-        with pytest.raises(BrokenBarrierError, match="of /gangs/train was broken unfinished"):
+        with pytest.raises(BrokenBarrierError, match="of /gangs/train broke before all finished"):
             _ = end.value
 
 

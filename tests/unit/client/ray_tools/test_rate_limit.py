@@ -72,7 +72,7 @@ def test_an_acquire_beyond_its_timeout_fails_at_once(stage: RecipeStage) -> None
     alice, bob = stage.member(), stage.member()
     bucket(alice, per_second=1).take()
     for timeout_s in (0, 0.9):
-        with pytest.raises(WaitTimeoutError, match="has none before 1000 ms"):
+        with pytest.raises(WaitTimeoutError, match="no token for 1000 ms"):
             bucket(bob, per_second=1).take(timeout_s=timeout_s)
     in_time = bob.begin(bucket(bob, per_second=1).take, timeout_s=1)
     stage.pass_time(1_000)
@@ -146,7 +146,7 @@ def test_a_foreign_value_is_an_error(stage: RecipeStage) -> None:
     member = stage.member()
     bucket(member).take()
     member.ask(SetData(PATH, b"soon", -1))
-    with pytest.raises(InvalidValueError, match="holds no bucket"):
+    with pytest.raises(InvalidValueError, match="holds no rate limit"):
         bucket(member).take()
 
 
@@ -155,7 +155,7 @@ def test_a_limit_goes_on_when_the_znode_holds_a_bucket_again(stage: RecipeStage)
     limited = bucket(member, burst=3)
     limited.take()
     other.ask(SetData(PATH, b"garbage", -1))
-    with pytest.raises(InvalidValueError, match="holds no bucket"):
+    with pytest.raises(InvalidValueError, match="holds no rate limit"):
         limited.take()
     other.ask(SetData(PATH, b"", -1))
     limited.take()

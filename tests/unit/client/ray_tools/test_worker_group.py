@@ -47,7 +47,7 @@ def test_a_foreign_member_is_an_error() -> None:
     member = RecipeStage().member()
     group = WorkerGroup("coord", PATH)._on(member)
     group.join("outsider", b"hello")
-    with pytest.raises(InvalidValueError, match="outsider is no worker"):
+    with pytest.raises(InvalidValueError, match="outsider is not a worker"):
         worker_of(PATH, group.members()[0])
 
 
