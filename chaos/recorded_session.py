@@ -91,11 +91,25 @@ class RecordedSession:
         self._number += 1
         self._file.add(Called(self._name, self._life, self._number, at, call))
         told: Future[Result] = Future()
-        answered = partial(self._answered, self._number, call, told)
+        number = self._number
+        sync: Future[Any] | None = None
         try:
-            self._submit(self._client, call, answered)
+            if isinstance(call, Read) and call.is_synced:
+                sync = self._client.sync_async(call.path)
+            future, result_of = _begin(self._client, call, self._fired)
         except KeeperError as error:  # a malformed request, which is a bug of the load
             raise AssertionError(f"{call} was refused by the client") from error
+
+        def answered(_: object) -> None:
+            """Record the answer, on the dispatch thread."""
+            result = _result(sync, future, result_of)
+            self._file.add(Returned(self._name, self._life, number, now(), result))
+            if isinstance(result, Ok):
+                self._learned(call, result)
+            self._window.release()
+            told.set_result(result)
+
+        future.add_done_callback(answered)
         return told
 
     def call(self, call: Call) -> Result | None:
@@ -128,76 +142,54 @@ class RecordedSession:
         if not is_answered:
             self._file.add(SessionEnded(self._name, self._life, at))
 
-    def _submit(self, client: Client, call: Call, answered: Callable[[Any], None]) -> None:
-        watch = None
-        if isinstance(call, Read) and call.is_watched:
-            watch = partial(self._fired)  # a new object each time: each watch fires once
-        futures: list[Future[Any]] = []
-        match call:
-            case Create():
-                flags = call.flags
-                ephemeral = bool(flags & CreateMode.EPHEMERAL)
-                sequence = bool(flags & CreateMode.SEQUENTIAL)
-                futures = [
-                    client.create_async(
-                        call.path, call.value, ephemeral=ephemeral, sequence=sequence
-                    )
-                ]
-            case SetData():
-                futures = [client.set_async(call.path, call.value, call.version)]
-            case Delete():
-                futures = [client.delete_async(call.path, call.version)]
-            case Read():
-                if call.is_synced:
-                    futures.append(client.sync_async(call.path))
-                futures.append(_READS[call.kind](client, call.path, watch))
-            case _:
-                raise AssertionError(f"{call} is not submitted")
-        futures[-1].add_done_callback(lambda _: answered(futures))
-
-    def _answered(
-        self, number: int, call: Call, told: "Future[Result]", futures: "list[Future[Any]]"
-    ) -> None:
-        """Record an answer, on the dispatch thread. A read whose sync failed counts as unknown."""
-        result = _result_of(call, futures)
-        self._file.add(Returned(self._name, self._life, number, now(), result))
-        if isinstance(result, Ok):
-            self._learned(call, result)
-        self._window.release()
-        told.set_result(result)
-
     def _fired(self, event: WatchedEvent) -> None:
         if event.type is not EventType.NONE:
             self._file.add(Fired(self._name, self._life, now(), event.type, event.path, event.zxid))
 
 
-_READS: dict[ReadKind, Callable[[Client, str, Any], "Future[Any]"]] = {
-    ReadKind.GET: Client.get_async,
-    ReadKind.EXISTS: Client.exists_async,
-    ReadKind.CHILDREN: Client.get_children_async,
-}
-
-
-def _result_of(call: Call, futures: "list[Future[Any]]") -> Result:
-    for future in futures[:-1]:
-        if future.exception() is not None:
-            return Unknown(Code.CONNECTION_LOSS)
-    error = futures[-1].exception()
-    if error is not None:
-        assert isinstance(error, KeeperError), error
-        return result_of_error(error)
-    answer = futures[-1].result()
+def _begin(
+    client: Client, call: Call, fired: Callable[[WatchedEvent], None]
+) -> tuple[Future[Any], Callable[[Any], Ok]]:
+    """Send a request. Return its future, and the function that makes a result of its answer."""
     match call:
         case Create():
-            return Ok(path=answer)
+            creation = client.create_async(
+                call.path,
+                call.value,
+                ephemeral=bool(call.flags & CreateMode.EPHEMERAL),
+                sequence=bool(call.flags & CreateMode.SEQUENTIAL),
+            )
+            return creation, lambda path: Ok(path=path)
         case SetData():
-            return Ok(zxid=answer.mzxid, stat=answer)
+            setting = client.set_async(call.path, call.value, call.version)
+            return setting, lambda stat: Ok(zxid=stat.mzxid, stat=stat)
         case Delete():
-            return Ok()
-        case Read(kind=ReadKind.GET):
-            value, stat = answer
-            return Ok(value=value, stat=stat)
-        case Read(kind=ReadKind.CHILDREN):
-            return Ok(children=answer)
+            return client.delete_async(call.path, call.version), lambda _: Ok()
+        case Read():
+            # A new object for each watch, so that each fires once.
+            watch = partial(fired) if call.is_watched else None
+            match call.kind:
+                case ReadKind.GET:
+                    reading = client.get_async(call.path, watch)
+                    return reading, lambda answer: Ok(value=answer[0], stat=answer[1])
+                case ReadKind.CHILDREN:
+                    listing = client.get_children_async(call.path, watch)
+                    return listing, lambda names: Ok(children=names)
+                case ReadKind.EXISTS:
+                    look = client.exists_async(call.path, watch)
+                    return look, lambda stat: Ok(stat=stat)  # None: the znode is missing
         case _:
-            return Ok(stat=answer)  # None: the znode is missing
+            raise AssertionError(f"{call} cannot be submitted")
+
+
+def _result(
+    sync: Future[Any] | None, future: Future[Any], result_of: Callable[[Any], Ok]
+) -> Result:
+    """Return the result of a request. A read whose sync failed counts as unknown."""
+    if sync is not None and sync.exception() is not None:
+        return Unknown(Code.CONNECTION_LOSS)
+    error = future.exception()
+    if error is None:
+        return result_of(future.result())
+    assert isinstance(error, KeeperError), error
+    return result_of_error(error)
