@@ -148,6 +148,27 @@ class Operation(Struct):
     returned: int | None = None
     result: Ok | Refused | None = None
 
+    @property
+    def ok(self) -> Ok | None:
+        """The result, if the client was told that the operation succeeded."""
+        return self.result if isinstance(self.result, Ok) else None
+
+    @property
+    def stat(self) -> Stat | None:
+        """The Stat in the answer."""
+        return None if self.ok is None else self.ok.stat
+
+    @property
+    def path(self) -> str:
+        """The path that the operation names, or that the answer to a creation tells; may be ""."""
+        created = "" if self.ok is None else self.ok.path
+        path: str = created or getattr(self.call, "path", "")
+        return path
+
+    def creates(self, flag: int) -> bool:
+        """Return whether the operation creates a znode with this flag of `CreateMode`."""
+        return isinstance(self.call, Create) and bool(self.call.flags & flag)
+
     def parts(self) -> Iterator["Operation"]:
         """Yield the operation, or one for each call of a transaction that succeeded."""
         if not isinstance(self.call, MultiCall):

@@ -24,7 +24,6 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.paths import SEQUENCE_DIGITS
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import Create, CreateMode, SetData
-from raykeeper.znodes.stat import Stat
 
 Changes = Mapping[str, list[Zxid]]
 """For each path, in order, the zxids of the transactions that are known to have changed it."""
@@ -38,7 +37,7 @@ def known_changes(history: History) -> Changes:
     """
     found: dict[str, set[Zxid]] = {}
     for operation in history.parts:
-        stat, path = _stat_of(operation), path_of(operation)
+        stat, path = operation.stat, operation.path
         if stat is not None:
             found.setdefault(path, set()).update((stat.czxid, stat.mzxid))
     for session in history.sessions.values():
@@ -60,13 +59,13 @@ def answers_in_order(history: History) -> Iterator[str]:
             if operation.returned < returned:
                 yield f"fifo: {operation} was answered before an earlier request"
             returned = operation.returned
-            if not isinstance(operation.result, Ok):
+            if operation.ok is None:
                 continue
             if isinstance(operation.call, SetData):
-                if operation.result.zxid <= last_zxid:
+                if operation.ok.zxid <= last_zxid:
                     yield f"fifo: {operation} has no higher zxid than the session's write before it"
-                last_zxid = operation.result.zxid
-            elif isinstance(operation.call, Create) and is_sequential(operation):
+                last_zxid = operation.ok.zxid
+            elif isinstance(operation.call, Create) and operation.creates(CreateMode.SEQUENTIAL):
                 path, number = operation.call.path, sequence_number(operation)
                 if number <= last_numbers.get(path, -1):
                     yield f"fifo: {operation} has no higher number than the creation before it"
@@ -87,11 +86,11 @@ def reads_never_go_back(history: History) -> Iterator[str]:
                 seen = max(seen, events.popleft()[1])
             # A multi may read a znode before it changes it: its parts show states of one
             # transaction, and each is compared with what the session had seen before the multi.
-            stats = [(part, _stat_of(part)) for part in operation.parts()]
+            stats = [(part, part.stat) for part in operation.parts()]
             for part, stat in stats:
                 if stat is None:
                     continue
-                missed = _first_between(changes.get(path_of(part), []), stat.mzxid, seen)
+                missed = _first_between(changes.get(part.path, []), stat.mzxid, seen)
                 if missed is not None:
                     yield (
                         f"reads go back: {part} shows the state of {format_zxid(stat.mzxid)}, "
@@ -175,7 +174,7 @@ def _is_answered(operation: Operation) -> bool:
 def _sets_watch(operation: Operation) -> bool:
     """Only `exists` sets a watch on a missing znode, and then its answer is no error."""
     call = operation.call
-    return isinstance(call, Read) and call.is_watched and isinstance(operation.result, Ok)
+    return isinstance(call, Read) and call.is_watched and operation.ok is not None
 
 
 def _any_between(times: list[int], since: int, until: int) -> bool:
@@ -188,23 +187,6 @@ def _first_between(zxids: list[Zxid], above: Zxid, upto: Zxid) -> Zxid | None:
     return zxids[place] if place < len(zxids) and zxids[place] <= upto else None
 
 
-def _stat_of(operation: Operation) -> Stat | None:
-    return operation.result.stat if isinstance(operation.result, Ok) else None
-
-
-def path_of(operation: Operation) -> str:
-    """Return the path that an operation names, or that the answer to a creation tells."""
-    created = operation.result.path if isinstance(operation.result, Ok) else ""
-    path: str = created or getattr(operation.call, "path", "")
-    return path
-
-
-def is_sequential(operation: Operation) -> bool:
-    """Return whether the operation creates a sequential znode."""
-    return isinstance(operation.call, Create) and bool(operation.call.flags & CreateMode.SEQUENTIAL)
-
-
 def sequence_number(operation: Operation) -> int:
     """Return the number that an acknowledged sequential creation was given."""
-    assert isinstance(operation.result, Ok), operation
-    return int(operation.result.path[-SEQUENCE_DIGITS:])
+    return int(operation.path[-SEQUENCE_DIGITS:])

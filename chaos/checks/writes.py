@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from raykeeper.chaos.checks.history import Call, History, Ok, Operation, Read, ReadKind
-from raykeeper.chaos.checks.sessions import is_sequential, path_of, sequence_number
+from raykeeper.chaos.checks.history import History, Operation, Read, ReadKind
+from raykeeper.chaos.checks.sessions import sequence_number
 from raykeeper.zab.ids import ZERO, Zxid, format_zxid
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import CloseSession, Create, CreateMode, Delete, SessionId, SetData
@@ -35,9 +35,9 @@ class FinalState:
     def children(self, path: str) -> set[str] | None:
         """Return the full paths of the children; None when they were not read."""
         read = self._reads.get((path, ReadKind.CHILDREN))
-        if read is None or not isinstance(read.result, Ok):
+        if read is None or read.ok is None:
             return None
-        return {f"{path}/{name}" for name in read.result.children or ()}
+        return {f"{path}/{name}" for name in read.ok.children or ()}
 
 
 def lost_writes(history: History) -> Iterator[str]:
@@ -47,19 +47,19 @@ def lost_writes(history: History) -> Iterator[str]:
     writers: dict[bytes, Operation] = {}
     for operation in history.operations:
         call = operation.call
-        if isinstance(call, Delete) and (operation.result is None or _is_ok(operation)):
+        if isinstance(call, Delete) and (operation.result is None or operation.ok):
             deletes.setdefault(call.path, []).append(operation)
         elif isinstance(call, Create | SetData):
             writers[call.value] = operation
     for operation in history.operations:
-        if not _is_ok(operation) or not isinstance(operation.call, Create | SetData):
+        if operation.ok is None or not isinstance(operation.call, Create | SetData):
             continue
-        path = path_of(operation)
+        path = operation.path
         if any(_may_follow(delete, operation) for delete in deletes.get(path, ())):
             continue  # the znode may be gone, and a later one at its path proves nothing
-        if _is_ephemeral(operation):
+        if operation.creates(CreateMode.EPHEMERAL):
             continue  # its session has ended
-        if is_sequential(operation):
+        if operation.creates(CreateMode.SEQUENTIAL):
             children = final.children(parent_of(path))
             read = final.of(path)
             if (children is not None and path not in children) or (
@@ -73,18 +73,18 @@ def lost_writes(history: History) -> Iterator[str]:
 def _has_value(read: Operation, write: Operation) -> bool:
     """Return whether the read shows the value of this very write."""
     assert isinstance(write.call, Create | SetData)
-    return isinstance(read.result, Ok) and read.result.value == write.call.value
+    return read.ok is not None and read.ok.value == write.call.value
 
 
 def _holds(read: Operation, write: Operation, writers: dict[bytes, Operation]) -> bool:
     """Return whether a znode that nobody deleted ends with this write or a later one."""
-    result = read.result
-    if not isinstance(result, Ok) or result.value is None or result.stat is None:
+    result = read.ok
+    if result is None or result.value is None or result.stat is None:
         return False
     if _has_value(read, write):
         return True
-    if isinstance(write.call, SetData) and isinstance(write.result, Ok):
-        return result.stat.mzxid > write.result.zxid
+    if isinstance(write.call, SetData) and write.ok is not None:
+        return result.stat.mzxid > write.ok.zxid
     last = writers.get(result.value)
     return last is not None and _may_follow(last, write)
 
@@ -94,7 +94,7 @@ def writes_follow_real_time(history: History) -> Iterator[str]:
 
     This holds for sets of any znodes, and for the numbers of sequential znodes under one parent.
     """
-    sets = [op for op in history.parts if isinstance(op.call, SetData) and _is_ok(op)]
+    sets = [op for op in history.parts if isinstance(op.call, SetData) and op.ok]
     yield from _out_of_order(sets, _zxid_of, "zxid")
     for creations in _numbered_creations(history).values():
         yield from _out_of_order(creations, sequence_number, "number")
@@ -115,7 +115,7 @@ def creations_are_done_once(history: History) -> Iterator[str]:
     """No value is read at two paths, as no value is written twice."""
     made: dict[bytes, str] = {}
     for operation in history.operations:
-        value = operation.result.value if isinstance(operation.result, Ok) else None
+        value = operation.ok.value if operation.ok is not None else None
         if value is None or not isinstance(operation.call, Read):
             continue
         path = operation.call.path
@@ -132,8 +132,8 @@ def values_were_written(history: History) -> Iterator[str]:
     }
     states: dict[tuple[str, Zxid], tuple[bytes | None, Operation]] = {}
     for operation in history.operations:
-        result = operation.result
-        if not isinstance(result, Ok) or result.stat is None:
+        result = operation.ok
+        if result is None or result.stat is None:
             continue
         call: Any = operation.call
         value = call.value if isinstance(call, SetData) else result.value
@@ -152,7 +152,7 @@ def synced_reads_are_fresh(history: History) -> Iterator[str]:
     """A synced read shows every set of its znode that returned before the read was called."""
     by_path: dict[str, list[tuple[int, Zxid]]] = {}
     for operation in history.parts:
-        if isinstance(operation.call, SetData) and _is_ok(operation):
+        if isinstance(operation.call, SetData) and operation.ok:
             assert operation.returned is not None
             entry = (operation.returned, _zxid_of(operation))
             by_path.setdefault(operation.call.path, []).append(entry)
@@ -172,7 +172,9 @@ def ephemerals_end_with_their_session(history: History) -> Iterator[str]:
     over: dict[SessionId, int] = {}
     for session in history.sessions.values():
         ends = [session.ended.until] if session.ended is not None else []
-        ends += [op.returned for op in session.operations if _is_close(op.call) and _is_ok(op)]
+        ends += [
+            op.returned for op in session.operations if isinstance(op.call, CloseSession) and op.ok
+        ]
         certain = [end for end in ends if end is not None]
         if not certain:
             continue
@@ -180,7 +182,7 @@ def ephemerals_end_with_their_session(history: History) -> Iterator[str]:
         if session.session_id:
             over[session.session_id] = end
         for operation in session.operations:
-            if operation.called > end and _is_ok(operation):
+            if operation.called > end and operation.ok:
                 yield f"session is over, but {operation}"
     for reads in _synced_reads(history).values():
         for read, stat in reads:
@@ -191,16 +193,16 @@ def ephemerals_end_with_their_session(history: History) -> Iterator[str]:
 
 def is_acked_write(operation: Operation) -> bool:
     """Return whether the operation changed the tree and its client was told so."""
-    return isinstance(operation.call, Create | SetData | Delete) and _is_ok(operation)
+    return isinstance(operation.call, Create | SetData | Delete) and operation.ok is not None
 
 
 def _synced_reads(history: History) -> dict[str, list[tuple[Operation, Stat]]]:
     """Return the synced reads that found a znode, by path and in the order of their calls."""
     found: dict[str, list[tuple[Operation, Stat]]] = {}
     for operation in history.parts:
-        call, result = operation.call, operation.result
-        if isinstance(call, Read) and call.is_synced and isinstance(result, Ok) and result.stat:
-            found.setdefault(call.path, []).append((operation, result.stat))
+        call, stat = operation.call, operation.stat
+        if isinstance(call, Read) and call.is_synced and stat is not None:
+            found.setdefault(call.path, []).append((operation, stat))
     for reads in found.values():
         reads.sort(key=lambda read: read[0].called)
     return found
@@ -211,8 +213,8 @@ def _numbered_creations(history: History) -> dict[str, list[Operation]]:
     deleted = history.deleted_paths()
     found: dict[str, list[Operation]] = {}
     for operation in history.parts:
-        if is_sequential(operation) and _is_ok(operation):
-            parent = parent_of(path_of(operation))
+        if operation.creates(CreateMode.SEQUENTIAL) and operation.ok:
+            parent = parent_of(operation.path)
             if parent not in deleted:
                 found.setdefault(parent, []).append(operation)
     return found
@@ -240,26 +242,12 @@ def _may_follow(later: Operation, earlier: Operation) -> bool:
 
 def _wrote(writer: Operation, path: str, reader: Operation) -> bool:
     assert isinstance(writer.call, Create | SetData) and reader.returned is not None
-    is_there = (
-        path.startswith(writer.call.path) if is_sequential(writer) else (writer.call.path == path)
-    )
+    prefix = writer.call.path
+    is_sequential = writer.creates(CreateMode.SEQUENTIAL)
+    is_there = path.startswith(prefix) if is_sequential else path == prefix
     return is_there and writer.called <= reader.returned
 
 
-def _is_ephemeral(operation: Operation) -> bool:
-    call = operation.call
-    return isinstance(call, Create) and bool(call.flags & CreateMode.EPHEMERAL)
-
-
-def _is_ok(operation: Operation) -> bool:
-    return isinstance(operation.result, Ok)
-
-
-def _is_close(call: Call) -> bool:
-    return isinstance(call, CloseSession)
-
-
 def _zxid_of(operation: Operation) -> Zxid:
-    result = operation.result
-    assert isinstance(result, Ok), operation
-    return result.stat.mzxid if result.stat is not None else result.zxid
+    assert operation.ok is not None, operation
+    return operation.ok.zxid if operation.stat is None else operation.stat.mzxid
