@@ -16,17 +16,16 @@ from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 from raykeeper.znodes.replies import Content, EventType
 from raykeeper.znodes.requests import WatchKind, WatchMode
 from tests.simulation.checks.event_visibility import may_be_told, must_be_told
-from tests.simulation.checks.session_view import PersistentWatchState, SessionView
+from tests.simulation.checks.session_view import PendingWatch, PersistentWatchState, SessionView
 from tests.simulation.checks.told_event import EventTold
 from tests.simulation.checks.truth import PastZnode, Trigger, Truth
 
-REMOVED = frozenset(
-    {
-        EventType.DATA_WATCH_REMOVED,
-        EventType.CHILD_WATCH_REMOVED,
-        EventType.PERSISTENT_WATCH_REMOVED,
-    }
-)
+REMOVED = {
+    EventType.DATA_WATCH_REMOVED: [WatchKind.DATA],
+    EventType.CHILD_WATCH_REMOVED: [WatchKind.CHILD],
+    EventType.PERSISTENT_WATCH_REMOVED: [WatchKind.PERSISTENT, WatchKind.RECURSIVE],
+}
+"""The kinds of watches whose removal each event reports."""
 MODE_OF = {WatchKind.PERSISTENT: WatchMode.PERSISTENT, WatchKind.RECURSIVE: WatchMode.RECURSIVE}
 
 
@@ -77,26 +76,30 @@ class PersistentWatches:
             f"WatchOnce: {seen} is told of {event}, and asks for {ask}"
         )
         gone: dict[object, None] = {}
-        if ask.kind in MODE_OF:
-            for key in followed(seen, ask):
-                gone[key[0]] = None
-                del seen.following[key]
-        else:
-            key = ask.path, ask.kind is WatchKind.CHILD
-            watching = seen.watching[key].tokens
-            for token in [ask.watcher] if ask.watcher is not None else list(watching):
-                gone[token] = watching.pop(token)
-            if not watching:
+        for kind in _kinds_of(ask):
+            if kind not in REMOVED[event.type]:
+                continue
+            for follower in followed(seen, ask, kind):
+                gone[follower[0]] = None
+                del seen.following[follower]
+            key = ask.path, kind is WatchKind.CHILD
+            watching = seen.watching.get(key)
+            if kind in MODE_OF or watching is None:
+                continue
+            for token in _tokens(watching, ask):
+                gone[token] = watching.tokens.pop(token)
+            if not watching.tokens:
                 del seen.watching[key]
                 seen.due.pop(key, None)
         assert set(gone) == set(tokens), f"WatchOnce: {seen} is told of {event}: {tokens}, {gone}"
 
     def none_left(self, seen: SessionView, ask: WatchRemoval) -> None:
         """Check that no watcher is left, whether watches were removed or none existed."""
-        assert not followed(seen, ask), f"WatchTrue: {seen} still watches after {ask}"
-        watching = seen.watching.get((ask.path, ask.kind is WatchKind.CHILD))
-        is_left = watching is not None and ask.watcher in (None, *watching.tokens)
-        assert ask.kind in MODE_OF or not is_left, f"WatchTrue: {seen} after {ask}"
+        for kind in _kinds_of(ask):
+            assert not followed(seen, ask, kind), f"WatchTrue: {seen} still watches after {ask}"
+            watching = seen.watching.get((ask.path, kind is WatchKind.CHILD))
+            is_left = kind not in MODE_OF and watching is not None and _tokens(watching, ask)
+            assert not is_left, f"WatchTrue: {seen} after {ask}"
 
     def in_order(self, seen: SessionView, told: EventTold) -> list[object]:
         """Check that an event is the next one of each watch it concerns; return the other watchers.
@@ -207,13 +210,25 @@ class PersistentWatches:
         return bisect_right(self._past, zxid, key=lambda each: each.zxid)
 
 
-def followed(seen: SessionView, ask: WatchRemoval) -> list[Key]:
-    """Return the persistent watches that a request removes."""
+def followed(seen: SessionView, ask: WatchRemoval, kind: WatchKind) -> list[Key]:
+    """Return the persistent watches of a kind that a request removes."""
     return [
         key
         for key in seen.following
-        if key[1:] == (ask.path, MODE_OF.get(ask.kind)) and ask.watcher in (None, key[0])
+        if key[1:] == (ask.path, MODE_OF.get(kind)) and ask.watcher in (None, key[0])
     ]
+
+
+def _kinds_of(ask: WatchRemoval) -> list[WatchKind]:
+    """Return the kinds of watches that a request removes."""
+    if ask.kind is not WatchKind.ANY:
+        return [ask.kind]
+    return [kind for kinds in REMOVED.values() for kind in kinds]
+
+
+def _tokens(watching: PendingWatch, ask: WatchRemoval) -> list[object]:
+    """Return the watchers of a one-shot watch that a request removes."""
+    return [token for token in watching.tokens if ask.watcher in (None, token)]
 
 
 def _together(seen: SessionView, due: Iterable[object], told: EventTold) -> None:

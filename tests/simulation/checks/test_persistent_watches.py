@@ -122,6 +122,7 @@ def test_complete_events_pass() -> None:
     story = Story().first().told(CHANGED, 7, "pr", more="r").told(CREATED, 7, "r", "/a/y/z")
     story.shown(7).told(CHILD, 8, "p").shown(Zxid(1 << 20))
     story.removed(WatchKind.PERSISTENT, "p").removed(WatchKind.RECURSIVE, "r")
+    Story().removed(WatchKind.ANY, "p", "r")
 
 
 def test_resync_replaces_all_earlier_events() -> None:
@@ -185,6 +186,7 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
     ("WatchValues", lambda: _valued(None, 4)),
     # Of a removal.
     ("WatchOnce", lambda: Story().removed(WatchKind.PERSISTENT, "r")),
+    ("WatchOnce", lambda: Story().removed(WatchKind.ANY, "p")),
     ("WatchTrue", lambda: Story().lasting.none_left(
         Story().seen, WatchRemoval("/a", WatchKind.RECURSIVE, "r"))),
 ]  # fmt: skip
