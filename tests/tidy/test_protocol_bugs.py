@@ -23,7 +23,7 @@ NOT_YET = "Does not apply yet"
 ROW = re.compile(r"^\| (\d[^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", re.MULTILINE)
 TEST = re.compile(r"`tests/[\w/]+(?:\.py::|/(?=\w+\.txt))(\w+)(?:\.txt)?`")
 """A test in Python, or a scenario that is a text."""
-TEXTS = sorted((ROOT / "tests/paper/scenarios").glob("*.txt"))
+TEXTS = sorted((ROOT / "tests/paper").glob("*/*.txt"))
 
 
 def rows(text: str) -> dict[int, tuple[str, list[str]]]:

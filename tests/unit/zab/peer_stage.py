@@ -260,6 +260,11 @@ class PeerStage:
         values = (next(getattr(x, name) for x in owners if hasattr(x, name)) for name in names)
         return " ".join(f"{n}={format_value(v)}" for n, v in zip(names, values, strict=True))
 
+    def log(self) -> str:
+        """Print the log in memory."""
+        recent_log = self._peer.history.recent_log
+        return f"log={format_value(recent_log.between(recent_log.base, recent_log.last))}"
+
     def links(self) -> str:
         """Print the servers that are linked."""
         return f"links={format_value(list(self._peer.links))}"
