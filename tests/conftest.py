@@ -1,5 +1,10 @@
-"""Only tests/ray starts Ray: everywhere else `ray.init` is an error of the test."""
+"""Only tests/ray starts Ray: everywhere else `ray.init` is an error of the test.
 
+A test may be a coroutine. It runs on the loop of its fixture `runner`, or else on one of its own.
+"""
+
+import asyncio
+import inspect
 import os
 import sys
 from collections.abc import Iterator
@@ -50,6 +55,17 @@ def no_ray_outside_its_folder(
 
         monkeypatch.setattr(ray, "init", refuse)
     yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine."""
+    test, given = pyfuncitem.obj, pyfuncitem.funcargs
+    if not inspect.iscoroutinefunction(test):
+        return None
+    run = given["runner"].run if "runner" in given else asyncio.run
+    run(test(**{name: given[name] for name in inspect.signature(test).parameters}))
+    return True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,7 +7,7 @@ when told to, for the blocking client.
 import asyncio
 import selectors
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -73,15 +73,3 @@ class ManualLoop(asyncio.SelectorEventLoop):
         self.call_soon_threadsafe(self.stop)
         self._thread.join()
         self.close()
-
-
-def run_virtually(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine on a new loop with virtual time."""
-    loop = VirtualLoop()
-    try:
-        return loop.run_until_complete(main(loop))
-    finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()

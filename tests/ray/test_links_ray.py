@@ -22,7 +22,7 @@ from raykeeper.zab.ids import ServerId
 from tests.contract import link_carriers
 from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, Calls, Recorder, Station
 from tests.contract.test_links import *  # noqa: F403  (the suite itself, collected again here)
-from tests.contract.test_links import CLIENT, Run, Scenario
+from tests.contract.test_links import CLIENT
 
 GRACE_MS = 1000
 KEEPALIVE_MS = 200
@@ -146,66 +146,53 @@ def start_station(**options: Any) -> Any:
 
 
 @pytest.fixture
-def run(ray_started: None) -> Iterator[Run]:
-    started = []
-
-    def run_scenario(scenario: Scenario) -> None:
-        async def whole() -> None:
-            handle = start_station()
-            started.append(handle)
-            # An actor takes its time to start; the deadlines of a link do not wait for it.
-            await handle.__ray_ready__.remote()
-            await scenario(RayCarrier(handle))
-
-        asyncio.run(whole())
-
-    yield run_scenario
-    for handle in started:
-        ray.kill(handle)
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
 
 
-def test_the_death_of_the_process_breaks_the_link(run: Run) -> None:
-    async def scenario(carrier: Any) -> None:
-        near = Recorder()
-        patient = 60_000  # what is noticed by silence would take a minute
-        dialer = RayCallDialer(
-            SharedCall(lambda _: carrier.handle), CLIENT, KEEPALIVE_MS, grace_ms=patient
-        )
-        await dialer.dial(SERVER, near)
-        os.kill(await carrier.handle.pid.remote(), signal.SIGKILL)
-        assert "Actor" in await near.wait_closed()
-        with pytest.raises(LinkUnreachable, match="server 1: Actor"):
-            await dialer.dial(SERVER, Recorder())
-
-    run(scenario)
+@pytest.fixture
+def carrier(ray_started: None) -> Iterator[RayCarrier]:
+    handle = start_station()
+    # An actor takes its time to start; the deadlines of a link do not wait for it.
+    ray.get(handle.__ray_ready__.remote())
+    yield RayCarrier(handle)
+    ray.kill(handle)
 
 
-def test_an_actor_can_dial(run: Run) -> None:
-    async def scenario(carrier: Any) -> None:
-        dialing = ray.remote(num_cpus=0)(DialingActor).remote(carrier.handle)
-        assert await dialing.dial_and_send.remote([b"a", b"b"]) == [b"accepted"]
-        assert await carrier.station.wait_received(0, 2) == [b"a", b"b"]
-        assert await carrier.station.wait_closed(0) == "sent"
-        ray.kill(dialing)
+async def test_the_death_of_the_process_breaks_the_link(carrier: Any) -> None:
+    near = Recorder()
+    patient = 60_000  # what is noticed by silence would take a minute
+    dialer = RayCallDialer(
+        SharedCall(lambda _: carrier.handle), CLIENT, KEEPALIVE_MS, grace_ms=patient
+    )
+    await dialer.dial(SERVER, near)
+    os.kill(await carrier.handle.pid.remote(), signal.SIGKILL)
+    assert "Actor" in await near.wait_closed()
+    with pytest.raises(LinkUnreachable, match="server 1: Actor"):
+        await dialer.dial(SERVER, Recorder())
 
-    run(scenario)
+
+async def test_an_actor_can_dial(carrier: Any) -> None:
+    dialing = ray.remote(num_cpus=0)(DialingActor).remote(carrier.handle)
+    assert await dialing.dial_and_send.remote([b"a", b"b"]) == [b"accepted"]
+    assert await carrier.station.wait_received(0, 2) == [b"a", b"b"]
+    assert await carrier.station.wait_closed(0) == "sent"
+    ray.kill(dialing)
 
 
-def test_a_stream_breaks_at_once_when_the_process_dies(run: Run) -> None:
-    async def scenario(carrier: Any) -> None:
-        near = Recorder()
-        patient = 60_000  # what is noticed by silence would take a minute
-        dialer = AutoDialer(lambda _: carrier.handle, CLIENT, patient, grace_ms=patient)
-        link = await dialer.dial(SERVER, near)
-        assert link.carrier == STREAM
-        for number in range(100):
-            link.send(b"%d" % number)
-        assert len(await carrier.station.wait_received(0, 100)) == 100
-        assert await near.wait_received(1) == [b"accepted"]
-        os.kill(await carrier.handle.pid.remote(), signal.SIGKILL)
-        assert await near.wait_closed() in (
-            "the other end is gone",
-            "the stream broke: [Errno 104] Connection reset by peer",
-        )
-
-    run(scenario)
+async def test_a_stream_breaks_at_once_when_the_process_dies(carrier: Any) -> None:
+    near = Recorder()
+    patient = 60_000  # what is noticed by silence would take a minute
+    dialer = AutoDialer(lambda _: carrier.handle, CLIENT, patient, grace_ms=patient)
+    link = await dialer.dial(SERVER, near)
+    assert link.carrier == STREAM
+    for number in range(100):
+        link.send(b"%d" % number)
+    assert len(await carrier.station.wait_received(0, 100)) == 100
+    assert await near.wait_received(1) == [b"accepted"]
+    os.kill(await carrier.handle.pid.remote(), signal.SIGKILL)
+    assert await near.wait_closed() in (
+        "the other end is gone",
+        "the stream broke: [Errno 104] Connection reset by peer",
+    )

@@ -5,7 +5,7 @@ Doubt never counts; for a cluster see tests/ray.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 from msgspec import structs
@@ -84,75 +84,56 @@ class Scene:
                 await self.changed.wait()
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(scenario())  # type: ignore[arg-type]
+async def test_the_monitor_asks_until_the_process_is_dead() -> None:
+    scene = Scene(pauses_s=(0.0,) * 5, patrol_s=NEVER_S, worker_1=3)
+    scene.links.accept(Wire(), "", process(1)).closed("gone")
+    await scene.until(lambda: len(scene.events) == 2)
+    assert scene.events == [ClientDisconnected(FIRST), ClientProcessDied(FIRST)]
+    assert scene.knows.asked["worker 1"] == 3 and all(scene.knows.ways)
+    scene.gone.close()
 
 
-def test_the_monitor_asks_until_the_process_is_dead() -> None:
-    async def scenario() -> None:
-        scene = Scene(pauses_s=(0.0,) * 5, patrol_s=NEVER_S, worker_1=3)
-        scene.links.accept(Wire(), "", process(1)).closed("gone")
-        await scene.until(lambda: len(scene.events) == 2)
-        assert scene.events == [ClientDisconnected(FIRST), ClientProcessDied(FIRST)]
-        assert scene.knows.asked["worker 1"] == 3 and all(scene.knows.ways)
-        scene.gone.close()
-
-    run(scenario)
+async def test_the_monitor_stops_asking_about_a_live_process() -> None:
+    scene = Scene(pauses_s=(0.0,) * 3, patrol_s=NEVER_S)
+    scene.links.accept(Wire(), "", process(1)).closed("gone")
+    await scene.until(lambda: scene.knows.asked["worker 1"] == 3)
+    while scene.gone._checks:
+        await asyncio.sleep(0)
+    assert scene.events == [ClientDisconnected(FIRST)]
+    scene.gone.close()
 
 
-def test_the_monitor_stops_asking_about_a_live_process() -> None:
-    async def scenario() -> None:
-        scene = Scene(pauses_s=(0.0,) * 3, patrol_s=NEVER_S)
-        scene.links.accept(Wire(), "", process(1)).closed("gone")
-        await scene.until(lambda: scene.knows.asked["worker 1"] == 3)
-        while scene.gone._checks:
-            await asyncio.sleep(0)
-        assert scene.events == [ClientDisconnected(FIRST)]
-        scene.gone.close()
-
-    run(scenario)
-
-
-def test_the_monitor_asks_about_clients_over_calls_while_their_link_exists() -> None:
-    async def scenario() -> None:
-        scene = Scene(pauses_s=(), patrol_s=0.001, worker_2=2)
-        for number, carrier in ((1, RAY_CALLS), (2, RAY_CALLS), (3, STREAM)):
-            scene.links.accept(Wire(carrier), "", process(number))
-        await scene.until(lambda: len(scene.events) == 2)
-        assert scene.events == [ClientDisconnected(FIRST + 1), ClientProcessDied(FIRST + 1)]
-        await scene.until(lambda: scene.knows.asked["worker 1"] > 3)
-        assert scene.knows.asked["worker 2"] == 2 and scene.knows.asked["worker 3"] == 0
-        assert not any(scene.knows.ways)
-        scene.gone.close()
-
-    run(scenario)
+async def test_the_monitor_asks_about_clients_over_calls_while_their_link_exists() -> None:
+    scene = Scene(pauses_s=(), patrol_s=0.001, worker_2=2)
+    for number, carrier in ((1, RAY_CALLS), (2, RAY_CALLS), (3, STREAM)):
+        scene.links.accept(Wire(carrier), "", process(number))
+    await scene.until(lambda: len(scene.events) == 2)
+    assert scene.events == [ClientDisconnected(FIRST + 1), ClientProcessDied(FIRST + 1)]
+    await scene.until(lambda: scene.knows.asked["worker 1"] > 3)
+    assert scene.knows.asked["worker 2"] == 2 and scene.knows.asked["worker 3"] == 0
+    assert not any(scene.knows.ways)
+    scene.gone.close()
 
 
-def test_clients_over_calls_take_turns() -> None:
-    async def scenario() -> None:
-        scene = Scene(pauses_s=(), patrol_s=NEVER_S)
-        count = client_process_monitor.POLLED_MAX + 10
-        for number in range(1, count + 1):
-            scene.links.accept(Wire(RAY_CALLS), "", process(number))
-        first = [connection - FIRST for connection, _ in scene.gone._next_call_clients()]
-        second = [connection - FIRST for connection, _ in scene.gone._next_call_clients()]
-        assert first == list(range(client_process_monitor.POLLED_MAX))
-        assert second[:11] == [*range(client_process_monitor.POLLED_MAX, count), 0]
-        scene.gone.close()
-
-    run(scenario)
+async def test_clients_over_calls_take_turns() -> None:
+    scene = Scene(pauses_s=(), patrol_s=NEVER_S)
+    count = client_process_monitor.POLLED_MAX + 10
+    for number in range(1, count + 1):
+        scene.links.accept(Wire(RAY_CALLS), "", process(number))
+    first = [connection - FIRST for connection, _ in scene.gone._next_call_clients()]
+    second = [connection - FIRST for connection, _ in scene.gone._next_call_clients()]
+    assert first == list(range(client_process_monitor.POLLED_MAX))
+    assert second[:11] == [*range(client_process_monitor.POLLED_MAX, count), 0]
+    scene.gone.close()
 
 
-def test_the_monitor_asks_nothing_after_its_close() -> None:
-    async def scenario() -> None:
-        scene = Scene(pauses_s=(NEVER_S,), patrol_s=NEVER_S)
-        scene.links.accept(Wire(), "", process(1)).closed("gone")
-        scene.gone.close()
-        while scene.gone._checks:
-            await asyncio.sleep(0)
-        assert scene.knows.asked == {}
-
-    run(scenario)
+async def test_the_monitor_asks_nothing_after_its_close() -> None:
+    scene = Scene(pauses_s=(NEVER_S,), patrol_s=NEVER_S)
+    scene.links.accept(Wire(), "", process(1)).closed("gone")
+    scene.gone.close()
+    while scene.gone._checks:
+        await asyncio.sleep(0)
+    assert scene.knows.asked == {}
 
 
 EOF = "Worker unexpectedly exits with a connection error code 2. End of file. Some common causes"

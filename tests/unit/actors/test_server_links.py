@@ -1,7 +1,7 @@
 """The links of a server: carriers, peers, and clients with their connection numbers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,65 +66,46 @@ class Links:
         return await getattr(self.links.calls, method)(*args)
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        await scenario()
-
-    asyncio.run(whole())
-
-
 @pytest.mark.parametrize(
     ("setting", "carrier", "streams"),
     [("auto", STREAM, True), ("direct", STREAM, True), ("ray", RAY_CALLS, False)],
 )
-def test_the_setting_decides_the_carrier(setting: str, carrier: str, streams: bool) -> None:
-    async def scenario() -> None:
-        server, near = Links(setting), Recorder()
-        link = await server.dial(near)
-        assert (link.carrier, link.incarnation) == (carrier, 5)
-        assert server.links.clients.carriers() == {carrier: 1}
-        assert (server.links.address is not None, server.links.stream_problem) == (streams, "")
-        link.send(b"hello")
-        await asyncio.wait_for(server.changed.wait(), 10)
-        (event,) = server.events
-        assert isinstance(event, ClientFrameArrived) and event.data == b"hello"
-        server.links.close("the server stops")
-        assert await near.wait_closed() == "the server stops"
-
-    run(scenario)
+async def test_the_setting_decides_the_carrier(setting: str, carrier: str, streams: bool) -> None:
+    server, near = Links(setting), Recorder()
+    link = await server.dial(near)
+    assert (link.carrier, link.incarnation) == (carrier, 5)
+    assert server.links.clients.carriers() == {carrier: 1}
+    assert (server.links.address is not None, server.links.stream_problem) == (streams, "")
+    link.send(b"hello")
+    await asyncio.wait_for(server.changed.wait(), 10)
+    (event,) = server.events
+    assert isinstance(event, ClientFrameArrived) and event.data == b"hello"
+    server.links.close("the server stops")
+    assert await near.wait_closed() == "the server stops"
 
 
-def test_a_server_for_streams_alone_refuses_calls() -> None:
-    async def scenario() -> None:
-        server = Links("direct")
-        server.links.close("it listens no more")
-        await asyncio.sleep(0)
-        with pytest.raises(LinkRefused, match="direct streams only; no stream to"):
-            await server.dial(Recorder())
-
-    run(scenario)
+async def test_a_server_for_streams_alone_refuses_calls() -> None:
+    server = Links("direct")
+    server.links.close("it listens no more")
+    await asyncio.sleep(0)
+    with pytest.raises(LinkRefused, match="direct streams only; no stream to"):
+        await server.dial(Recorder())
 
 
-def test_a_server_that_cannot_listen_logs_it_and_takes_calls() -> None:
-    async def scenario() -> None:
-        server, near = Links("auto", ELSEWHERE), Recorder()
-        assert [line for line, _ in server.lines] == ["streams.off"]
-        assert server.lines[0][1]["host"] == ELSEWHERE
-        assert server.links.stream_problem.startswith(f"cannot listen at {ELSEWHERE}: ")
-        link = await server.dial(near)
-        assert link.carrier == RAY_CALLS
-        server.links.close("the server stops")
-        await near.wait_closed()
-
-    run(scenario)
+async def test_a_server_that_cannot_listen_logs_it_and_takes_calls() -> None:
+    server, near = Links("auto", ELSEWHERE), Recorder()
+    assert [line for line, _ in server.lines] == ["streams.off"]
+    assert server.lines[0][1]["host"] == ELSEWHERE
+    assert server.links.stream_problem.startswith(f"cannot listen at {ELSEWHERE}: ")
+    link = await server.dial(near)
+    assert link.carrier == RAY_CALLS
+    server.links.close("the server stops")
+    await near.wait_closed()
 
 
-def test_a_server_for_streams_alone_that_cannot_listen_raises() -> None:
-    async def scenario() -> None:
-        with pytest.raises(CannotListenError, match=rf"cannot listen at {ELSEWHERE}: "):
-            Links("direct", ELSEWHERE)
-
-    run(scenario)
+async def test_a_server_for_streams_alone_that_cannot_listen_raises() -> None:
+    with pytest.raises(CannotListenError, match=rf"cannot listen at {ELSEWHERE}: "):
+        Links("direct", ELSEWHERE)
 
 
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
@@ -169,96 +150,78 @@ class Silent:
         self._events.deliver(reason)
 
 
-def run_on_network(scenario: Callable[[MemoryNetwork], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        await scenario(MemoryNetwork(deadline_s=0.01))
-
-    asyncio.run(whole())
+@pytest.fixture
+def network() -> MemoryNetwork:
+    return MemoryNetwork(deadline_s=0.01)
 
 
-def test_every_pair_gets_one_link_and_frames_stay_in_order() -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        shells = [Shell(network, server).start() for server in SERVERS]
-        for shell in shells:
-            up = await shell.events.wait(2)
-            assert {event.peer for event in up} == set(SERVERS) - {shell.server_id}
-            assert set(shell.links.states.values()) == {LINKED}
-        shells[0].links.send(S3, [Ping(1), Commit(7)])
-        shells[0].links.send(S3, [Ping(1)])
-        shells[2].links.send(S1, [Ping(1)])
-        frames = (await shells[2].events.wait(4))[2:]
-        assert frames == [PeerFrame(S1, [Ping(1), Commit(7)]), PeerFrame(S1, [Ping(1)])]
-        assert (await shells[0].events.wait(3))[2:] == [PeerFrame(S3, [Ping(1)])]
-
-    run_on_network(scenario)
+async def test_every_pair_gets_one_link_and_frames_stay_in_order(network: MemoryNetwork) -> None:
+    shells = [Shell(network, server).start() for server in SERVERS]
+    for shell in shells:
+        up = await shell.events.wait(2)
+        assert {event.peer for event in up} == set(SERVERS) - {shell.server_id}
+        assert set(shell.links.states.values()) == {LINKED}
+    shells[0].links.send(S3, [Ping(1), Commit(7)])
+    shells[0].links.send(S3, [Ping(1)])
+    shells[2].links.send(S1, [Ping(1)])
+    frames = (await shells[2].events.wait(4))[2:]
+    assert frames == [PeerFrame(S1, [Ping(1), Commit(7)]), PeerFrame(S1, [Ping(1)])]
+    assert (await shells[0].events.wait(3))[2:] == [PeerFrame(S3, [Ping(1)])]
 
 
-def test_a_large_batch_leaves_in_several_frames_in_order() -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        low, high = Shell(network, S1), Shell(network, S2).start()
-        await low.events.wait(1)
-        large = [Proposals(Zxid(n), [bytes(FRAME_BYTES_TARGET * 2 // 5)]) for n in (1, 2, 3)]
-        high.links.send(S1, [Ping(1), *large, Commit(3)])
-        frames = (await low.events.wait(3))[1:]
-        assert [len(frame.messages) for frame in frames] == [2, 3]
-        messages = [message for frame in frames for message in frame.messages]
-        assert messages == [Ping(1), *large, Commit(3)]
-
-    run_on_network(scenario)
+async def test_a_large_batch_leaves_in_several_frames_in_order(network: MemoryNetwork) -> None:
+    low, high = Shell(network, S1), Shell(network, S2).start()
+    await low.events.wait(1)
+    large = [Proposals(Zxid(n), [bytes(FRAME_BYTES_TARGET * 2 // 5)]) for n in (1, 2, 3)]
+    high.links.send(S1, [Ping(1), *large, Commit(3)])
+    frames = (await low.events.wait(3))[1:]
+    assert [len(frame.messages) for frame in frames] == [2, 3]
+    messages = [message for frame in frames for message in frame.messages]
+    assert messages == [Ping(1), *large, Commit(3)]
 
 
-def test_a_broken_link_is_reported_at_both_ends_and_dialed_again() -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        low, high = Shell(network, S1), Shell(network, S2).start()
-        await low.events.wait(1)
-        network.cut_to_acceptors()
-        for shell, peer in ((low, S2), (high, S1)):
-            assert await shell.events.wait(3) == [LinkUp(peer), LinkDown(peer), LinkUp(peer)]
-        assert low.lines == ["link.up", "link.down", "link.up"]
-
-    run_on_network(scenario)
-
-
-def test_a_new_incarnation_replaces_the_link_of_the_old_one() -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        low, old = Shell(network, S1), Shell(network, S2, incarnation=1).start()
-        await old.events.wait(1)
-        new = Shell(network, S2, incarnation=2).start()
-        await new.events.wait(1)
-        assert await low.events.wait(3) == [LinkUp(S2), LinkDown(S2), LinkUp(S2)]
-        old.links.send(S1, [Ping(1)])
-        new.links.send(S1, [Commit(1)])
-        assert (await low.events.wait(4))[3] == PeerFrame(S2, [Commit(1)])
-        await old.events.wait(2)
-        assert old.links.states[S1] != LINKED
-
-    run_on_network(scenario)
+async def test_a_broken_link_is_reported_at_both_ends_and_dialed_again(
+    network: MemoryNetwork,
+) -> None:
+    low, high = Shell(network, S1), Shell(network, S2).start()
+    await low.events.wait(1)
+    network.cut_to_acceptors()
+    for shell, peer in ((low, S2), (high, S1)):
+        assert await shell.events.wait(3) == [LinkUp(peer), LinkDown(peer), LinkUp(peer)]
+    assert low.lines == ["link.up", "link.down", "link.up"]
 
 
-def test_a_link_broken_by_the_core_is_not_reported_to_it() -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        low, high = Shell(network, S1), Shell(network, S2).start()
-        await low.events.wait(1)
-        low.links.break_link(S2, "broke the protocol")
-        low.links.break_link(S2, "again")
-        low.links.send(S2, [Ping(1)])
-        assert await low.events.wait(2) == [LinkUp(S2), LinkUp(S2)]
-        assert (await high.events.wait(3))[1:] == [LinkDown(S1), LinkUp(S1)]
+async def test_a_new_incarnation_replaces_the_link_of_the_old_one(network: MemoryNetwork) -> None:
+    low, old = Shell(network, S1), Shell(network, S2, incarnation=1).start()
+    await old.events.wait(1)
+    new = Shell(network, S2, incarnation=2).start()
+    await new.events.wait(1)
+    assert await low.events.wait(3) == [LinkUp(S2), LinkDown(S2), LinkUp(S2)]
+    old.links.send(S1, [Ping(1)])
+    new.links.send(S1, [Commit(1)])
+    assert (await low.events.wait(4))[3] == PeerFrame(S2, [Commit(1)])
+    await old.events.wait(2)
+    assert old.links.states[S1] != LINKED
 
-    run_on_network(scenario)
+
+async def test_a_link_broken_by_the_core_is_not_reported_to_it(network: MemoryNetwork) -> None:
+    low, high = Shell(network, S1), Shell(network, S2).start()
+    await low.events.wait(1)
+    low.links.break_link(S2, "broke the protocol")
+    low.links.break_link(S2, "again")
+    low.links.send(S2, [Ping(1)])
+    assert await low.events.wait(2) == [LinkUp(S2), LinkUp(S2)]
+    assert (await high.events.wait(3))[1:] == [LinkDown(S1), LinkUp(S1)]
 
 
-def test_a_malformed_frame_breaks_the_link() -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        low = Shell(network, S1)
-        near = Events()
-        link = await network.dialer(peer_hello("e", S2, 1)).dial(S1, Silent(near))
-        link.send(b"\xc1")
-        link.send(b"\x90")
-        assert await low.events.wait(2) == [LinkUp(S2), LinkDown(S2)]
-        assert "malformed frame" in (await near.wait(1))[0]
-
-    run_on_network(scenario)
+async def test_a_malformed_frame_breaks_the_link(network: MemoryNetwork) -> None:
+    low = Shell(network, S1)
+    near = Events()
+    link = await network.dialer(peer_hello("e", S2, 1)).dial(S1, Silent(near))
+    link.send(b"\xc1")
+    link.send(b"\x90")
+    assert await low.events.wait(2) == [LinkUp(S2), LinkDown(S2)]
+    assert "malformed frame" in (await near.wait(1))[0]
 
 
 @pytest.mark.parametrize(
@@ -269,53 +232,43 @@ def test_a_malformed_frame_breaks_the_link() -> None:
         (S3, 4, "incarnation 4 of server 3 was fenced"),
     ],
 )
-def test_a_bad_dialer_is_refused(caller: ServerId, incarnation: int, words: str) -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        shell = Shell(network, S2)
-        Shell(network, S3, incarnation=5).start()
-        await shell.events.wait(1)
-        with pytest.raises(LinkRefused, match=words):
-            await network.dialer(peer_hello("e", caller, incarnation)).dial(S2, Silent())
-        assert shell.events.delivered == [LinkUp(S3)]
-
-    run_on_network(scenario)
-
-
-def test_frames_of_a_replaced_link_are_dropped() -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        low = Shell(network, S1)
-        hello = peer_hello("e", S2, 1)
-        old = await network.dialer(hello).dial(S1, Silent())
-        old.send(encode_peer_frame([Ping(1)]))
-        new = await network.dialer(hello).dial(S1, Silent())
-        new.send(encode_peer_frame([Ping(2)]))
-        expected = [LinkUp(S2), LinkDown(S2), LinkUp(S2), PeerFrame(S2, [Ping(2)])]
-        assert await low.events.wait(4) == expected
-
-    run_on_network(scenario)
+async def test_a_bad_dialer_is_refused(
+    network: MemoryNetwork, caller: ServerId, incarnation: int, words: str
+) -> None:
+    shell = Shell(network, S2)
+    Shell(network, S3, incarnation=5).start()
+    await shell.events.wait(1)
+    with pytest.raises(LinkRefused, match=words):
+        await network.dialer(peer_hello("e", caller, incarnation)).dial(S2, Silent())
+    assert shell.events.delivered == [LinkUp(S3)]
 
 
-def test_close_drops_all_links_and_stops_dialing() -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        low, high = Shell(network, S1), Shell(network, S2).start()
-        await low.events.wait(1)
-        high.links.close("stops")
-        assert await low.events.wait(2) == [LinkUp(S2), LinkDown(S2)]
-        assert low.links.states[S2] == "stops"
+async def test_frames_of_a_replaced_link_are_dropped(network: MemoryNetwork) -> None:
+    low = Shell(network, S1)
+    hello = peer_hello("e", S2, 1)
+    old = await network.dialer(hello).dial(S1, Silent())
+    old.send(encode_peer_frame([Ping(1)]))
+    new = await network.dialer(hello).dial(S1, Silent())
+    new.send(encode_peer_frame([Ping(2)]))
+    expected = [LinkUp(S2), LinkDown(S2), LinkUp(S2), PeerFrame(S2, [Ping(2)])]
+    assert await low.events.wait(4) == expected
 
-    run_on_network(scenario)
+
+async def test_close_drops_all_links_and_stops_dialing(network: MemoryNetwork) -> None:
+    low, high = Shell(network, S1), Shell(network, S2).start()
+    await low.events.wait(1)
+    high.links.close("stops")
+    assert await low.events.wait(2) == [LinkUp(S2), LinkDown(S2)]
+    assert low.links.states[S2] == "stops"
 
 
-def test_an_unreachable_server_is_named_with_the_reason() -> None:
-    async def scenario(network: MemoryNetwork) -> None:
-        shell = Shell(network, S2).start()
-        await asyncio.sleep(0)
-        assert shell.links.states == {S1: "server 1 does not listen", S3: "not linked yet"}
-        shell.links.send(S1, [Ping(1)])
-        Shell(network, S1)
-        await shell.events.wait(1)
-
-    run_on_network(scenario)
+async def test_an_unreachable_server_is_named_with_the_reason(network: MemoryNetwork) -> None:
+    shell = Shell(network, S2).start()
+    await asyncio.sleep(0)
+    assert shell.links.states == {S1: "server 1 does not listen", S3: "not linked yet"}
+    shell.links.send(S1, [Ping(1)])
+    Shell(network, S1)
+    await shell.events.wait(1)
 
 
 FIRST = (6 << 30) + 1

@@ -31,61 +31,55 @@ from raykeeper.znodes.requests import SessionId
 from tests.unit.actors.companions import ActorHandle, Events
 
 
-def test_items_are_processed_in_order_and_one_at_a_time() -> None:
-    async def main() -> None:
-        begun: list[int] = []
-        gates = [asyncio.Event() for _ in range(3)]
-        done = asyncio.Event()
+async def test_items_are_processed_in_order_and_one_at_a_time() -> None:
+    begun: list[int] = []
+    gates = [asyncio.Event() for _ in range(3)]
+    done = asyncio.Event()
 
-        async def process_item(item: int) -> None:
-            begun.append(item)
-            await gates[item].wait()
-            if item == 2:
-                done.set()
+    async def process_item(item: int) -> None:
+        begun.append(item)
+        await gates[item].wait()
+        if item == 2:
+            done.set()
 
-        def on_failure(item: int, reason: str) -> None:
-            raise AssertionError((item, reason))
+    def on_failure(item: int, reason: str) -> None:
+        raise AssertionError((item, reason))
 
-        queue = ActorCallQueue(lambda: None, process_item, on_failure)
-        for item in range(3):
-            queue.put(item)
-        for item, gate in enumerate(gates):
-            while len(begun) == item:
-                await asyncio.sleep(0)
-            assert begun == list(range(item + 1))
-            assert len(queue) == 2 - item
-            gate.set()
-        await done.wait()
-
-    asyncio.run(main())
+    queue = ActorCallQueue(lambda: None, process_item, on_failure)
+    for item in range(3):
+        queue.put(item)
+    for item, gate in enumerate(gates):
+        while len(begun) == item:
+            await asyncio.sleep(0)
+        assert begun == list(range(item + 1))
+        assert len(queue) == 2 - item
+        gate.set()
+    await done.wait()
 
 
-def test_the_actor_is_looked_up_once_until_it_fails() -> None:
-    async def main() -> None:
-        found: list[object] = []
-        failures: list[tuple[int, str]] = []
-        done = asyncio.Event()
+async def test_the_actor_is_looked_up_once_until_it_fails() -> None:
+    found: list[object] = []
+    failures: list[tuple[int, str]] = []
+    done = asyncio.Event()
 
-        def find() -> object:
-            found.append(object())
-            return found[-1]
+    def find() -> object:
+        found.append(object())
+        return found[-1]
 
-        async def process_item(item: int) -> None:
-            assert queue.has_handle == (item in (1, 2))
-            assert await queue.handle() is await queue.handle() is found[-1]
-            if item == 2:
-                raise ValueError("gone\nwith a long story")
-            if item == 3:
-                done.set()
+    async def process_item(item: int) -> None:
+        assert queue.has_handle == (item in (1, 2))
+        assert await queue.handle() is await queue.handle() is found[-1]
+        if item == 2:
+            raise ValueError("gone\nwith a long story")
+        if item == 3:
+            done.set()
 
-        queue = ActorCallQueue(find, process_item, lambda *failure: failures.append(failure))
-        assert not queue.has_handle
-        for item in range(4):
-            queue.put(item)
-        await done.wait()
-        assert (len(found), failures) == (2, [(2, "gone")])
-
-    asyncio.run(main())
+    queue = ActorCallQueue(find, process_item, lambda *failure: failures.append(failure))
+    assert not queue.has_handle
+    for item in range(4):
+        queue.put(item)
+    await done.wait()
+    assert (len(found), failures) == (2, [(2, "gone")])
 
 
 @pytest.mark.parametrize(
@@ -122,82 +116,68 @@ class Tracker:
         return None if report.batch == self._forgets else [proposal(report.batch)]
 
 
-def test_every_report_is_sent_and_answered_in_order() -> None:
-    async def scenario() -> None:
-        tracker, events, lookups = Tracker(), Events(), []
+async def test_every_report_is_sent_and_answered_in_order() -> None:
+    tracker, events, lookups = Tracker(), Events(), []
 
-        def find() -> ActorHandle:
-            lookups.append(1)
-            return ActorHandle(tracker)
+    def find() -> ActorHandle:
+        lookups.append(1)
+        return ActorHandle(tracker)
 
-        calls = SessionTrackerClient(find, events.deliver, events.log)
-        for batch in range(1, 6):
-            calls.track(report(batch))
-        await events.wait(5)
-        calls.track(report(6))
-        assert await events.wait(6) == [SessionsOverdue([proposal(batch)]) for batch in range(1, 7)]
-        assert tracker.reported == [1, 2, 3, 4, 5, 6]
-        assert lookups == [1]
-
-    asyncio.run(scenario())
+    calls = SessionTrackerClient(find, events.deliver, events.log)
+    for batch in range(1, 6):
+        calls.track(report(batch))
+    await events.wait(5)
+    calls.track(report(6))
+    assert await events.wait(6) == [SessionsOverdue([proposal(batch)]) for batch in range(1, 7)]
+    assert tracker.reported == [1, 2, 3, 4, 5, 6]
+    assert lookups == [1]
 
 
-def test_a_failure_is_one_loss_and_the_tracker_is_looked_up_again() -> None:
-    async def scenario() -> None:
-        trackers = [Tracker(dies=1), Tracker(forgets=3), Tracker()]
-        events = Events()
-        waiting = list(trackers)
-        calls = SessionTrackerClient(
-            lambda: ActorHandle(waiting.pop(0)), events.deliver, events.log
-        )
-        calls.track(report(1))
-        calls.track(report(2))
-        assert await events.wait(1) == [TrackerLost()]
-        calls.track(report(3))
-        assert await events.wait(2) == [TrackerLost(), TrackerLost()]
-        calls.track(report(4))
-        assert (await events.wait(3))[2] == SessionsOverdue([proposal(4)])
-        assert [tracker.reported for tracker in trackers] == [[1], [3], [4]]
-        assert events.reasons == [
-            "the actor died",
-            "the tracker was restarted and knows no session",
-        ]
-
-    asyncio.run(scenario())
+async def test_a_failure_is_one_loss_and_the_tracker_is_looked_up_again() -> None:
+    trackers = [Tracker(dies=1), Tracker(forgets=3), Tracker()]
+    events = Events()
+    waiting = list(trackers)
+    calls = SessionTrackerClient(lambda: ActorHandle(waiting.pop(0)), events.deliver, events.log)
+    calls.track(report(1))
+    calls.track(report(2))
+    assert await events.wait(1) == [TrackerLost()]
+    calls.track(report(3))
+    assert await events.wait(2) == [TrackerLost(), TrackerLost()]
+    calls.track(report(4))
+    assert (await events.wait(3))[2] == SessionsOverdue([proposal(4)])
+    assert [tracker.reported for tracker in trackers] == [[1], [3], [4]]
+    assert events.reasons == [
+        "the actor died",
+        "the tracker was restarted and knows no session",
+    ]
 
 
-def test_a_tracker_that_cannot_be_found_or_keep_up_is_lost() -> None:
-    async def scenario() -> None:
-        events = Events()
+async def test_a_tracker_that_cannot_be_found_or_keep_up_is_lost() -> None:
+    events = Events()
 
-        def find() -> ActorHandle:
-            raise ValueError
+    def find() -> ActorHandle:
+        raise ValueError
 
-        calls = SessionTrackerClient(find, events.deliver, events.log)
-        calls.track(report(1))
-        assert await events.wait(1) == [TrackerLost()]
+    calls = SessionTrackerClient(find, events.deliver, events.log)
+    calls.track(report(1))
+    assert await events.wait(1) == [TrackerLost()]
 
-        late = SessionTrackerClient(lambda: ActorHandle(Tracker()), events.deliver, events.log)
-        for batch in range(REPORTS_MAX + 1):
-            late.track(report(batch))
-        assert await events.wait(2) == [TrackerLost()] * 2
-        assert events.reasons == ["ValueError", "more than 64 reports wait for the tracker"]
-
-    asyncio.run(scenario())
+    late = SessionTrackerClient(lambda: ActorHandle(Tracker()), events.deliver, events.log)
+    for batch in range(REPORTS_MAX + 1):
+        late.track(report(batch))
+    assert await events.wait(2) == [TrackerLost()] * 2
+    assert events.reasons == ["ValueError", "more than 64 reports wait for the tracker"]
 
 
-def test_nothing_is_sent_after_the_close() -> None:
-    async def scenario() -> None:
-        tracker, events = Tracker(), Events()
-        calls = SessionTrackerClient(lambda: ActorHandle(tracker), events.deliver, events.log)
-        calls.close()
-        calls.track(report(1))
-        calls.close()
-        await asyncio.sleep(0)
-        assert tracker.reported == []
-        assert events.delivered == []
-
-    asyncio.run(scenario())
+async def test_nothing_is_sent_after_the_close() -> None:
+    tracker, events = Tracker(), Events()
+    calls = SessionTrackerClient(lambda: ActorHandle(tracker), events.deliver, events.log)
+    calls.close()
+    calls.track(report(1))
+    calls.close()
+    await asyncio.sleep(0)
+    assert tracker.reported == []
+    assert events.delivered == []
 
 
 Z5, Z6, Z9 = Zxid(5), Zxid(6), Zxid(9)
@@ -293,14 +273,11 @@ def test_an_abort_has_no_completion_even_if_it_fails() -> None:
     assert ("abort", Z5) in snapshotter.told
 
 
-def test_nothing_is_performed_after_the_close() -> None:
-    async def scenario() -> None:
-        snapshotter, events = Snapshotter(), Events()
-        calls = SnapshotterClient(lambda: ActorHandle(snapshotter), events.deliver, events.log)
-        calls.close()
-        calls.perform(SnapshotBegin(Z5))
-        calls.close()
-        await asyncio.sleep(0)
-        assert snapshotter.told == []
-
-    asyncio.run(scenario())
+async def test_nothing_is_performed_after_the_close() -> None:
+    snapshotter, events = Snapshotter(), Events()
+    calls = SnapshotterClient(lambda: ActorHandle(snapshotter), events.deliver, events.log)
+    calls.close()
+    calls.perform(SnapshotBegin(Z5))
+    calls.close()
+    await asyncio.sleep(0)
+    assert snapshotter.told == []

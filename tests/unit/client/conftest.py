@@ -1,10 +1,12 @@
 """Fixtures of the tests of the client."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from tests.harness.client_stage import ClientStage
+from tests.harness.event_loops import VirtualLoop
 
 
 @pytest.fixture
@@ -13,3 +15,15 @@ def stage() -> Iterator[ClientStage]:
     stage = ClientStage()
     yield stage
     stage.end()
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """Run the test on a loop with virtual time, if the test is a coroutine and asks for `loop`."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        yield runner
+
+
+@pytest.fixture
+def loop(runner: asyncio.Runner) -> asyncio.AbstractEventLoop:
+    return runner.get_loop()

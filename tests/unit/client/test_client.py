@@ -187,12 +187,9 @@ def test_many_threads_may_use_a_handle_first(passed_on: Client) -> None:
     assert Reopened.count == 1
 
 
-def test_a_pickled_handle_in_an_event_loop_raises(passed_on: Client) -> None:
-    async def main() -> None:
-        with pytest.raises(WrongContextError, match=r"passed on.*AsyncClient"):
-            passed_on.get_async("/")
-
-    asyncio.run(main())
+async def test_a_pickled_handle_in_an_event_loop_raises(passed_on: Client) -> None:
+    with pytest.raises(WrongContextError, match=r"passed on.*AsyncClient"):
+        passed_on.get_async("/")
 
 
 def test_a_handle_that_cannot_be_reopened_is_not_pickled(stage: ClientStage) -> None:

@@ -1,6 +1,5 @@
 """connect: by name, without starting Ray here; `tests/ray` tests it with Ray."""
 
-import asyncio
 import pickle
 
 import pytest
@@ -10,12 +9,9 @@ from raykeeper.client.connect import connect
 from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
 
 
-def test_connect_in_an_event_loop_names_the_other_client() -> None:
-    async def main() -> None:
-        with pytest.raises(WrongContextError, match=r"AsyncClient\.connect"):
-            connect("coord")
-
-    asyncio.run(main())
+async def test_connect_in_an_event_loop_names_the_other_client() -> None:
+    with pytest.raises(WrongContextError, match=r"AsyncClient\.connect"):
+        connect("coord")
 
 
 def test_errors_survive_their_way_out_of_a_task() -> None:

@@ -20,7 +20,7 @@ from raykeeper.znodes.requests import (
     Sync,
     decode_client_frame,
 )
-from tests.harness.event_loops import VirtualLoop, run_virtually
+from tests.harness.event_loops import VirtualLoop
 from tests.harness.scripted_ensemble import MemoryLink, ScriptedEnsemble
 
 SET = SetData("/", b"v", -1)
@@ -64,105 +64,89 @@ def frames_on(link: MemoryLink) -> list[Any]:
     return [decode_client_frame(data) for data in link.sent]
 
 
-def test_a_turn_sends_one_frame() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = ScriptedEnsemble(), Listener()
-        driver = driver_of(ensemble, loop, listener)
-        await driver.opened
-        (link,) = ensemble.links
-        for _ in range(3):
-            driver.submit(SET, listener)
-        for _ in range(2):
-            driver.submit_threadsafe(Query(Sync, "/"), listener)
-        await asyncio.sleep(0.001)
-        connect, frame = frames_on(link)
-        assert isinstance(connect, Connect)
-        assert len(frame.requests) == 5
-        assert len(listener.told) == 6
-        driver.submit_threadsafe(SET, listener)
-        await asyncio.sleep(0.001)
-        assert len(frames_on(link)) == 3
-        driver.close()
-        await driver.finished
-
-    run_virtually(main)
-
-
-def test_heartbeats_keep_an_idle_session() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = ScriptedEnsemble(), Listener()
-        driver = driver_of(ensemble, loop, listener)
-        await asyncio.sleep(60)
-        assert listener.told == [ClientState.CONNECTED]
-        (link,) = ensemble.links
-        seqs = [frame.heartbeat_seq for frame in frames_on(link) if isinstance(frame, ClientFrame)]
-        assert seqs == list(range(1, len(seqs) + 1))
-        assert 18 <= len(seqs) <= 20
-        driver.close()
-
-    run_virtually(main)
-
-
-def test_a_cut_link_costs_a_pause() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = ScriptedEnsemble(), Listener()
-        driver = driver_of(ensemble, loop, listener)
-        await driver.opened
+async def test_a_turn_sends_one_frame(loop: VirtualLoop) -> None:
+    ensemble, listener = ScriptedEnsemble(), Listener()
+    driver = driver_of(ensemble, loop, listener)
+    await driver.opened
+    (link,) = ensemble.links
+    for _ in range(3):
         driver.submit(SET, listener)
-        ensemble.is_mute = True
-        await asyncio.sleep(0.1)
-        ensemble.cut()
-        ensemble.is_mute = False
-        await asyncio.sleep(1)
-        *states, written = listener.told
-        assert states == [ClientState.CONNECTED, ClientState.SUSPENDED, ClientState.CONNECTED]
-        assert written.number == 1
-        assert ensemble.requests == [SET]  # once
-        driver.close()
+    for _ in range(2):
+        driver.submit_threadsafe(Query(Sync, "/"), listener)
+    await asyncio.sleep(0.001)
+    connect, frame = frames_on(link)
+    assert isinstance(connect, Connect)
+    assert len(frame.requests) == 5
+    assert len(listener.told) == 6
+    driver.submit_threadsafe(SET, listener)
+    await asyncio.sleep(0.001)
+    assert len(frames_on(link)) == 3
+    driver.close()
+    await driver.finished
 
-    run_virtually(main)
+
+async def test_heartbeats_keep_an_idle_session(loop: VirtualLoop) -> None:
+    ensemble, listener = ScriptedEnsemble(), Listener()
+    driver = driver_of(ensemble, loop, listener)
+    await asyncio.sleep(60)
+    assert listener.told == [ClientState.CONNECTED]
+    (link,) = ensemble.links
+    seqs = [frame.heartbeat_seq for frame in frames_on(link) if isinstance(frame, ClientFrame)]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert 18 <= len(seqs) <= 20
+    driver.close()
+
+
+async def test_a_cut_link_costs_a_pause(loop: VirtualLoop) -> None:
+    ensemble, listener = ScriptedEnsemble(), Listener()
+    driver = driver_of(ensemble, loop, listener)
+    await driver.opened
+    driver.submit(SET, listener)
+    ensemble.is_mute = True
+    await asyncio.sleep(0.1)
+    ensemble.cut()
+    ensemble.is_mute = False
+    await asyncio.sleep(1)
+    *states, written = listener.told
+    assert states == [ClientState.CONNECTED, ClientState.SUSPENDED, ClientState.CONNECTED]
+    assert written.number == 1
+    assert ensemble.requests == [SET]  # once
+    driver.close()
 
 
 @pytest.mark.parametrize("switch", ["is_deaf", "is_mute"])
-def test_a_client_of_a_silent_ensemble_is_lost_on_time(switch: str) -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = ScriptedEnsemble(), Listener()
-        driver = driver_of(ensemble, loop, listener)
+async def test_a_client_of_a_silent_ensemble_is_lost_on_time(
+    loop: VirtualLoop, switch: str
+) -> None:
+    ensemble, listener = ScriptedEnsemble(), Listener()
+    driver = driver_of(ensemble, loop, listener)
+    await driver.opened
+    opened_at = loop.time()
+    setattr(ensemble, switch, True)
+    driver.submit(SET, listener)
+    await driver.finished
+    assert loop.time() - opened_at < 8.56
+    connected, suspended, lost, error = listener.told
+    assert (connected, suspended, lost) == ("CONNECTED", "SUSPENDED", "LOST")
+    assert not error.definite
+
+
+async def test_without_servers_opening_fails_on_time(loop: VirtualLoop) -> None:
+    ensemble, listener = ScriptedEnsemble(), Listener()
+    ensemble.is_down = True
+    driver = driver_of(ensemble, loop, listener, timeout=5)
+    with pytest.raises(ConnectionLossError, match="server 1: nobody answers at 1"):
         await driver.opened
-        opened_at = loop.time()
-        setattr(ensemble, switch, True)
-        driver.submit(SET, listener)
-        await driver.finished
-        assert loop.time() - opened_at < 8.56
-        connected, suspended, lost, error = listener.told
-        assert (connected, suspended, lost) == ("CONNECTED", "SUSPENDED", "LOST")
-        assert not error.definite
-
-    run_virtually(main)
+    assert loop.time() == pytest.approx(1005, abs=0.01)
+    assert listener.told == ["LOST"]
+    assert not [task for task in asyncio.all_tasks(loop) if task is not asyncio.current_task()]
 
 
-def test_without_servers_opening_fails_on_time() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = ScriptedEnsemble(), Listener()
-        ensemble.is_down = True
-        driver = driver_of(ensemble, loop, listener, timeout=5)
-        with pytest.raises(ConnectionLossError, match="server 1: nobody answers at 1"):
-            await driver.opened
-        assert loop.time() == pytest.approx(1005, abs=0.01)
-        assert listener.told == ["LOST"]
-        assert not [task for task in asyncio.all_tasks(loop) if task is not asyncio.current_task()]
-
-    run_virtually(main)
-
-
-def test_a_driver_may_close_before_it_is_open() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        driver = driver_of(ScriptedEnsemble(), loop, Listener())
-        driver.close()
-        with pytest.raises(ConnectionLossError, match="closed before it was open"):
-            await driver.opened
-
-    run_virtually(main)
+async def test_a_driver_may_close_before_it_is_open(loop: VirtualLoop) -> None:
+    driver = driver_of(ScriptedEnsemble(), loop, Listener())
+    driver.close()
+    with pytest.raises(ConnectionLossError, match="closed before it was open"):
+        await driver.opened
 
 
 class SlowDialer:
@@ -198,107 +182,94 @@ class DeadLink:
         self.closed.append(reason)
 
 
-def test_a_link_that_opens_too_late_is_closed_and_ignored() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        dialer, listener = SlowDialer(), Listener()
-        driver = driver_of(dialer, loop, listener)
-        await asyncio.sleep(2)  # the first server had 1.5 s
-        (first, events, answer), (second, _, _) = dialer.dials
-        assert {first, second} == {1, 2}
-        link = DeadLink()
-        answer.set_result(link)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert link.closed == ["it was opened too late"]
-        events.frames([b"junk"])
-        events.closed("late too")
-        assert len(dialer.dials) == 2
-        driver.close()
-        dialer.dials[1][2].cancel()
-        with pytest.raises(ConnectionLossError):
-            await driver.opened
-
-    run_virtually(main)
-
-
-def test_a_token_that_submits_is_served_in_the_next_turn() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = ScriptedEnsemble(), Listener()
-        driver = driver_of(ensemble, loop, listener)
+async def test_a_link_that_opens_too_late_is_closed_and_ignored(loop: VirtualLoop) -> None:
+    dialer, listener = SlowDialer(), Listener()
+    driver = driver_of(dialer, loop, listener)
+    await asyncio.sleep(2)  # the first server had 1.5 s
+    (first, events, answer), (second, _, _) = dialer.dials
+    assert {first, second} == {1, 2}
+    link = DeadLink()
+    answer.set_result(link)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert link.closed == ["it was opened too late"]
+    events.frames([b"junk"])
+    events.closed("late too")
+    assert len(dialer.dials) == 2
+    driver.close()
+    dialer.dials[1][2].cancel()
+    with pytest.raises(ConnectionLossError):
         await driver.opened
 
-        class Chain(Listener):
-            def complete(self, answer: Any) -> None:
-                driver.submit(Query(GetData, "/"), listener)
-                driver.close()  # enters the driver while effects are carried out
 
-        driver.submit(SET, Chain())
-        await driver.finished
-        assert [type(each).__name__ for each in listener.told[1:]] == [
-            "GetDataReply",
-            "ClientState",
-        ]
+async def test_a_token_that_submits_is_served_in_the_next_turn(loop: VirtualLoop) -> None:
+    ensemble, listener = ScriptedEnsemble(), Listener()
+    driver = driver_of(ensemble, loop, listener)
+    await driver.opened
 
-    run_virtually(main)
+    class Chain(Listener):
+        def complete(self, answer: Any) -> None:
+            driver.submit(Query(GetData, "/"), listener)
+            driver.close()  # enters the driver while effects are carried out
 
-
-def test_watches_and_replies_come_in_the_order_of_the_frame() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = ScriptedEnsemble(), Listener()
-        driver = driver_of(ensemble, loop, listener)
-        await driver.opened
-        driver.submit(Query(GetData, "/", "w"), listener)
-        driver.submit(SET, listener)
-        await asyncio.sleep(0.001)
-        _, read, (watchers, event), written = listener.told
-        assert (read.value, watchers, event.path, written.number) == (b"", ["w"], "/", 1)
-        driver.close()
-
-    run_virtually(main)
+    driver.submit(SET, Chain())
+    await driver.finished
+    assert [type(each).__name__ for each in listener.told[1:]] == [
+        "GetDataReply",
+        "ClientState",
+    ]
 
 
-def test_a_client_moves_from_a_server_without_a_leader_to_one_with_a_leader() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = ScriptedEnsemble(), Listener()
-        ensemble.leaderless = {ServerId(1), ServerId(2)}
-        driver = driver_of(ensemble, loop, listener, read_only=True)
-        await driver.opened
-        (before,) = ensemble.links
-        driver.submit(SET, listener)
-        driver.submit(Query(GetData, "/", "w"), listener)
-        # The core asks the other server periodically, and leaves it when it does not answer.
-        await asyncio.sleep(60)
-        assert len(ensemble.links) <= 2 and ensemble.links[0] is before
-        state, refused, read = listener.told
-        assert state is ClientState.CONNECTED_READ_ONLY and read.value == b""
-        assert isinstance(refused, NotReadOnlyError)
-
-        ensemble.leaderless = {before.server}
-        await asyncio.sleep(10)
-        (after,) = ensemble.links
-        assert (after.server, after.watches) == (3 - before.server, {("data", "/")})
-        driver.submit(SET, listener)
-        await asyncio.sleep(0.001)
-        connected, (watchers, _), written = listener.told[3:]
-        assert (connected, watchers, written.number) == (ClientState.CONNECTED, ["w"], 1)
-        driver.close()
-        await driver.finished
-
-    run_virtually(main)
+async def test_watches_and_replies_come_in_the_order_of_the_frame(loop: VirtualLoop) -> None:
+    ensemble, listener = ScriptedEnsemble(), Listener()
+    driver = driver_of(ensemble, loop, listener)
+    await driver.opened
+    driver.submit(Query(GetData, "/", "w"), listener)
+    driver.submit(SET, listener)
+    await asyncio.sleep(0.001)
+    _, read, (watchers, event), written = listener.told
+    assert (read.value, watchers, event.path, written.number) == (b"", ["w"], "/", 1)
+    driver.close()
 
 
-def test_a_search_that_finds_no_server_goes_on() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble, listener = ScriptedEnsemble(), Listener()
-        ensemble.leaderless = {ServerId(1), ServerId(2)}
-        driver = driver_of(ensemble, loop, listener, read_only=True)
-        await driver.opened
-        ensemble.is_down = True
-        await asyncio.sleep(20)
-        ensemble.is_down, ensemble.leaderless = False, {ensemble.links[0].server}
-        await asyncio.sleep(2)
-        assert listener.told == [ClientState.CONNECTED_READ_ONLY, ClientState.CONNECTED]
-        driver.close()
-        await driver.finished
+async def test_a_client_moves_from_a_server_without_a_leader_to_one_with_a_leader(
+    loop: VirtualLoop,
+) -> None:
+    ensemble, listener = ScriptedEnsemble(), Listener()
+    ensemble.leaderless = {ServerId(1), ServerId(2)}
+    driver = driver_of(ensemble, loop, listener, read_only=True)
+    await driver.opened
+    (before,) = ensemble.links
+    driver.submit(SET, listener)
+    driver.submit(Query(GetData, "/", "w"), listener)
+    # The core asks the other server periodically, and leaves it when it does not answer.
+    await asyncio.sleep(60)
+    assert len(ensemble.links) <= 2 and ensemble.links[0] is before
+    state, refused, read = listener.told
+    assert state is ClientState.CONNECTED_READ_ONLY and read.value == b""
+    assert isinstance(refused, NotReadOnlyError)
 
-    run_virtually(main)
+    ensemble.leaderless = {before.server}
+    await asyncio.sleep(10)
+    (after,) = ensemble.links
+    assert (after.server, after.watches) == (3 - before.server, {("data", "/")})
+    driver.submit(SET, listener)
+    await asyncio.sleep(0.001)
+    connected, (watchers, _), written = listener.told[3:]
+    assert (connected, watchers, written.number) == (ClientState.CONNECTED, ["w"], 1)
+    driver.close()
+    await driver.finished
+
+
+async def test_a_search_that_finds_no_server_goes_on(loop: VirtualLoop) -> None:
+    ensemble, listener = ScriptedEnsemble(), Listener()
+    ensemble.leaderless = {ServerId(1), ServerId(2)}
+    driver = driver_of(ensemble, loop, listener, read_only=True)
+    await driver.opened
+    ensemble.is_down = True
+    await asyncio.sleep(20)
+    ensemble.is_down, ensemble.leaderless = False, {ensemble.links[0].server}
+    await asyncio.sleep(2)
+    assert listener.told == [ClientState.CONNECTED_READ_ONLY, ClientState.CONNECTED]
+    driver.close()
+    await driver.finished

@@ -52,19 +52,16 @@ def test_tasks_take_turns_in_order_without_cancelled_ones() -> None:
     assert order == [0, 3]
 
 
-def test_a_turn_of_a_cancelled_task_ends() -> None:
-    async def go() -> None:
-        turns = FairMutex()
-        await turns.acquire_async()
-        task = asyncio.create_task(turns.acquire_async())
-        await asyncio.sleep(0)
-        turns.release()  # the turn passes to the task, which does not know it yet
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert not turns._is_taken
-
-    asyncio.run(go())
+async def test_a_turn_of_a_cancelled_task_ends() -> None:
+    turns = FairMutex()
+    await turns.acquire_async()
+    task = asyncio.create_task(turns.acquire_async())
+    await asyncio.sleep(0)
+    turns.release()  # the turn passes to the task, which does not know it yet
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not turns._is_taken
 
 
 def test_threads_and_tasks_take_turns_with_each_other() -> None:
@@ -85,16 +82,13 @@ def test_threads_and_tasks_take_turns_with_each_other() -> None:
     assert not turns._is_taken
 
 
-def test_a_loop_is_not_blocked() -> None:
-    async def go() -> None:
-        turns = FairMutex()
-        turns.acquire()  # nobody holds it
-        with pytest.raises(WrongContextError, match="async with"):
-            turns.acquire()
-        turns.release()
-        assert not turns._is_taken
-
-    asyncio.run(go())
+async def test_a_loop_is_not_blocked() -> None:
+    turns = FairMutex()
+    turns.acquire()  # nobody holds it
+    with pytest.raises(WrongContextError, match="async with"):
+        turns.acquire()
+    turns.release()
+    assert not turns._is_taken
 
 
 def test_a_pickled_mutex_is_unlocked() -> None:

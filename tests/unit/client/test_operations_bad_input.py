@@ -23,7 +23,7 @@ from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.znode import TTL_MS_MAX
 from tests.harness.client_stage import ClientStage
-from tests.harness.event_loops import VirtualLoop, run_virtually
+from tests.harness.event_loops import VirtualLoop
 from tests.harness.scripted_ensemble import ScriptedEnsemble
 
 HALF = "\ud800"  # half of a surrogate pair, which UTF-8 cannot encode
@@ -158,23 +158,20 @@ def test_the_blocking_client_refuses_bad_arguments(stage: ClientStage) -> None:
     assert len(stage.ensemble.requests) == 1
 
 
-def test_the_async_client_refuses_bad_arguments() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        ensemble = ScriptedEnsemble()
-        options = SessionOptions(session_timeout_s=9, timeout_s=1e6, value_bytes_max=10)
-        client = await AsyncClient.open(ensemble.servers, ensemble, options, clock=loop.time)
-        for made in (*CALLS, *ACL_CALLS, *AUTH_CALLS):
-            name, args, more = made
-            error = None
-            try:
-                answer = method(client, name, "")(*args, **more)
-                if isawaitable(answer):
-                    await answer
-            except KeeperError as found:
-                error = found
-            is_refused(error, made)
-        await client.sync()
-        assert len(ensemble.requests) == 1
-        await client.close()
-
-    run_virtually(main)
+async def test_the_async_client_refuses_bad_arguments(loop: VirtualLoop) -> None:
+    ensemble = ScriptedEnsemble()
+    options = SessionOptions(session_timeout_s=9, timeout_s=1e6, value_bytes_max=10)
+    client = await AsyncClient.open(ensemble.servers, ensemble, options, clock=loop.time)
+    for made in (*CALLS, *ACL_CALLS, *AUTH_CALLS):
+        name, args, more = made
+        error = None
+        try:
+            answer = method(client, name, "")(*args, **more)
+            if isawaitable(answer):
+                await answer
+        except KeeperError as found:
+            error = found
+        is_refused(error, made)
+    await client.sync()
+    assert len(ensemble.requests) == 1
+    await client.close()

@@ -149,17 +149,14 @@ def test_in_a_callback_a_reply_may_be_too_late() -> None:
     assert reply.result(5) == 1
 
 
-def test_an_event_loop_must_await_it_instead() -> None:
-    async def main() -> None:
-        reply: RequestFuture[int] = RequestFuture(CallbackThread())
-        with pytest.raises(WrongContextError, match="wrap_future"):
-            reply.result()
-        with pytest.raises(WrongContextError, match="wrap_future"):
-            reply.exception(1)
-        with pytest.raises(TimeoutError):
-            reply.result(0)  # which does not wait
-        awaited = asyncio.wrap_future(reply)
-        reply.succeed(7)
-        assert await awaited == reply.result() == 7
-
-    asyncio.run(main())
+async def test_an_event_loop_must_await_it_instead() -> None:
+    reply: RequestFuture[int] = RequestFuture(CallbackThread())
+    with pytest.raises(WrongContextError, match="wrap_future"):
+        reply.result()
+    with pytest.raises(WrongContextError, match="wrap_future"):
+        reply.exception(1)
+    with pytest.raises(TimeoutError):
+        reply.result(0)  # which does not wait
+    awaited = asyncio.wrap_future(reply)
+    reply.succeed(7)
+    assert await awaited == reply.result() == 7

@@ -1,6 +1,5 @@
 """with_session: the parameter that gets the client, and when it is closed. With Ray: tests/ray."""
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -19,7 +18,7 @@ from raykeeper.client.with_session import (
     with_session,
 )
 from tests.harness.client_stage import ClientStage
-from tests.harness.event_loops import VirtualLoop, run_virtually
+from tests.harness.event_loops import VirtualLoop
 from tests.harness.scripted_ensemble import ScriptedEnsemble
 
 
@@ -89,12 +88,9 @@ def test_every_kind_of_function_keeps_its_kind() -> None:
     assert inspect.isasyncgenfunction(decorate(async_generator))
 
 
-def test_in_an_event_loop_a_plain_function_is_refused() -> None:
-    async def main() -> None:
-        with pytest.raises(WrongContextError, match="AsyncClient"):
-            with_session("coord")(first)(1)
-
-    asyncio.run(main())
+async def test_in_an_event_loop_a_plain_function_is_refused() -> None:
+    with pytest.raises(WrongContextError, match="AsyncClient"):
+        with_session("coord")(first)(1)
 
 
 # The session: `stage.open` and `opened` stand for connect().
@@ -149,23 +145,22 @@ async def opened(loop: VirtualLoop) -> AsyncClient:
     )
 
 
-def test_a_coroutine_has_a_session() -> None:
+async def test_a_coroutine_has_a_session(loop: VirtualLoop) -> None:
     async def work(client: AsyncClient, a: int) -> tuple[AsyncClient, str]:
         assert client.state is ClientState.CONNECTED
         return client, await client.create(f"/{a}")
 
-    async def main(loop: VirtualLoop) -> None:
-        call = context_decorator(
-            work, lambda: _async_session(lambda: opened(loop)), _client_inserter("client", work)
-        )
-        client, path = await call(1)
-        assert (client.state, path) == ("LOST", "/1")
-
-    run_virtually(main)
+    call = context_decorator(
+        work, lambda: _async_session(lambda: opened(loop)), _client_inserter("client", work)
+    )
+    client, path = await call(1)
+    assert (client.state, path) == ("LOST", "/1")
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])
-def test_an_async_generator_has_its_session_until_it_ends(is_dropped: bool) -> None:
+async def test_an_async_generator_has_its_session_until_it_ends(
+    loop: VirtualLoop, is_dropped: bool
+) -> None:
     ends: list[str] = []
 
     async def count(client: AsyncClient) -> AsyncIterator[AsyncClient]:
@@ -175,16 +170,13 @@ def test_an_async_generator_has_its_session_until_it_ends(is_dropped: bool) -> N
         finally:
             ends.append(client.state)
 
-    async def main(loop: VirtualLoop) -> None:
-        items = context_decorator(
-            count, lambda: _async_session(lambda: opened(loop)), _client_inserter("client", count)
-        )()
-        client = await anext(items)
-        if is_dropped:
-            await items.aclose()
-        else:
-            assert [item async for item in items] == [client]
-        assert client.state is ClientState.LOST
-        assert ends == ["CONNECTED"], "the function ended before its client"
-
-    run_virtually(main)
+    items = context_decorator(
+        count, lambda: _async_session(lambda: opened(loop)), _client_inserter("client", count)
+    )()
+    client = await anext(items)
+    if is_dropped:
+        await items.aclose()
+    else:
+        assert [item async for item in items] == [client]
+    assert client.state is ClientState.LOST
+    assert ends == ["CONNECTED"], "the function ended before its client"

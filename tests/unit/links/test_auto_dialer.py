@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -57,107 +56,79 @@ class Actor:
         return await getattr(self._acceptor, method)(*args)
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        await scenario()
-
-    asyncio.run(whole())
-
-
 def nobody_listens() -> StreamAddress:
     with socket.create_server((HOST, 0)) as gone:
         return StreamAddress(HOST, gone.getsockname()[1], bytes(32))
 
 
-def test_a_stream_is_preferred() -> None:
-    async def scenario() -> None:
-        actor = Actor(Station())
-        link = await actor.dialer().dial(SERVER, Recorder())
-        assert (link.carrier, actor.called) == (STREAM, ["link_address"])
-        await actor.close(link)
-
-    run(scenario)
+async def test_a_stream_is_preferred() -> None:
+    actor = Actor(Station())
+    link = await actor.dialer().dial(SERVER, Recorder())
+    assert (link.carrier, actor.called) == (STREAM, ["link_address"])
+    await actor.close(link)
 
 
 @pytest.mark.parametrize("address", [None, nobody_listens()])
-def test_without_a_stream_calls_are_taken(address: StreamAddress | None) -> None:
-    async def scenario() -> None:
-        actor = Actor(Station())
-        actor.address = address
-        near = Recorder()
-        link = await actor.dialer().dial(SERVER, near)
-        assert link.carrier == RAY_CALLS
-        assert await near.wait_received(1) == [b"accepted"]
-        await actor.close(link)
-
-    run(scenario)
+async def test_without_a_stream_calls_are_taken(address: StreamAddress | None) -> None:
+    actor = Actor(Station())
+    actor.address = address
+    near = Recorder()
+    link = await actor.dialer().dial(SERVER, near)
+    assert link.carrier == RAY_CALLS
+    assert await near.wait_received(1) == [b"accepted"]
+    await actor.close(link)
 
 
-def test_no_stream_is_tried_for_a_while_after_a_failure() -> None:
-    async def scenario() -> None:
-        actor = Actor(Station())
-        listening, actor.address = actor.address, nobody_listens()
-        dialer = actor.dialer()
-        links = [await dialer.dial(SERVER, Recorder())]
-        actor.address = listening
-        links.append(await dialer.dial(SERVER, Recorder()))
-        assert actor.called.count("link_address") == 1
-        assert [link.carrier for link in links] == [RAY_CALLS, RAY_CALLS]
-        dialer = actor.dialer(pause_ms=0)
-        actor.address = nobody_listens()
-        links.append(await dialer.dial(SERVER, Recorder()))
-        actor.address = listening
-        links.append(await dialer.dial(SERVER, Recorder()))
-        assert links[-1].carrier == STREAM
-        await actor.close(*links)
-
-    run(scenario)
+async def test_no_stream_is_tried_for_a_while_after_a_failure() -> None:
+    actor = Actor(Station())
+    listening, actor.address = actor.address, nobody_listens()
+    dialer = actor.dialer()
+    links = [await dialer.dial(SERVER, Recorder())]
+    actor.address = listening
+    links.append(await dialer.dial(SERVER, Recorder()))
+    assert actor.called.count("link_address") == 1
+    assert [link.carrier for link in links] == [RAY_CALLS, RAY_CALLS]
+    dialer = actor.dialer(pause_ms=0)
+    actor.address = nobody_listens()
+    links.append(await dialer.dial(SERVER, Recorder()))
+    actor.address = listening
+    links.append(await dialer.dial(SERVER, Recorder()))
+    assert links[-1].carrier == STREAM
+    await actor.close(*links)
 
 
-def test_a_server_that_does_not_answer_is_not_asked_again_over_calls() -> None:
-    async def scenario() -> None:
-        async def dead(method: str, *_: Any) -> Any:
-            asked.append(method)
-            raise RuntimeError("the actor died\nof something")
+async def test_a_server_that_does_not_answer_is_not_asked_again_over_calls() -> None:
+    async def dead(method: str, *_: Any) -> Any:
+        asked.append(method)
+        raise RuntimeError("the actor died\nof something")
 
-        asked: list[str] = []
-        dialer = AutoDialer(lambda _: Calls(dead), CLIENT, 40)
-        with pytest.raises(Unreachable, match=r"server 1: RuntimeError: the actor died$"):
-            await dialer.dial(SERVER, Recorder())
-        assert asked == ["link_address"]
-
-    run(scenario)
+    asked: list[str] = []
+    dialer = AutoDialer(lambda _: Calls(dead), CLIENT, 40)
+    with pytest.raises(Unreachable, match=r"server 1: RuntimeError: the actor died$"):
+        await dialer.dial(SERVER, Recorder())
+    assert asked == ["link_address"]
 
 
-def test_a_refusal_is_not_tried_again_over_calls() -> None:
-    async def scenario() -> None:
-        actor = Actor(Station())
-        dialer = AutoDialer(lambda _: actor.handle, client_hello("other"), 40)
-        with pytest.raises(LinkRefused, match="belongs to ensemble"):
-            await dialer.dial(SERVER, Recorder())
-        assert actor.called == ["link_address"]
-        await actor.close()
-
-    run(scenario)
+async def test_a_refusal_is_not_tried_again_over_calls() -> None:
+    actor = Actor(Station())
+    dialer = AutoDialer(lambda _: actor.handle, client_hello("other"), 40)
+    with pytest.raises(LinkRefused, match="belongs to ensemble"):
+        await dialer.dial(SERVER, Recorder())
+    assert actor.called == ["link_address"]
+    await actor.close()
 
 
-def test_a_refusal_of_calls_also_says_why_no_stream_opened() -> None:
-    async def scenario() -> None:
-        actor = Actor(OnlyStreams())
-        actor.address = nobody_listens()
-        with pytest.raises(LinkRefused, match=r"streams only; no stream to StreamAddress\(127"):
-            await actor.dialer().dial(SERVER, Recorder())
-        await actor.close()
-
-    run(scenario)
+async def test_a_refusal_of_calls_also_says_why_no_stream_opened() -> None:
+    actor = Actor(OnlyStreams())
+    actor.address = nobody_listens()
+    with pytest.raises(LinkRefused, match=r"streams only; no stream to StreamAddress\(127"):
+        await actor.dialer().dial(SERVER, Recorder())
+    await actor.close()
 
 
-def test_a_server_that_is_not_found_is_unreachable() -> None:
+async def test_a_server_that_is_not_found_is_unreachable() -> None:
     def find(server: ServerId) -> Any:
         raise ValueError(f"no actor of {server}")
 
-    async def scenario() -> None:
-        with pytest.raises(Unreachable, match="server 1: ValueError: no actor of 1"):
-            await AutoDialer(find, CLIENT, 40).dial(SERVER, Recorder())
-
-    run(scenario)
+    with pytest.raises(Unreachable, match="server 1: ValueError: no actor of 1"):
+        await AutoDialer(find, CLIENT, 40).dial(SERVER, Recorder())

@@ -92,20 +92,17 @@ def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
     assert question.asked == [()]
 
 
-def test_a_failure_reaches_all_present_callers_and_no_later_one() -> None:
+async def test_a_failure_reaches_all_present_callers_and_no_later_one() -> None:
     question = Question()
 
-    async def ask() -> None:
-        shared = SharedCall(question)
-        asking = [asyncio.ensure_future(shared()) for _ in range(2)]
-        await asyncio.sleep(0)
-        question.answers.put(ValueError("no"))
-        told = await asyncio.gather(*asking, return_exceptions=True)
-        assert [type(each) for each in told] == [ValueError] * 2
-        question.answers.put("yes")
-        assert await shared() == "yes"
-
-    asyncio.run(ask())
+    shared = SharedCall(question)
+    asking = [asyncio.ensure_future(shared()) for _ in range(2)]
+    await asyncio.sleep(0)
+    question.answers.put(ValueError("no"))
+    told = await asyncio.gather(*asking, return_exceptions=True)
+    assert [type(each) for each in told] == [ValueError] * 2
+    question.answers.put("yes")
+    assert await shared() == "yes"
 
 
 ENDLESS = """

@@ -1,7 +1,6 @@
 """The Ray-call carrier beyond the contract: wrong calls, failing calls, dead links."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -35,13 +34,6 @@ HELLO = client_hello(ENSEMBLE)
 KEEPALIVE_MS = 20
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        await scenario()
-
-    asyncio.run(whole())
-
-
 async def opened(
     grace_ms: int = 5000, station: Station | None = None
 ) -> tuple[Station, RayCallAcceptor, int]:
@@ -53,39 +45,27 @@ async def opened(
     return station, acceptor, link_id
 
 
-def test_link_ids_belong_to_one_incarnation() -> None:
-    async def scenario() -> None:
-        _, _, link_id = await opened()
-        assert link_id >> 32 == INCARNATION
-
-    run(scenario)
+async def test_link_ids_belong_to_one_incarnation() -> None:
+    _, _, link_id = await opened()
+    assert link_id >> 32 == INCARNATION
 
 
-def test_a_malformed_hello_is_refused() -> None:
-    async def scenario() -> None:
-        link_id, answer = await RayCallAcceptor(Station()).link_open(b"hello?", KEEPALIVE_MS)
-        assert link_id == 0
-        assert decode_answer(answer) == Refusal("not a hello of version 1")
-
-    run(scenario)
+async def test_a_malformed_hello_is_refused() -> None:
+    link_id, answer = await RayCallAcceptor(Station()).link_open(b"hello?", KEEPALIVE_MS)
+    assert link_id == 0
+    assert decode_answer(answer) == Refusal("not a hello of version 1")
 
 
-def test_calls_on_an_unknown_link_are_answered_with_its_end() -> None:
-    async def scenario() -> None:
-        acceptor = RayCallAcceptor(Station())
-        assert await acceptor.link_send(5, 0, ([b"a"], False)) == (0, None, UNKNOWN_LINK)
-        assert await acceptor.link_receive(5) == (0, None, UNKNOWN_LINK)
-        await acceptor.link_close(5, "whatever")
-
-    run(scenario)
+async def test_calls_on_an_unknown_link_are_answered_with_its_end() -> None:
+    acceptor = RayCallAcceptor(Station())
+    assert await acceptor.link_send(5, 0, ([b"a"], False)) == (0, None, UNKNOWN_LINK)
+    assert await acceptor.link_receive(5) == (0, None, UNKNOWN_LINK)
+    await acceptor.link_close(5, "whatever")
 
 
-def test_a_long_poll_returns_empty_after_its_time() -> None:
-    async def scenario() -> None:
-        _, acceptor, link_id = await opened()
-        assert await acceptor.link_receive(link_id) == (1, None, None)
-
-    run(scenario)
+async def test_a_long_poll_returns_empty_after_its_time() -> None:
+    _, acceptor, link_id = await opened()
+    assert await acceptor.link_receive(link_id) == (1, None, None)
 
 
 class Replying(Station):
@@ -120,163 +100,127 @@ class Replying(Station):
         ),
     ],
 )
-def test_the_answer_to_a_batch_carries_the_replies_to_it(
+async def test_the_answer_to_a_batch_carries_the_replies_to_it(
     replies: list[bytes], answer: Portion, parked_answer: tuple[int, Portion | None]
 ) -> None:
-    async def scenario() -> None:
-        _, acceptor, link_id = await opened(station=Replying(replies))
-        parked = asyncio.ensure_future(acceptor.link_receive(link_id))
-        await asyncio.sleep(0)
-        question = ([b"question"], False)
-        assert await acceptor.link_send(link_id, 0, question) == (1, answer, None)
-        assert await parked == (*parked_answer, None)
-
-    run(scenario)
+    _, acceptor, link_id = await opened(station=Replying(replies))
+    parked = asyncio.ensure_future(acceptor.link_receive(link_id))
+    await asyncio.sleep(0)
+    question = ([b"question"], False)
+    assert await acceptor.link_send(link_id, 0, question) == (1, answer, None)
+    assert await parked == (*parked_answer, None)
 
 
 @pytest.mark.parametrize("number", [-1, 1, 7])
-def test_a_batch_out_of_turn_breaks_the_link(number: int) -> None:
-    async def scenario() -> None:
-        station, acceptor, link_id = await opened()
-        reason = f"batch {number} came instead of 0, or with a frame that is too large"
-        assert await acceptor.link_send(link_id, number, ([b"a"], False)) == (1, None, reason)
-        assert await station.wait_closed(0) == reason
-        assert await station.batches(0) == []
-
-    run(scenario)
+async def test_a_batch_out_of_turn_breaks_the_link(number: int) -> None:
+    station, acceptor, link_id = await opened()
+    reason = f"batch {number} came instead of 0, or with a frame that is too large"
+    assert await acceptor.link_send(link_id, number, ([b"a"], False)) == (1, None, reason)
+    assert await station.wait_closed(0) == reason
+    assert await station.batches(0) == []
 
 
-def test_both_calls_learn_why_the_link_ended() -> None:
-    async def scenario() -> None:
-        station, acceptor, link_id = await opened()
-        await station.send(0, [b"last"])
-        await station.close(0, "enough")
-        assert await acceptor.link_send(link_id, 0, ([b"late"], False)) == (
-            1,
-            ([b"last"], False),
-            "enough",
-        )
-        assert await acceptor.link_receive(link_id) == (2, None, "enough")
-        assert await station.batches(0) == []
-
-    run(scenario)
+async def test_both_calls_learn_why_the_link_ended() -> None:
+    station, acceptor, link_id = await opened()
+    await station.send(0, [b"last"])
+    await station.close(0, "enough")
+    assert await acceptor.link_send(link_id, 0, ([b"late"], False)) == (
+        1,
+        ([b"last"], False),
+        "enough",
+    )
+    assert await acceptor.link_receive(link_id) == (2, None, "enough")
+    assert await station.batches(0) == []
 
 
-def test_a_second_long_poll_releases_the_first() -> None:
-    async def scenario() -> None:
-        _, acceptor, link_id = await opened()
-        first = asyncio.ensure_future(acceptor.link_receive(link_id))
-        await asyncio.sleep(0)
-        second = asyncio.ensure_future(acceptor.link_receive(link_id))
-        assert await first == (1, None, None)
-        assert await second == (1, None, None)
-
-    run(scenario)
+async def test_a_second_long_poll_releases_the_first() -> None:
+    _, acceptor, link_id = await opened()
+    first = asyncio.ensure_future(acceptor.link_receive(link_id))
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(acceptor.link_receive(link_id))
+    assert await first == (1, None, None)
+    assert await second == (1, None, None)
 
 
-def test_a_silent_dialer_loses_its_link() -> None:
-    async def scenario() -> None:
-        station, acceptor, link_id = await opened(grace_ms=20)
-        assert await station.wait_closed(0) == "nothing was heard in time"
-        assert await acceptor.link_receive(link_id) == (0, None, UNKNOWN_LINK)
-
-    run(scenario)
+async def test_a_silent_dialer_loses_its_link() -> None:
+    station, acceptor, link_id = await opened(grace_ms=20)
+    assert await station.wait_closed(0) == "nothing was heard in time"
+    assert await acceptor.link_receive(link_id) == (0, None, UNKNOWN_LINK)
 
 
-def test_a_link_that_the_dialer_closes_is_released_at_once() -> None:
-    async def scenario() -> None:
-        station, acceptor, link_id = await opened()
-        await acceptor.link_close(link_id, "bye")
-        assert await station.wait_closed(0) == "bye"
-        assert await acceptor.link_receive(link_id) == (0, None, UNKNOWN_LINK)
-
-    run(scenario)
+async def test_a_link_that_the_dialer_closes_is_released_at_once() -> None:
+    station, acceptor, link_id = await opened()
+    await acceptor.link_close(link_id, "bye")
+    assert await station.wait_closed(0) == "bye"
+    assert await acceptor.link_receive(link_id) == (0, None, UNKNOWN_LINK)
 
 
-def test_a_call_that_fails_breaks_the_link_with_a_short_reason() -> None:
-    async def scenario() -> None:
-        carrier = CallsCarrier()
-        near = Recorder()
-        link = await carrier.dialer(HELLO).dial(SERVER, near)
+async def test_a_call_that_fails_breaks_the_link_with_a_short_reason() -> None:
+    carrier = CallsCarrier()
+    near = Recorder()
+    link = await carrier.dialer(HELLO).dial(SERVER, near)
 
-        async def fail(*_args: Any) -> None:
-            raise RuntimeError("the actor died\nand here is its life")
+    async def fail(*_args: Any) -> None:
+        raise RuntimeError("the actor died\nand here is its life")
 
-        carrier.calls._call = fail
-        link.send(b"a")
-        assert await near.wait_closed() == "RuntimeError: the actor died"
-
-    run(scenario)
+    carrier.calls._call = fail
+    link.send(b"a")
+    assert await near.wait_closed() == "RuntimeError: the actor died"
 
 
-def test_a_call_that_cannot_be_submitted_breaks_the_link() -> None:
-    async def scenario() -> None:
-        carrier = CallsCarrier()
-        near = Recorder()
-        link = await carrier.dialer(HELLO).dial(SERVER, near)
+async def test_a_call_that_cannot_be_submitted_breaks_the_link() -> None:
+    carrier = CallsCarrier()
+    near = Recorder()
+    link = await carrier.dialer(HELLO).dial(SERVER, near)
 
-        def refuse(*_args: Any) -> None:
-            raise RuntimeError
+    def refuse(*_args: Any) -> None:
+        raise RuntimeError
 
-        carrier.calls.call = refuse  # type: ignore[method-assign, assignment]
-        link.send(b"a")
-        assert await near.wait_closed() == "RuntimeError"
-        link.close("too late")
-
-    run(scenario)
+    carrier.calls.call = refuse  # type: ignore[method-assign, assignment]
+    link.send(b"a")
+    assert await near.wait_closed() == "RuntimeError"
+    link.close("too late")
 
 
-def test_a_server_that_answers_for_another_is_refused() -> None:
-    async def scenario() -> None:
-        carrier = CallsCarrier()
-        dialer = RayCallDialer(SharedCall(lambda _: carrier.calls), HELLO, KEEPALIVE_MS)
-        with pytest.raises(LinkRefused, match="server 1 answered instead of server 2"):
-            await dialer.dial(ServerId(2), Recorder())
-        assert "answered instead" in await carrier.station.wait_closed(0)
-
-    run(scenario)
+async def test_a_server_that_answers_for_another_is_refused() -> None:
+    carrier = CallsCarrier()
+    dialer = RayCallDialer(SharedCall(lambda _: carrier.calls), HELLO, KEEPALIVE_MS)
+    with pytest.raises(LinkRefused, match="server 1 answered instead of server 2"):
+        await dialer.dial(ServerId(2), Recorder())
+    assert "answered instead" in await carrier.station.wait_closed(0)
 
 
 @pytest.mark.parametrize("garbage", [b"\xc1", encode_hello(Refusal("e")).replace(b"e", b"\xff")])
-def test_a_server_whose_answer_cannot_be_decoded_is_refused(garbage: bytes) -> None:
-    async def scenario() -> None:
-        async def answer(*_args: Any) -> tuple[int, bytes]:
-            return 1, garbage
+async def test_a_server_whose_answer_cannot_be_decoded_is_refused(garbage: bytes) -> None:
+    async def answer(*_args: Any) -> tuple[int, bytes]:
+        return 1, garbage
 
-        dialer = RayCallDialer(SharedCall(lambda _: Calls(answer)), HELLO, KEEPALIVE_MS)
-        with pytest.raises(LinkRefused, match="cannot be understood"):
-            await dialer.dial(SERVER, Recorder())
-
-    run(scenario)
+    dialer = RayCallDialer(SharedCall(lambda _: Calls(answer)), HELLO, KEEPALIVE_MS)
+    with pytest.raises(LinkRefused, match="cannot be understood"):
+        await dialer.dial(SERVER, Recorder())
 
 
-def test_a_server_that_does_not_answer_is_unreachable() -> None:
-    async def scenario() -> None:
-        async def never(*_args: Any) -> None:
-            await asyncio.Event().wait()
+async def test_a_server_that_does_not_answer_is_unreachable() -> None:
+    async def never(*_args: Any) -> None:
+        await asyncio.Event().wait()
 
-        dialer = RayCallDialer(SharedCall(lambda _: Calls(never)), HELLO, KEEPALIVE_MS, grace_ms=20)
-        with pytest.raises(LinkUnreachable, match=r"did not answer within 0\.02 s"):
-            await dialer.dial(SERVER, Recorder())
-
-    run(scenario)
+    dialer = RayCallDialer(SharedCall(lambda _: Calls(never)), HELLO, KEEPALIVE_MS, grace_ms=20)
+    with pytest.raises(LinkUnreachable, match=r"did not answer within 0\.02 s"):
+        await dialer.dial(SERVER, Recorder())
 
 
-def test_answers_that_overtake_each_other_are_put_in_order() -> None:
+async def test_answers_that_overtake_each_other_are_put_in_order() -> None:
     """Many seeds, since a fixed one may never let an answer overtake another."""
 
-    async def scenario() -> None:
-        for seed in range(30):
-            carrier = CallsCarrier(seed)
-            near = Recorder()
-            link = await carrier.dialer(HELLO).dial(SERVER, near)
-            frames = [b"%d" % number for number in range(60)]
-            for frame in frames:
-                link.send(frame)
-                await carrier.station.send(0, [frame])
-                await asyncio.sleep(0)
-            await carrier.station.close(0, "done")
-            assert await near.wait_closed() == "done"
-            assert near.received == [b"accepted", *frames]
-
-    run(scenario)
+    for seed in range(30):
+        carrier = CallsCarrier(seed)
+        near = Recorder()
+        link = await carrier.dialer(HELLO).dial(SERVER, near)
+        frames = [b"%d" % number for number in range(60)]
+        for frame in frames:
+            link.send(frame)
+            await carrier.station.send(0, [frame])
+            await asyncio.sleep(0)
+        await carrier.station.close(0, "done")
+        assert await near.wait_closed() == "done"
+        assert near.received == [b"accepted", *frames]

@@ -19,29 +19,26 @@ CLIENT = client_hello(ENSEMBLE)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_link_loses_nothing_during_its_upgrade(seed: int) -> None:
-    async def scenario() -> None:
-        dice = random.Random(seed)
-        carrier, near = MovingCarrier(seed, pause_ms=dice.randrange(4)), Recorder()
-        link = await carrier.dialer(CLIENT).dial(SERVER, near)
-        assert link.carrier == RAY_CALLS
-        sent = 0
-        while link.carrier != STREAM or sent < 300:
-            burst = [b"%d" % number for number in range(sent, sent + dice.randrange(1, 5))]
-            sent += len(burst)
-            for frame in burst:
-                link.send(frame)
-            await carrier.station.send(0, burst)
-            await asyncio.sleep(0)
-        expected = [b"%d" % number for number in range(sent)]
-        assert await carrier.station.wait_received(0, sent) == expected
-        assert await near.wait_received(sent + 1) == [b"accepted", *expected]
-        assert await carrier.station.accepted() == 1
-        link.close("done")
-        assert await carrier.station.wait_closed(0) == "done"
-        await carrier.close()
-
-    asyncio.run(scenario())
+async def test_a_link_loses_nothing_during_its_upgrade(seed: int) -> None:
+    dice = random.Random(seed)
+    carrier, near = MovingCarrier(seed, pause_ms=dice.randrange(4)), Recorder()
+    link = await carrier.dialer(CLIENT).dial(SERVER, near)
+    assert link.carrier == RAY_CALLS
+    sent = 0
+    while link.carrier != STREAM or sent < 300:
+        burst = [b"%d" % number for number in range(sent, sent + dice.randrange(1, 5))]
+        sent += len(burst)
+        for frame in burst:
+            link.send(frame)
+        await carrier.station.send(0, burst)
+        await asyncio.sleep(0)
+    expected = [b"%d" % number for number in range(sent)]
+    assert await carrier.station.wait_received(0, sent) == expected
+    assert await near.wait_received(sent + 1) == [b"accepted", *expected]
+    assert await carrier.station.accepted() == 1
+    link.close("done")
+    assert await carrier.station.wait_closed(0) == "done"
+    await carrier.close()
 
 
 class Carried:
@@ -179,18 +176,15 @@ def test_a_stream_that_opens_too_late_is_closed() -> None:
     assert ends.stream.reasons == ["the link is over"]
 
 
-def test_an_unknown_link_cannot_be_upgraded() -> None:
-    async def scenario() -> None:
-        station = Station()
-        acceptor = UpgradingAcceptor(station)
-        hello = client_hello(ENSEMBLE)
-        numbered = structs.replace(hello, link=17)
-        with pytest.raises(LinkRefused, match="should move is gone"):
-            acceptor.accept(numbered, Carried(STREAM))
-        events = acceptor.accept(numbered, Carried(RAY_CALLS))
-        events.closed("gone")
-        with pytest.raises(LinkRefused, match="should move is gone"):
-            acceptor.accept(numbered, Carried(STREAM))
-        assert await station.accepted() == 1
-
-    asyncio.run(scenario())
+async def test_an_unknown_link_cannot_be_upgraded() -> None:
+    station = Station()
+    acceptor = UpgradingAcceptor(station)
+    hello = client_hello(ENSEMBLE)
+    numbered = structs.replace(hello, link=17)
+    with pytest.raises(LinkRefused, match="should move is gone"):
+        acceptor.accept(numbered, Carried(STREAM))
+    events = acceptor.accept(numbered, Carried(RAY_CALLS))
+    events.closed("gone")
+    with pytest.raises(LinkRefused, match="should move is gone"):
+        acceptor.accept(numbered, Carried(STREAM))
+    assert await station.accepted() == 1

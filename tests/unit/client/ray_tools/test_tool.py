@@ -1,6 +1,5 @@
 """Tool: a place that pickles, and a session for each process. For real: tests/ray."""
 
-import asyncio
 import os
 import pickle
 from typing import Any
@@ -33,17 +32,14 @@ def test_a_tool_pickles_without_the_state_of_its_process(kind: type[Tool]) -> No
     assert (copy.ensemble, copy.path, copy._session_timeout_s) == ("coord/app", "/x", 3)
 
 
-def test_an_event_loop_is_not_blocked() -> None:
+async def test_an_event_loop_is_not_blocked() -> None:
     tool = Tool("coord", "/x")
 
-    async def main() -> None:
-        with pytest.raises(WrongContextError, match="the first use of a tool"):
-            tool._get_client()
-        with pytest.raises(WrongContextError, match="close"):
-            tool.close()
-        await tool.aclose()
-
-    asyncio.run(main())
+    with pytest.raises(WrongContextError, match="the first use of a tool"):
+        tool._get_client()
+    with pytest.raises(WrongContextError, match="close"):
+        tool.close()
+    await tool.aclose()
 
 
 def test_a_with_block_acquires_and_releases() -> None:

@@ -71,15 +71,14 @@ def test_a_call_of_a_closed_tool_raises(kind: str, call: Callable[[Any], Any]) -
 
 
 @pytest.mark.parametrize(("kind", "call"), AWAITED)
-def test_a_call_in_a_coroutine_raises_too(kind: str, call: Callable[[Any], Awaitable[Any]]) -> None:
+async def test_a_call_in_a_coroutine_raises_too(
+    kind: str, call: Callable[[Any], Awaitable[Any]]
+) -> None:
     tool = TOOLS[kind]()
 
-    async def main() -> None:
-        await tool.aclose()
-        with pytest.raises(ClosedError, match=f"this {kind} was closed"):
-            await call(tool)
-
-    asyncio.run(main())
+    await tool.aclose()
+    with pytest.raises(ClosedError, match=f"this {kind} was closed"):
+        await call(tool)
 
 
 @pytest.mark.parametrize("kind", TOOLS)
