@@ -29,12 +29,7 @@ from raykeeper.client.recipes.rendezvous import Rendezvous
 from raykeeper.client.recipes.semaphore import Semaphore
 from raykeeper.client.recipes.services import ServiceDiscovery
 from raykeeper.client.recipes.simple_lock import SimpleLock
-from raykeeper.client.recipes.tree_cache import (
-    ZNODES_MAX,
-    ChildrenCache,
-    OnTreeChange,
-    TreeCache,
-)
+from raykeeper.client.recipes.tree_cache import ZNODES_MAX, ChildrenCache, OnTreeChange, TreeCache
 from raykeeper.client.recipes.two_phase_commit import TwoPhaseCommit
 from raykeeper.client.recipes.value_types import Format
 
@@ -186,19 +181,11 @@ class RecipeMethods(Generic[K]):
         return Queue(self._runner(), path, size_max)
 
     def lock_queue(self, path: str, size_max: int | None = None) -> LockQueue[K]:
-        """Return a queue whose consumer locks an element first and removes it later.
-
-        Args:
-            size_max: How many elements it may hold; None for any number.
-        """
+        """Return a queue whose consumer locks an element first, removes it later; see `queue`."""
         return LockQueue(self._runner(), path, size_max)
 
     def priority_queue(self, path: str, size_max: int | None = None) -> PriorityQueue[K]:
-        """Return a queue whose element with the lowest number is taken first.
-
-        Args:
-            size_max: How many elements it may hold; None for any number.
-        """
+        """Return a queue whose element with the lowest number is taken first; see `queue`."""
         return PriorityQueue(self._runner(), path, size_max)
 
     def group(self, path: str) -> Group[K]:

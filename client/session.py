@@ -140,7 +140,11 @@ class Session(ABC):
 
 
 class BlockingSession(Session):
-    """The session of a `Client`. Safe for any thread of the process that opened it."""
+    """The session of a `Client`. Safe for any thread of the process that opened it.
+
+    After a fork all that makes a request raises WrongContextError. A wait for a reply raises
+    OperationTimeoutError if the reply is there, but a callback before it does not return.
+    """
 
     def __init__(
         self,
@@ -188,11 +192,7 @@ class BlockingSession(Session):
         return session
 
     def start(self, request: NewRequest | Flow[Any]) -> RequestFuture[Any]:
-        """Submit a request, or an operation of several requests.
-
-        Raises:
-            WrongContextError: after a fork.
-        """
+        """Submit a request, or an operation of several requests."""
         self._check_process()
         future: RequestFuture[Any] = RequestFuture(self._callbacks)
         if isinstance(request, Generator):
@@ -209,8 +209,6 @@ class BlockingSession(Session):
 
         Raises:
             KeeperError: the request failed.
-            OperationTimeoutError: there is a reply, but a callback before it does not return.
-            WrongContextError: after a fork.
         """
         # Inside a callback the core must not run: it could call the next callback.
         if isinstance(request, Generator) or self._callbacks.is_here():
@@ -225,7 +223,6 @@ class BlockingSession(Session):
 
         Raises:
             KeeperError: the request failed.
-            OperationTimeoutError: there is a reply, but a callback before it does not return.
         """
         future = cast(RequestFuture[T], future)
         if future.done():
@@ -258,8 +255,6 @@ class BlockingSession(Session):
         Raises:
             RecipeError: as the recipe says.
             KeeperError: a request of the recipe failed.
-            OperationTimeoutError: there is an outcome, but a callback before it does not return.
-            WrongContextError: after a fork.
         """
         future, task = self.begin_flow(flow)
         try:
@@ -277,9 +272,6 @@ class BlockingSession(Session):
 
         If the outcome is a CallInCaller, `continue_flow` must follow; at the end the task's
         `result_taken`, or `cancel_flow`.
-
-        Raises:
-            WrongContextError: after a fork.
         """
         self._check_process()
         future: RequestFuture[T] = RequestFuture(self._callbacks)
@@ -300,11 +292,7 @@ class BlockingSession(Session):
             task.cancel()
 
     def close(self) -> None:
-        """End the session after all submitted requests, and wait for that.
-
-        Raises:
-            WrongContextError: after a fork.
-        """
+        """End the session after all submitted requests, and wait for that."""
         self._check_process()
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._callbacks.stop()

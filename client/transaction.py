@@ -194,9 +194,6 @@ class Transaction(Branch):
         Args:
             holds: The objects that a lock, an election, a permit or a lease returned; of a
                 multi-lock its `parts`.
-
-        Raises:
-            BadArgumentsError: the transaction was sent.
         """
         for held in holds:
             self.when(held.path, "czxid", "==", held.token)
@@ -272,11 +269,7 @@ class BlockingTransaction(Transaction):
         return self._wait(self.commit_async())
 
     def commit_async(self) -> Future[Results]:
-        """`commit` without waiting.
-
-        Raises:
-            BadArgumentsError: the transaction was sent before, or is too large; nothing was sent.
-        """
+        """`commit` without waiting."""
         return self._start(self._flow())
 
     def __enter__(self) -> Self:
@@ -298,11 +291,7 @@ class AsyncTransaction(Transaction):
         self._start = start
 
     def commit(self) -> asyncio.Future[Results]:
-        """Send the transaction, once; a future of the results. See `BlockingTransaction.commit`.
-
-        Raises:
-            BadArgumentsError: the transaction was sent before, or is too large; nothing was sent.
-        """
+        """Send the transaction, once; a future of the results. See `BlockingTransaction.commit`."""
         return self._start(self._flow())
 
     async def __aenter__(self) -> Self:

@@ -13,14 +13,7 @@ from msgspec import Struct, structs
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.znodes.replies import GetEphemeralsReply, WriteReply
-from raykeeper.znodes.requests import (
-    Create,
-    CreateMode,
-    GetEphemerals,
-    Multi,
-    MultiRead,
-    TxnOp,
-)
+from raykeeper.znodes.requests import Create, CreateMode, GetEphemerals, Multi, MultiRead, TxnOp
 from raykeeper.znodes.txns import MultiResults, OpDone, OpResult
 
 T = TypeVar("T", bound=Struct)

@@ -58,7 +58,7 @@ class ObservedValue(Struct, frozen=True):
     def write_ops(self, path: str, value: bytes) -> list[TxnOp]:
         """Return what writes `value` under that condition; the last of the results is the Stat."""
         if self.stat is None:
-            return [Create(path, value, 0, None, 0), ReadStat(path)]
+            return [Create(path, value, 0), ReadStat(path)]
         return [SetData(path, value, ANY_VERSION)]
 
 

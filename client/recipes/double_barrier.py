@@ -244,7 +244,7 @@ class DoubleBarrier(Recipe[K]):
         raise NoNodeError(self._round, "somebody deletes it again and again")
 
     def _make_round(self) -> Flow[None]:
-        creation = Create(self._round, self._parameters, CreateMode.CONTAINER, None, 0)
+        creation = Create(self._round, self._parameters, CreateMode.CONTAINER)
         try:
             yield creation
         except NodeExistsError:
@@ -377,7 +377,7 @@ class DoubleBarrier(Recipe[K]):
             BrokenBarrierError: a mark is missing, or somebody deleted the znode before.
         """
         left, others = self._left_path(entered), self.size - 1
-        mark = Create(self._mark_path(entered), b"", CreateMode.EPHEMERAL, None, 0)
+        mark = Create(self._mark_path(entered), b"", CreateMode.EPHEMERAL)
         marks: list[TxnOp] = [mark, ReadStat(self._round), ReadStat(left)]
         also = marks
         at_end: list[TxnOp] = [SetData(left, _OVER, ANY_VERSION)]
@@ -392,7 +392,7 @@ class DoubleBarrier(Recipe[K]):
                 raise self._broken_error() from None
             except NoNodeError:
                 # Create it together with the first mark: alone it would stay if we died in between.
-                also = [Create(left, b"", CreateMode.CONTAINER, None, 0), *marks]
+                also = [Create(left, b"", CreateMode.CONTAINER), *marks]
             except NodeExistsError:
                 also = marks
             else:

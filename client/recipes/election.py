@@ -25,12 +25,7 @@ from msgspec import Struct
 
 from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.errors import (
-    InvalidValueError,
-    LostError,
-    RayKeeperError,
-    RecipeError,
-)
+from raykeeper.client.errors import InvalidValueError, LostError, RayKeeperError, RecipeError
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.background_recipe import Report
 from raykeeper.client.recipes.lock import Contender, ContenderQueue, list_contenders

@@ -29,10 +29,7 @@ from raykeeper.client import arguments
 from raykeeper.client.core.flows import Flow, Now, Wait
 from raykeeper.client.errors import LostError
 from raykeeper.client.recipes.acquirable import Held, spawn_guard
-from raykeeper.client.recipes.primitives import (
-    identifier_of,
-    transact,
-)
+from raykeeper.client.recipes.primitives import identifier_of, transact
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.simple_lock import SingleZnodeLock, create_when_free, watch_own_znode
 from raykeeper.zab.ids import Millis, Zxid

@@ -139,7 +139,7 @@ class LockQueue(PriorityProducer[K]):
     def _lock(self, name: str) -> Flow[Any]:
         lock, path = join(self._locks, name), join(self._elements, name)
         ops: list[TxnOp] = [
-            Create(lock, b"", CreateMode.EPHEMERAL, None, 0),
+            Create(lock, b"", CreateMode.EPHEMERAL),
             ReadData(path),
             ReadStat(lock),
         ]

@@ -16,11 +16,7 @@ from typing import Any, Final
 
 from raykeeper.client.arguments import checked_version
 from raykeeper.client.core.flows import CallInCaller, Flow
-from raykeeper.client.errors import (
-    BadArgumentsError,
-    BadVersionError,
-    NoNodeError,
-)
+from raykeeper.client.errors import BadArgumentsError, BadVersionError, NoNodeError
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,
@@ -39,12 +35,7 @@ from raykeeper.client.recipes.znode_follower import (
     start_following,
 )
 from raykeeper.znodes.paths import parent_of
-from raykeeper.znodes.requests import (
-    Compare,
-    CompareField,
-    Relation,
-    TxnOp,
-)
+from raykeeper.znodes.requests import Compare, CompareField, Relation, TxnOp
 from raykeeper.znodes.stat import Stat
 
 PATHS_MAX: Final = 500
@@ -163,9 +154,7 @@ class Configurations(Recipe[K]):
         Args:
             on_change: Called with all values after a change and before it, with the present values
                 first. The new ones are None if one is missing, the old ones if one was missing.
-            on_error: Called with InvalidValueError when one of them is not valid, while the last
-                valid values stay; with a KeeperError if they can be followed no more; and with each
-                error that `on_change` raises. Without `on_error` the client logs them.
+            on_error: As for `Configuration.follow`: the last valid values of all stay.
         """
         follower = ZnodeFollower(*self.paths)
         live: LiveConfigurations[K] = LiveConfigurations(

@@ -275,7 +275,7 @@ class Partitioner(Startable[K]):
             return False
         root, value = join(self.path, "owners"), me.encode()
         creations: list[Any] = [
-            Create(join(root, name), value, CreateMode.EPHEMERAL, None, 0) for name in free
+            Create(join(root, name), value, CreateMode.EPHEMERAL) for name in free
         ]
         outcomes = yield Gather(creations, path_and_stat_of)
         if any(isinstance(each, NoNodeError) for each in outcomes):

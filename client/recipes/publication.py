@@ -167,9 +167,8 @@ class Published(Recipe[K]):
         Args:
             on_change: Called with each version and the one before, with the present one first. The
                 new one is None if somebody deleted the ready znode, the old one if there was none.
-            on_error: Called with InvalidValueError when outsiders have damaged the version, while
-                the last whole one stays; with a KeeperError if it can be followed no more; and with
-                each error that `on_change` raises. Without `on_error` the client logs them.
+            on_error: As for `Configuration.follow`: when outsiders have damaged the version, the
+                last whole one stays.
         """
         follower = ZnodeFollower(self._ready)
         live: Live[K, PublishedVersion] = Live(
@@ -183,7 +182,7 @@ class Published(Recipe[K]):
             yield from transact(part)
             return
         except NoNodeError:
-            yield Gather([Create(self._versions, b"", 0, None, 0)])  # this may be the first ever
+            yield Gather([Create(self._versions, b"", 0)])  # this may be the first ever
         try:
             yield from transact(part)
         except NoNodeError as error:
@@ -297,12 +296,12 @@ def _checked_values(path: str, values: object) -> dict[str, bytes]:
 
 def _transactions(version: str, values: dict[str, bytes]) -> Iterator[list[Create]]:
     """Return the creations of a version, divided into transactions."""
-    part, size = [Create(version, b"", 0, None, 0)], 0
+    part, size = [Create(version, b"", 0)], 0
     for name, value in values.items():
         if len(part) >= TRANSACTION_OPS_MAX or size + len(value) > TRANSACTION_BYTES_MAX:
             yield part
             part, size = [], 0
-        part.append(Create(join(version, name), value, 0, None, 0))
+        part.append(Create(join(version, name), value, 0))
         size += len(value)
     yield part
 

@@ -109,7 +109,7 @@ class Element(bytes):
 
     def _release(self) -> Flow[None]:
         """Put it back in its place, since nobody waits for it any more."""
-        back = Create(self.path, bytes(self), 0, None, 0)
+        back = Create(self.path, bytes(self), 0)
         try:
             yield back
         except NoNodeError:  # the whole queue was deleted meanwhile
@@ -187,8 +187,7 @@ class BaseQueue(Recipe[K]):
         yield timeout_after(timeout_s, f"the queue {self.path} was full", only_while_waiting=True)
         place = join(self._elements, f"{PREFIX}{priority:03}-")
         ops: list[TxnOp] = [
-            Create(place, checked_bytes("value", value), CreateMode.SEQUENTIAL, None, 0)
-            for value in values
+            Create(place, checked_bytes("value", value), CreateMode.SEQUENTIAL) for value in values
         ]
 
         def attempt(_: list[str]) -> Flow[bool | None]:
@@ -375,16 +374,12 @@ class PriorityProducer(BaseQueue[K]):
     def put(
         self, value: bytes, priority: int = PRIORITY_DEFAULT, *, timeout_s: float | None = None
     ) -> Flow[None]:
-        """Put an element behind all others of the same priority.
+        """Put an element behind all others of the same priority; see `Queue.put`.
 
         Args:
-            value: At most `value_bytes_max` of the settings, 1 MiB unless set.
+            value: The value of the element.
             priority: 0 to 999; the lowest is taken first.
             timeout_s: How long to wait while the queue is full, if there is a bound.
-
-        Raises:
-            WaitTimeoutError: the queue was full; nothing was put.
-            BadArgumentsError: the value is too large, or no bytes, or there is no such priority.
         """
         yield from self._append([value], priority, timeout_s)
 
@@ -396,18 +391,7 @@ class PriorityProducer(BaseQueue[K]):
         *,
         timeout_s: float | None = None,
     ) -> Flow[None]:
-        """Put several elements one behind the other, all or none.
-
-        Args:
-            values: At most `transaction_ops_max` of the settings, 1 000 unless set.
-            priority: Of all of them, 0 to 999.
-            timeout_s: How long to wait until all of them fit, if there is a bound.
-
-        Raises:
-            WaitTimeoutError: not all fitted in time; nothing was put.
-            BadArgumentsError: there are too many, one is too large, or no bytes, or there is no
-                such priority.
-        """
+        """Put several elements of one priority, all or none; see `Queue.put_many`."""
         yield from self._append(values, priority, timeout_s)
 
 

@@ -26,20 +26,10 @@ from typing import Any
 
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.flows import Flow, MappedRequest
-from raykeeper.client.errors import (
-    BadArgumentsError,
-    BadVersionError,
-    NoNodeError,
-    RecipeError,
-)
+from raykeeper.client.errors import BadArgumentsError, BadVersionError, NoNodeError, RecipeError
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.lock import Contender, QueuedLock, list_contenders, sort_queue
-from raykeeper.client.recipes.primitives import (
-    ATTEMPTS_MAX,
-    ensure_parent,
-    identifier_of,
-    transact,
-)
+from raykeeper.client.recipes.primitives import ATTEMPTS_MAX, ensure_parent, identifier_of, transact
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.transaction import results_decoder
 from raykeeper.znodes.paths import join

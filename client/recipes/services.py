@@ -19,11 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from raykeeper.client.core.flows import CallInCaller, CallUser, Cancelled, Flow
-from raykeeper.client.errors import (
-    BadArgumentsError,
-    LostError,
-    RayKeeperError,
-)
+from raykeeper.client.errors import BadArgumentsError, LostError, RayKeeperError
 from raykeeper.client.recipes.background_recipe import Startable
 from raykeeper.client.recipes.group import (
     EphemeralMember,

@@ -132,12 +132,12 @@ class TwoPhaseCommit(Recipe[K]):
         if not 1 <= len(names) <= SITES_MAX:
             raise BadArgumentsError(self.path, f"1 to {SITES_MAX} sites, not {len(names)}")
         ops: list[TxnOp] = [
-            Create(self.path, b"", 0, None, 0),
-            Create(self._sites, checked_bytes("data", data), 0, None, 0),
-            Create(self._votes, b"", 0, None, 0),
-            Create(self._present, b"", 0, None, 0),
-            Create(self._coordinator, b"", CreateMode.EPHEMERAL, None, 0),
-            *[Create(join(self._sites, name), b"", 0, None, 0) for name in names],
+            Create(self.path, b"", 0),
+            Create(self._sites, checked_bytes("data", data), 0),
+            Create(self._votes, b"", 0),
+            Create(self._present, b"", 0),
+            Create(self._coordinator, b"", CreateMode.EPHEMERAL),
+            *[Create(join(self._sites, name), b"", 0) for name in names],
         ]
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -159,7 +159,7 @@ class TwoPhaseCommit(Recipe[K]):
             RecipeError: the transaction has no such site.
         """
         is_site, path = self._site_exists(site), join(self._present, site)
-        come: TxnOp = Create(path, b"", CreateMode.EPHEMERAL, None, 0)
+        come: TxnOp = Create(path, b"", CreateMode.EPHEMERAL)
         there, read = Compare(path, CompareField.EXISTS, Relation.EQUAL, 1), ReadData(self._sites)
         # The znode of this site's session from before a crash may still be there for a moment.
         again: list[TxnOp] = [read, Delete(path, ANY_VERSION), come]
@@ -187,7 +187,7 @@ class TwoPhaseCommit(Recipe[K]):
         """
         vote = Decision.COMMIT if commit else Decision.ABORT
         path = join(self._votes, self._checked_site(site))
-        ops: list[TxnOp] = [Create(path, vote.value, 0, None, 0)]
+        ops: list[TxnOp] = [Create(path, vote.value, 0)]
         otherwise: list[TxnOp] = [ReadData(self.path), ReadStat(join(self._sites, site))]
         try:
             is_counted, results = yield from transact(
@@ -221,7 +221,7 @@ class TwoPhaseCommit(Recipe[K]):
         timeout_ms = checked_millis("timeout_s", timeout_s)
         until = None if timeout_ms is None else Millis((yield Now()) + timeout_ms)
         own: list[Multi] = []
-        creation = Create(self._coordinator, b"", CreateMode.EPHEMERAL, None, 0)
+        creation = Create(self._coordinator, b"", CreateMode.EPHEMERAL)
         try:
             path, stat = yield MappedRequest(creation, path_and_stat_of)
             own = [delete_if_same(path, stat.czxid)]
