@@ -19,13 +19,14 @@ from raykeeper.client.errors import KeeperError, LostError, RayKeeperError, Reci
 from raykeeper.client.recipes.primitives import (
     delete_if_same,
     get_or_none,
+    is_same,
     remove_watch,
     timeout_after,
 )
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.client.transaction import results_decoder
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.requests import Compare, CompareField, Multi, Relation
+from raykeeper.znodes.requests import Compare, Multi
 
 
 class LostEvent(Recipe[K]):
@@ -187,7 +188,7 @@ class Held(BaseHeld[K]):
 
     def _still_held_compare(self) -> Compare:
         """Return the condition that it is still held, for a transaction."""
-        return Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
+        return is_same(self.path, self.token)
 
     def _reread(self) -> Flow[bool]:
         """After the watch has fired: whether the znode is there; it is watched anew."""

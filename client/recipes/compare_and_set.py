@@ -17,7 +17,7 @@ from msgspec import Struct
 from raykeeper.client.core.flows import Event, Flow, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import BadVersionError, NodeExistsError, NoNodeError
-from raykeeper.client.recipes.primitives import create, ensure_parent, transact
+from raykeeper.client.recipes.primitives import create, ensure_parent, is_unchanged, transact
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import (
     ANY_VERSION,
@@ -47,7 +47,7 @@ class ObservedValue(Struct, frozen=True):
         """Return the condition that this is still there."""
         if self.stat is None:
             return Compare(path, CompareField.EXISTS, Relation.EQUAL, 0)
-        return Compare(path, CompareField.MZXID, Relation.EQUAL, self.stat.mzxid)
+        return is_unchanged(path, self.stat.mzxid)
 
     def differs_from(self, other: "ObservedValue") -> bool:
         """Return whether it is another value, even an equal one, or a znode in place of none."""

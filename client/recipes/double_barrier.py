@@ -58,6 +58,7 @@ from raykeeper.client.recipes.primitives import (
     get_children,
     get_or_none,
     identifier_of,
+    is_same,
     pending_watches,
     remove_watch,
     timeout_after,
@@ -472,7 +473,7 @@ class DoubleBarrier(Recipe[K]):
             return
 
     def _is_round(self, number: Zxid) -> list[Compare]:
-        return [Compare(self._round, CompareField.CZXID, Relation.EQUAL, number)]
+        return [is_same(self._round, number)]
 
     def _participants_compare(self, relation: Relation, count: int) -> Compare:
         return Compare(self._round, CompareField.NUM_CHILDREN, relation, count)

@@ -35,21 +35,14 @@ from raykeeper.client.recipes.primitives import (
     create,
     get_or_none,
     identifier_of,
+    is_unchanged,
     stat_or_none,
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
-from raykeeper.znodes.requests import (
-    ANY_VERSION,
-    Compare,
-    CompareField,
-    GetData,
-    Relation,
-    SetData,
-    Sync,
-)
+from raykeeper.znodes.requests import ANY_VERSION, GetData, SetData, Sync
 
 PREFIX = "candidate-"
 
@@ -205,10 +198,7 @@ def _raise_epoch(path: str, place: Held[K]) -> Flow[int]:
         record = _Record(epoch, place.path.rpartition("/")[2], place.token)
         is_raised, _results = yield from transact(
             [SetData(path, _encode(record), ANY_VERSION)],
-            [
-                place._still_held_compare(),
-                Compare(path, CompareField.MZXID, Relation.EQUAL, stat.mzxid),
-            ],
+            [place._still_held_compare(), is_unchanged(path, stat.mzxid)],
         )
         if is_raised:
             return epoch

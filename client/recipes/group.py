@@ -48,15 +48,7 @@ from raykeeper.client.recipes.subtree_follower import SubtreeFollower
 from raykeeper.client.recipes.tree_mirror import CachedZnode
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
-from raykeeper.znodes.requests import (
-    ANY_VERSION,
-    Compare,
-    CompareField,
-    Delete,
-    Relation,
-    SetData,
-    TxnOp,
-)
+from raykeeper.znodes.requests import ANY_VERSION, Delete, SetData, TxnOp
 from raykeeper.znodes.stat import Stat
 
 PREFIX = "member-"
@@ -168,8 +160,7 @@ class EphemeralMember(Held[K]):
             yield from self._transact_if_own(SetData(self.path, self._data, ANY_VERSION))
 
     def _transact_if_own(self, op: TxnOp) -> Flow[None]:
-        is_mine = Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
-        yield from transact([op], [is_mine])
+        yield from transact([op], [self._still_held_compare()])
 
 
 class Membership(EphemeralMember[K]):

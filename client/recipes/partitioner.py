@@ -43,6 +43,7 @@ from raykeeper.client.recipes.primitives import (
     checked_root,
     ensure_parent,
     identifier_of,
+    is_same,
     timeout_after,
     transact,
 )
@@ -50,15 +51,7 @@ from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.subtree_follower import SubtreeFollower
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
-from raykeeper.znodes.requests import (
-    ANY_VERSION,
-    Compare,
-    CompareField,
-    Create,
-    CreateMode,
-    Delete,
-    Relation,
-)
+from raykeeper.znodes.requests import ANY_VERSION, Create, CreateMode, Delete
 
 log = logging.getLogger("raykeeper.client")
 
@@ -258,8 +251,7 @@ class Partitioner(Startable[K]):
             if each._state is _PartitionState.RELEASED
         ]
         for each in released:
-            is_ours = Compare(each.path, CompareField.CZXID, Relation.EQUAL, each.token)
-            yield from transact([Delete(each.path, ANY_VERSION)], [is_ours])
+            yield from transact([Delete(each.path, ANY_VERSION)], [is_same(each.path, each.token)])
             self._own_partitions.pop(each.name, None)
         return bool(released)
 

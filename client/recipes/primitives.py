@@ -231,14 +231,23 @@ def transact(
     return outcome
 
 
+def is_same(path: str, czxid: int) -> Compare:
+    """Return the condition that the znode is still the one that was created with that czxid."""
+    return Compare(path, CompareField.CZXID, Relation.EQUAL, czxid)
+
+
+def is_unchanged(path: str, mzxid: Zxid) -> Compare:
+    """Return the condition that the value is still the one that was written with that mzxid."""
+    return Compare(path, CompareField.MZXID, Relation.EQUAL, mzxid)
+
+
 def delete_if_same(path: str, czxid: Zxid) -> Multi:
     """Return what deletes a znode only if it is still the one that was created with that czxid.
 
     A container that went with its last child, and came again, counts its children from 0. So the
     path of a sequential znode that somebody deleted may be another client's znode by now.
     """
-    is_it = Compare(path, CompareField.CZXID, Relation.EQUAL, czxid)
-    return Multi([is_it], [Delete(path, ANY_VERSION)], [])
+    return Multi([is_same(path, czxid)], [Delete(path, ANY_VERSION)], [])
 
 
 def best_effort_cleanup(

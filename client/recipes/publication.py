@@ -58,6 +58,7 @@ from raykeeper.client.recipes.primitives import (
     delete_if_same,
     get_all,
     get_children,
+    is_same,
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
@@ -65,14 +66,11 @@ from raykeeper.client.recipes.znode_follower import State, ZnodeFollower, start_
 from raykeeper.znodes.paths import is_valid_name, join
 from raykeeper.znodes.requests import (
     ANY_VERSION,
-    Compare,
-    CompareField,
     Create,
     Delete,
     ReadChildren,
     ReadData,
     ReadStat,
-    Relation,
     TxnOp,
 )
 
@@ -190,7 +188,7 @@ class Published(Recipe[K]):
 
     def _commit_version(self, marker: str, ready: _ReadyRecord) -> Flow[None]:
         """End a publication: have `ready` name it, in one transaction."""
-        is_ours = Compare(marker, CompareField.CZXID, Relation.EQUAL, ready.version)
+        is_ours = is_same(marker, ready.version)
         seen = yield from read_current(self._ready)
         for _ in range(ATTEMPTS_MAX):
             if self._version_number(seen) > ready.version:

@@ -49,21 +49,15 @@ from raykeeper.client.recipes.primitives import (
     create,
     get_all,
     get_or_none,
+    is_same,
+    is_unchanged,
     timeout_after,
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
-from raykeeper.znodes.requests import (
-    ANY_VERSION,
-    Compare,
-    CompareField,
-    GetChildren,
-    GetData,
-    Relation,
-    SetData,
-)
+from raykeeper.znodes.requests import ANY_VERSION, GetChildren, GetData, SetData
 
 PREFIX = "participant-"
 SIZE_MAX = 500
@@ -329,8 +323,6 @@ def _write_generation(
     path: str, generation: _GenerationRecord, mzxid: Zxid, there: list[Participant] | None = None
 ) -> Flow[None]:
     """Write the value, if nobody else has written since, and the participants `there` exist."""
-    conditions = [Compare(path, CompareField.MZXID, Relation.EQUAL, mzxid)]
-    for each in there or []:
-        name = join(path, each.name)
-        conditions.append(Compare(name, CompareField.CZXID, Relation.EQUAL, each.token))
+    conditions = [is_unchanged(path, mzxid)]
+    conditions += [is_same(join(path, each.name), each.token) for each in there or []]
     yield from transact([SetData(path, _encode(generation), ANY_VERSION)], conditions)
