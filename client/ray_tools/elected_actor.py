@@ -32,6 +32,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from raykeeper.client.async_flow_runner import AsyncFlowRunner
 from raykeeper.client.client import Client
@@ -365,14 +366,13 @@ class ElectedActor(Tool):
         return [f"{self.ensemble}{self.path}/{n}" for n in range(self._candidates)]
 
 
-class _Call:
+class _Call(Struct):
     """A call under way."""
 
-    def __init__(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.method = method
-        self.args = args
-        self.kwargs = kwargs
-        self.is_sent = False
+    method: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    is_sent: bool = False
 
 
 async def _result_of(ref: Any) -> Any:
