@@ -11,7 +11,7 @@ FROM ?= 1
 JOBS ?= 0
 
 # The tests of the files with a clock, a disk, a socket, a thread.
-OF_SHELLS := tests/unit/actors tests/unit/client tests/unit/clusters tests/unit/links tests/contract tests/recipes
+OF_SHELLS := tests/unit/actors tests/unit/chaos tests/unit/client tests/unit/clusters tests/unit/links tests/contract tests/recipes
 
 # MkDocs is quiet about its own future, and finds ruff, which wraps the signatures.
 MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" timeout 300 $(BIN)/mkdocs
