@@ -167,11 +167,16 @@ class Write(Struct, frozen=True, array_like=True, tag=1, gc=False):
     op: bytes
 
 
-class _Read(Struct, frozen=True, array_like=True):
-    """`linearizable`: answer as a `Sync` right before it would make it."""
+class _PathRequest(Struct, frozen=True, array_like=True):
+    """A request about one path, which a server answers by itself."""
 
     xid: int
     path: str
+
+
+class _Read(_PathRequest, frozen=True, array_like=True):
+    """`linearizable`: answer as a `Sync` right before it would make it."""
+
     watch: bool
     linearizable: bool = False
 
@@ -188,11 +193,8 @@ class GetChildren(_Read, frozen=True, array_like=True, tag=4, gc=False):
     """List the children's names; `watch` sets a child watch unless the znode is missing."""
 
 
-class GetAcls(Struct, frozen=True, array_like=True, tag=7, gc=False):
+class GetAcls(_PathRequest, frozen=True, array_like=True, tag=7, gc=False):
     """Read ACL and Stat; hashes are masked unless the session has ADMIN."""
-
-    xid: int
-    path: str
 
 
 class WhoAmI(Struct, frozen=True, array_like=True, tag=8, gc=False):
@@ -201,18 +203,12 @@ class WhoAmI(Struct, frozen=True, array_like=True, tag=8, gc=False):
     xid: int
 
 
-class GetEphemerals(Struct, frozen=True, array_like=True, tag=9, gc=False):
+class GetEphemerals(_PathRequest, frozen=True, array_like=True, tag=9, gc=False):
     """Read the paths of the session's own ephemerals that begin with `path`."""
 
-    xid: int
-    path: str
 
-
-class CountDescendants(Struct, frozen=True, array_like=True, tag=10, gc=False):
+class CountDescendants(_PathRequest, frozen=True, array_like=True, tag=10, gc=False):
     """Count the znodes below `path` (getAllChildrenNumber)."""
-
-    xid: int
-    path: str
 
 
 class MultiRead(Struct, frozen=True, array_like=True, tag=11):
@@ -222,19 +218,13 @@ class MultiRead(Struct, frozen=True, array_like=True, tag=11):
     ops: list[ReadData | ReadStat | ReadChildren]
 
 
-class GetQuota(Struct, frozen=True, array_like=True, tag=12, gc=False):
+class GetQuota(_PathRequest, frozen=True, array_like=True, tag=12, gc=False):
     """Read limits and usage of the subtree at `path`, which has a quota (`zookeeper_stats`)."""
-
-    xid: int
-    path: str
 
 
 @final
-class Sync(Struct, frozen=True, array_like=True, tag=5, gc=False):
+class Sync(_PathRequest, frozen=True, array_like=True, tag=5, gc=False):
     """Wait until this server has everything that was committed when the request arrived."""
-
-    xid: int
-    path: str
 
 
 class WatchMode(IntEnum):
