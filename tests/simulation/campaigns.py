@@ -9,42 +9,42 @@ from collections.abc import Callable
 from random import Random
 
 from tests.simulation.network import DEADLINE_MS
-from tests.simulation.plan import ClientPlan, Fault, FaultKind, Habit, Plan, ServerPlan
+from tests.simulation.plan import ClientPlan, Fault, FaultKind, Plan, RequestMix, ServerPlan
 from tests.simulation.triggers import Reaction
 
 Campaign = Callable[[Random], tuple[list[int], list[Fault]]]
-"""How slow the disk of each server is, and the ambushes, in turn."""
+"""How slow the disk of each server is, and the triggered faults, in turn."""
 
 START_MS = 500
 SAFETY_MS = 5_000
 QUICK, MIXED, SLOW = [0, 2, 5], [0, 2, 5, 5, 40], [5, 20, 40]
-"""Disks: what is forced in time, and what a crash finds in the queue."""
+"""Durations of forces: slow disks have a queue of writes when they crash."""
 
 
-def holds_back(random: Random) -> tuple[list[int], list[Fault]]:
+def hold_then_leave(random: Random) -> tuple[list[int], list[Fault]]:
     """Depose the leader; earlier messages of the others reach it afterwards."""
-    step = _step("Ping", random.choice([10, 30]), Reaction.HOLD_BACK, 900, 1_000)
+    step = _step("Ping", random.choice([10, 30]), Reaction.HOLD_THEN_LEAVE, 900, 1_000)
     return _disks(random, 3, QUICK), [step]
 
 
-def deposes(random: Random) -> tuple[list[int], list[Fault]]:
+def partition_leader(random: Random) -> tuple[list[int], list[Fault]]:
     """Depose the leader together with one follower; both continue to serve for a while."""
     trigger = random.choice(["Ping", "Commit", "SendClient"])
-    step = _step(trigger, random.choice([10, 30]), Reaction.DEPOSE, 900, 1_000)
+    step = _step(trigger, random.choice([10, 30]), Reaction.PARTITION_LEADER, 900, 1_000)
     return _disks(random, 5, MIXED), [step]
 
 
-def scatters(random: Random) -> tuple[list[int], list[Fault]]:
+def staggered_crash(random: Random) -> tuple[list[int], list[Fault]]:
     """Let one server fall behind; all crash, and crash again while some recover without another."""
     trigger, delay_ms = random.choice(["Diff", "Diff", "NewLeader"]), random.choice([1, 2, 3])
     return _disks(random, 3, SLOW), [
         _step("Ack", random.choice([5, 10]), Reaction.ISOLATE, 150, 100),
-        _step("Commit", random.choice([5, 10]), Reaction.SCATTER, 100, 1),
-        _step(trigger, 1, Reaction.SCATTER, 100, 1, delay_ms),
+        _step("Commit", random.choice([5, 10]), Reaction.STAGGERED_CRASH, 100, 1),
+        _step(trigger, 1, Reaction.STAGGERED_CRASH, 100, 1, delay_ms),
     ]
 
 
-def polls(random: Random) -> tuple[list[int], list[Fault]]:
+def crash_in_election(random: Random) -> tuple[list[int], list[Fault]]:
     """Crash the leader; in the election one server is silent, and then another one crashes."""
     silent = random.choice([Reaction.FREEZE, Reaction.ISOLATE])
     gone = random.choice([Reaction.CRASH, Reaction.CRASH_PEER])
@@ -56,10 +56,10 @@ def polls(random: Random) -> tuple[list[int], list[Fault]]:
 
 
 SHARES: dict[Campaign, float] = {
-    holds_back: 0.05,
-    deposes: 0.02,
-    scatters: 0.08,
-    polls: 0.04,
+    hold_then_leave: 0.05,
+    partition_leader: 0.02,
+    staggered_crash: 0.08,
+    crash_in_election: 0.04,
 }
 """How many of the seeds they have."""
 
@@ -71,13 +71,13 @@ def draw_campaign(seed: int) -> Plan | None:
     if campaign is None:
         return None
     disks, steps = campaign(random)
-    habits = [Habit.ASKS, Habit.MIXED, Habit.ASKS, Habit.MIXED]
+    mixes = [RequestMix.ASKS, RequestMix.MIXED, RequestMix.ASKS, RequestMix.MIXED]
     return Plan(
         seed,
         SAFETY_MS,
         random.choice([1, 1, 1, 5]),
         tuple(_draw_server(random, *server) for server in enumerate(disks, 1)),
-        tuple(_draw_client(random, *client) for client in enumerate(habits, 1)),
+        tuple(_draw_client(random, *client) for client in enumerate(mixes, 1)),
         tuple(steps),
         notice_ms_max=random.choice([20, 20, 100, DEADLINE_MS]),
     )
@@ -105,7 +105,7 @@ def _draw_server(random: Random, server_id: int, sync_ms_max: int) -> ServerPlan
     )
 
 
-def _draw_client(random: Random, number: int, habit: Habit) -> ClientPlan:
+def _draw_client(random: Random, number: int, request_mix: RequestMix) -> ClientPlan:
     return ClientPlan(
         number,
         drift_ppm=0,
@@ -113,7 +113,7 @@ def _draw_client(random: Random, number: int, habit: Habit) -> ClientPlan:
         burst_max=4,
         outstanding_max=50,
         pipeline_max=200,
-        habit=habit,
+        request_mix=request_mix,
         close_share=0.0,
         timeout_ms=random.choice([1_000, 5_000]),
     )

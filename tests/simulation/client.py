@@ -98,7 +98,7 @@ class SimClient:
         self._contract = schedule.stream(f"client.{plan.number}.contract")
         self._watches = schedule.stream(f"client.{plan.number}.watches")
         self._workload = self._work_of(self.name)
-        self.when_it_asks: Callable[[], None] | None = None
+        self.after_next_request: Callable[[], None] | None = None
         """Called once, when requests have left."""
         self.others: list[SimClient] = []
         self._left: ClientId | None = None  # the session of the previous process
@@ -259,9 +259,9 @@ class SimClient:
                 self.core.close(self.clock.mono())
                 self._checks.clients.closed(self)
                 self._carry_out()
-            strike, self.when_it_asks = self.when_it_asks, None
-            if strike is not None:
-                strike()
+            inject, self.after_next_request = self.after_next_request, None
+            if inject is not None:
+                inject()
         self._plan_work(life)
 
     def _submit(self, ask: NewRequest) -> None:

@@ -119,8 +119,8 @@ _MODES = {
     CreateMode.SEQUENTIAL: "sequential",
     CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL: "ephemeral sequential",
     CreateMode.CONTAINER: "container",
-    CreateMode.TTL: "mortal",
-    CreateMode.TTL_SEQUENTIAL: "mortal sequential",
+    CreateMode.TTL: "ttl",
+    CreateMode.TTL_SEQUENTIAL: "ttl sequential",
 }
 
 

@@ -63,7 +63,7 @@ class KillWorld(World):
         self._ask(op)
         self._until(lambda: self.client.is_idle)
 
-    def strikes(self, op: WriteOp, kill: Kill, at: int, *, by_leader: bool) -> bool:
+    def kill_during_write(self, op: WriteOp, kill: Kill, at: int, *, by_leader: bool) -> bool:
         """Request a write and kill a process before the `at`-th event after that.
 
         Returns whether that was before the answer. The client is connected to the leader, or to a
@@ -75,10 +75,10 @@ class KillWorld(World):
         self._ask(op)
         start = schedule.steps
         self._until(lambda: client.is_idle or schedule.steps >= start + at)
-        is_struck = not client.is_idle
-        if is_struck:
-            self._strike(kill)
-        if kill is Kill.CLIENT and is_struck:
+        was_killed = not client.is_idle
+        if was_killed:
+            self._kill(kill)
+        if kill is Kill.CLIENT and was_killed:
             self.rest()
             self.do(SetData("/after", b"", ANY_VERSION))
             assert self._writes_since(before) in (1, 2), op  # the last write is certainly done
@@ -86,9 +86,9 @@ class KillWorld(World):
             self._until(lambda: client.is_idle)
             assert self._writes_since(before) == 1, op
         self.rest()
-        return is_struck
+        return was_killed
 
-    def closes(self, kill: Kill, at: int, *, by_leader: bool) -> bool:
+    def kill_during_close(self, kill: Kill, at: int, *, by_leader: bool) -> bool:
         """Do the same while the session is closed."""
         self._connect_to(by_leader=by_leader)
         client, schedule = self.client, self.schedule
@@ -104,15 +104,15 @@ class KillWorld(World):
             return core.state is ClientState.LOST
 
         self._until(lambda: is_over() or schedule.steps >= start + at)
-        is_struck = not is_over()
-        if is_struck:
-            self._strike(kill)
+        was_killed = not is_over()
+        if was_killed:
+            self._kill(kill)
         self._until(lambda: client.core is not None and client.core is not core)
-        if kill is not Kill.CLIENT or not is_struck:
+        if kill is not Kill.CLIENT or not was_killed:
             closed_at = self.checks.truth.sessions[session_id].closed_at
             assert closed_at is not None, "it was told that it is closed"
         self.rest()
-        return is_struck
+        return was_killed
 
     def _ask(self, op: WriteOp) -> None:
         client = self.client
@@ -121,7 +121,7 @@ class KillWorld(World):
         client.core.flush(client.clock.mono())
         client._carry_out()
 
-    def _strike(self, kill: Kill) -> None:
+    def _kill(self, kill: Kill) -> None:
         server, leader, nodes = self._server, self._leader, self.nodes
         if kill is Kill.CLIENT:
             self.client.die()

@@ -31,8 +31,8 @@ class Faults:
         self._clients = {client.number: client for client in clients}
         self._temporary = spans = TemporaryFaults(schedule, network)
         self._damage = damage = Damage(nodes)
-        self._triggered = ambushes = TriggeredFaults(schedule, nodes)
-        self._reactions = Reactions(schedule, network, nodes, clients, spans, damage, ambushes)
+        self._triggered = triggered = TriggeredFaults(schedule, nodes)
+        self._reactions = Reactions(schedule, network, nodes, clients, spans, damage, triggered)
         for node in nodes:
             node.disk.may_be_uncertain = lambda node=node: damage.may_be_uncertain(node)
         self._handlers: dict[FaultKind, Callable[[Fault], bool]] = {
@@ -142,17 +142,17 @@ class Faults:
         return True
 
     def _triggered_fault(self, fault: Fault) -> bool:
-        self._triggered.arm(fault, self._strike)
+        self._triggered.arm(fault, self._react)
         return False  # counted when it is injected
 
-    def _strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
+    def _react(self, fault: Fault, source: Node, peer: Node | None) -> None:
         if self._temporary.is_over:
             return
         self.injected[fault.kind.value] += 1
         if self._schedule.trace is not None:
-            what = f"{fault.trigger} of server {trapped.server_id}, {fault.reaction}"
-            self._schedule.say(f"fault: ambush at {what} for {fault.lasts_ms} ms")
-        self._reactions.strike(fault, trapped, peer)
+            what = f"{fault.trigger} of server {source.server_id}, {fault.reaction}"
+            self._schedule.say(f"fault: triggered at {what} for {fault.lasts_ms} ms")
+        self._reactions.react(fault, source, peer)
 
     # Links.
 
@@ -403,7 +403,7 @@ class Faults:
             if end_ms is not None and not client.is_frozen and not self._temporary.is_over:
                 self._client_freezes(Fault(0, fault.kind, fault.target, lasts_ms=end_ms))
 
-        client.when_it_asks = asks
+        client.after_next_request = asks
         return True
 
     def _client_returns(self, fault: Fault) -> bool:

@@ -31,11 +31,11 @@ class FaultKind(Enum):
     BLACKOUT = "blackout"
     """All of `others` lose power at once; one after the other comes back within `lasts_ms`."""
     FREEZE = "freeze"
-    """SIGSTOP: what happens to it waits, its clock goes on."""
-    SECOND_PROCESS = "twin"
-    """It stands still, and a second process is started on its disk."""
-    SECOND_DISK = "revenant"
-    """It stands still, and a second process is started on an empty disk; the first one wakes up
+    """SIGSTOP: events for the process wait, its clock goes on."""
+    SECOND_PROCESS = "second_process"
+    """The process is stopped, and a second one is started on its disk."""
+    SECOND_DISK = "second_disk"
+    """The process is stopped, and a second one is started on an empty disk; the first one resumes
     and stays."""
 
     # Links: both ways unless said otherwise, for `lasts_ms`.
@@ -79,19 +79,19 @@ class FaultKind(Enum):
     LOSE_FOLDER = "lose_folder"
     """Crash, and the folder is empty when the process starts again."""
     OLD_DISK = "old_disk"
-    """Crash, and the disk of before is there again, which has no vote any more: that of `target`,
-    counted among the servers that have one."""
+    """Crash, and a server starts on its previous disk, which has no vote any more; `target` counts
+    the servers that have such a disk."""
 
     # The tree in memory.
     FLIP_MEMORY = "flip_memory"
-    """The tree of server `target` changes by itself, where no client looks."""
+    """A bit of the tree of server `target` changes where no client reads."""
 
     # The actors beside a server; `target` 0 is the present leader, whose tracker alone counts.
     TRACKER_LOST = "tracker_lost"
     TRACKER_SLOW = "tracker_slow"
-    """Reports and verdicts take up to `amount` ms more, for `lasts_ms`."""
+    """Reports and expiry proposals take up to `amount` ms more, for `lasts_ms`."""
     TRACKER_REPEATS = "tracker_repeats"
-    """Reports and verdicts arrive twice, for `lasts_ms`."""
+    """Reports and expiry proposals arrive twice, for `lasts_ms`."""
     SNAPSHOTTER_LOST = "snapshotter_lost"
     SNAPSHOTTER_SLOW = "snapshotter_slow"
     """Each call takes up to `amount` ms more, for `lasts_ms`."""
@@ -103,24 +103,24 @@ class FaultKind(Enum):
     # Clients.
     CLIENT_DIES = "client_dies"
     CLIENT_KILLED = "client_killed"
-    """It dies, and every server that it had a link to is told so within `amount` ms, now and then
-    twice; another process, which may take up its session, is there within `lasts_ms`."""
+    """The client dies, and every server with a link to it learns that within `amount` ms, sometimes
+    twice; another process, which may take over the session, starts within `lasts_ms`."""
     CLIENT_FREEZES = "client_freezes"
     CLIENT_WAKES = "client_wakes"
-    """From its next request on it stands still, until `amount` ms after the moment at which it
-    must let go, or before."""
+    """From its next request on the client is stopped, until `amount` ms after the deadline of its
+    session (before it if negative)."""
     CLIENT_RETURNS = "client_returns"
-    """It reaches no server until `amount` ms after that moment, or before."""
+    """The client reaches no server until `amount` ms after that deadline, before it if negative."""
 
     # At a moment determined by the protocol, see triggered_faults.py.
-    TRIGGERED = "ambush"
+    TRIGGERED = "triggered"
     """`delay_ms` after the `amount`-th `trigger` from now on, `reaction`, for `lasts_ms`."""
 
 
 WITHOUT_TARGET = frozenset(
     {FaultKind.TRIGGERED, FaultKind.BLACKOUT, FaultKind.PART, FaultKind.SPLIT}
 )
-"""They are about `others` only, or about whoever is met."""
+"""Faults of `others` only, or of the servers that trigger them."""
 
 
 class Fault(Struct, frozen=True, omit_defaults=True):
@@ -136,10 +136,10 @@ class Fault(Struct, frozen=True, omit_defaults=True):
     reaction: str = ""
     delay_ms: int = 0
     again_ms: int = 0
-    """How long after it struck an ambush is laid again; 0 when it is not."""
+    """How long after its injection a triggered fault is armed again; 0 for never."""
     campaign: int = 0
-    """Of the ambushes of one campaign one waits at a time, in turn, round and round: when one has
-    struck, the next is laid after `again_ms`. 0 for one that waits by itself."""
+    """Of the triggered faults of one campaign one is armed at a time, in turn: after its injection
+    the next one is armed after `again_ms`. 0 for a fault without a campaign."""
 
 
 class ServerPlan(Struct, frozen=True):
@@ -156,21 +156,21 @@ class ServerPlan(Struct, frozen=True):
     read_log_bytes_max: int
     segment_bytes: int
     touch_ms: int = 100
-    """How often it tells the leader whom it heard, and the leader its tracker."""
+    """How often a follower reports touched sessions to the leader, and that to its tracker."""
     chunk_bytes: int = 64 << 10
-    """Of a snapshot: while one chunk after the other is taken, transactions go on."""
+    """Size of a snapshot's chunks; transactions go on between them."""
     has_tracker: bool = True
-    """No: every call to its session tracker fails, for ever."""
+    """If false, every call to its session tracker fails."""
     tracker_ms_max: int = 5
-    """How long each way of such a call takes at most. More than `touch_ms`, and it falls behind."""
+    """How long each way of such a call takes at most; above `touch_ms` the tracker falls behind."""
     queue_max: int = QUEUE_MAX
-    """Requests of one connection that may wait; a few are less than some clients send."""
+    """Requests of one connection that may wait; some clients send more."""
     history_max: int = HISTORY_MAX
-    """Changes of znodes that it remembers for the watches of clients that were away."""
+    """Size of the change log for the watches of disconnected clients."""
 
 
-class Habit(Enum):
-    """The usual requests of a client."""
+class RequestMix(Enum):
+    """The mix of a client's requests."""
 
     MIXED = "mixed"
     CONTENDS = "contends"
@@ -192,13 +192,13 @@ class ClientPlan(Struct, frozen=True):
     """Requests on the wire."""
     pipeline_max: int = 60
     """Unanswered requests beyond which it waits."""
-    habit: Habit = Habit.MIXED
+    request_mix: RequestMix = RequestMix.MIXED
     watch_share: float = 0.4
     """How many of its reads set a watch."""
     close_share: float = 0.005
     """How many bursts are the last of their session."""
     timeout_ms: int = 0
-    """Of the session; 0 when each wishes for another one."""
+    """The session timeout; 0 if each session draws another one."""
 
 
 class Plan(Struct, frozen=True):
@@ -208,18 +208,18 @@ class Plan(Struct, frozen=True):
     safety_ms: int
     """How long clients work and faults happen; then all must converge."""
     delay_ms_max: int
-    """Of a frame on a link, but for the slow ones."""
+    """The largest delay of a frame, except on slow links."""
     servers: tuple[ServerPlan, ...]
     clients: tuple[ClientPlan, ...]
     faults: tuple[Fault, ...]
     counter_bits: int = COUNTER_BITS
-    """Of a zxid: how many transactions an epoch can have (rule Z6)."""
+    """Bits of a zxid's counter: they bound the transactions of an epoch (rule Z6)."""
     loses_majority: bool = False
     """Whether so many disks are lost at the end that the others are no majority (rule D4)."""
     notice_ms_max: int = DEADLINE_MS
     """How long an end needs to learn that its link is broken."""
     recipe: str = ""
-    """What the clients do instead of what comes to their minds (recipes/catalogue.py)."""
+    """The recipe that the clients use instead of the general workload (recipes/catalogue.py)."""
     timing: TimingPlan = TimingPlan()
 
 
@@ -246,10 +246,10 @@ def draw_mix(seed: int) -> Plan:
         for number in range(1, random.choice([1, 2, 2, 3, 3, 4]) + 1)
     )
     faults = _draw_faults(seed, safety_ms, len(servers), len(clients))
-    scheme, is_alone = _draw_scheme(seed, len(servers))
-    if scheme:
-        safety_ms = max(safety_ms, _SCHEME_MS)
-        faults = sorted([*(() if is_alone else faults), *scheme], key=lambda fault: fault.at_ms)
+    sequence, is_alone = _draw_sequence(seed, len(servers))
+    if sequence:
+        safety_ms = max(safety_ms, _SEQUENCE_MS)
+        faults = sorted([*(() if is_alone else faults), *sequence], key=lambda fault: fault.at_ms)
     return Plan(
         seed,
         safety_ms,
@@ -311,7 +311,7 @@ def _draw_client(random: Random, beside: Random, number: int, drift_ppm_max: int
         random.choice([1, 4, 4, 20]),
         random.choice([1, 3, 50]),
         random.choice([1, 60, 60, 200]),
-        random.choice([Habit.MIXED, *Habit]),
+        random.choice([RequestMix.MIXED, *RequestMix]),
         random.choice([0.0, 0.3, 0.7]),
         random.choice([0.0, 0.005, 0.1]),
     )
@@ -323,7 +323,7 @@ _FOCUS_RATE = 2.0
 _APART = frozenset(
     {FaultKind.TRIGGERED, FaultKind.SECOND_PROCESS, FaultKind.SECOND_DISK, FaultKind.CLIENT_KILLED}
 )
-"""Those that have ways of their own to be drawn."""
+"""Kinds that are drawn by functions of their own."""
 
 
 def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple[Fault, ...]:
@@ -337,7 +337,7 @@ def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple
         rates = dict.fromkeys(kinds, _FOCUS_RATE)
     faults = []
     if rates:
-        faults = _draw_ambushes(seed, safety_ms) + _draw_siege(seed)
+        faults = _draw_triggered(seed, safety_ms) + _draw_repeated(seed)
         faults += _draw_second_processes(seed, safety_ms, servers)
         faults += _draw_killed(seed, safety_ms, servers, clients)
     for kind, rate in rates.items():
@@ -352,7 +352,7 @@ def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple
     return tuple(faults)
 
 
-def _draw_ambushes(seed: int, safety_ms: int) -> list[Fault]:
+def _draw_triggered(seed: int, safety_ms: int) -> list[Fault]:
     random = Random(f"{seed}.ambushes")
     count = random.choice([0, 0, 1, 2, 4, 8]) * (1 + safety_ms // 5_000)
     return [
@@ -369,7 +369,7 @@ def _draw_ambushes(seed: int, safety_ms: int) -> list[Fault]:
     ]
 
 
-def _draw_siege(seed: int) -> list[Fault]:
+def _draw_repeated(seed: int) -> list[Fault]:
     """Draw a few repeated triggered faults, so that faults hit the remains of others."""
     random = Random(f"{seed}.siege")
     if random.random() < 0.6:
@@ -424,11 +424,11 @@ def _draw_killed(seed: int, safety_ms: int, servers: int, clients: int) -> list[
     return faults
 
 
-_SCHEME_MS = 4_500
-"""How long a scheme needs."""
+_SEQUENCE_MS = 4_500
+"""How long a sequence needs."""
 
 
-def _draw_scheme(seed: int, servers: int) -> tuple[list[Fault], bool]:
+def _draw_sequence(seed: int, servers: int) -> tuple[list[Fault], bool]:
     """Draw faults that do harm only in sequence, and whether other faults may come between.
 
     A server forgets what it acknowledged, or gets a disk back that never knew of it.
@@ -438,12 +438,15 @@ def _draw_scheme(seed: int, servers: int) -> tuple[list[Fault], bool]:
     if kind > 0.16:
         return [], False
     at_ms = random.randint(300, 1_200)
-    ambush = Fault(at_ms, FaultKind.TRIGGERED, lasts_ms=3_000, amount=random.choice([1, 5, 20]))
-    faults = [replace(ambush, trigger="Ack", reaction=Reaction.LAPSE.value)]
+    step = Fault(at_ms, FaultKind.TRIGGERED, lasts_ms=3_000, amount=random.choice([1, 5, 20]))
+    faults = [replace(step, trigger="Ack", reaction=Reaction.FORGET_WITH_MINORITY.value)]
     if kind > 0.08:
         emptied = Fault(at_ms, FaultKind.LOSE_FOLDER, random.randint(1, servers), lasts_ms=10)
-        reaction = Reaction.RELAPSE.value
-        faults = [emptied, replace(ambush, trigger="VoteGranted", amount=1, reaction=reaction)]
+        reaction = Reaction.OLD_DISK_WITH_MINORITY.value
+        faults = [
+            emptied,
+            replace(step, trigger="VoteGranted", amount=1, reaction=reaction),
+        ]
     return faults, random.random() < 0.6
 
 

@@ -14,9 +14,9 @@ from tests.simulation.triggered_faults import TriggeredFaults
 from tests.simulation.triggers import Reaction
 
 SLOW = 100
-"""How many times the usual delay what an ambush slows down takes."""
+"""The factor by which a reaction slows a link down."""
 BEHIND_MS = 300
-"""How long the others write without those that are kept behind."""
+"""How long the others write without the minority that is kept behind."""
 
 
 class Reactions:
@@ -32,7 +32,7 @@ class Reactions:
         clients: list[SimClient],
         spans: TemporaryFaults,
         damage: Damage,
-        ambushes: TriggeredFaults,
+        triggered: TriggeredFaults,
     ) -> None:
         self._schedule = schedule
         self._network = network
@@ -40,47 +40,53 @@ class Reactions:
         self._clients = clients
         self._temporary = spans
         self._damage = damage
-        self._triggered = ambushes
+        self._triggered = triggered
         self._away: list[Node] = []
         self._random = schedule.stream("reactions")
         self._handlers: dict[Reaction, Callable[[Fault, Node, Node | None, Node], object]] = {
-            Reaction.CRASH: lambda f, trapped, _peer, _leader: spans.crash(trapped, f.lasts_ms),
-            Reaction.CRASH_PEER: lambda f, trapped, peer, _leader: spans.crash(
-                peer or trapped, f.lasts_ms
+            Reaction.CRASH: lambda f, source, _peer, _leader: spans.crash(source, f.lasts_ms),
+            Reaction.CRASH_PEER: lambda f, source, peer, _leader: spans.crash(
+                peer or source, f.lasts_ms
             ),
             Reaction.CRASH_LEADER: lambda f, _trapped, _peer, leader: spans.crash(
                 leader, f.lasts_ms
             ),
             Reaction.CRASH_OTHERS: self._crash_others,
-            Reaction.BLACKOUT: lambda f, trapped, _peer, _leader: self._blackout(f, trapped),
+            Reaction.BLACKOUT: lambda f, source, _peer, _leader: self._blackout(f, source),
             Reaction.BLACKOUT_LEADER: lambda f, _trapped, _peer, leader: self._blackout(f, leader),
-            Reaction.FREEZE: lambda f, trapped, _peer, _leader: spans.freeze(trapped, f.lasts_ms),
+            Reaction.FREEZE: lambda f, source, _peer, _leader: spans.freeze(source, f.lasts_ms),
             Reaction.FREEZE_LEADER: lambda f, _trapped, _peer, leader: spans.freeze(
                 leader, f.lasts_ms
             ),
-            Reaction.ISOLATE: lambda f, trapped, _peer, _leader: self._isolate(f, trapped),
+            Reaction.ISOLATE: lambda f, source, _peer, _leader: self._isolate(f, source),
             Reaction.ISOLATE_LEADER: lambda f, _trapped, _peer, leader: self._isolate(f, leader),
-            Reaction.DEPOSE: self._depose,
-            Reaction.STRAND: lambda f, trapped, _peer, _leader: self._strand(f, trapped),
-            Reaction.LEAVE_BEHIND: self._leave_behind,
-            Reaction.HOLD_BACK: self._hold_back,
-            Reaction.SCATTER: self._scatter,
+            Reaction.PARTITION_LEADER: self._partition_leader,
+            Reaction.CUT_FROM_SERVERS: lambda f, source, _peer, _leader: self._cut_from_servers(
+                f, source
+            ),
+            Reaction.LEAVE_LEADER: self._leave_leader,
+            Reaction.HOLD_THEN_LEAVE: self._hold_then_leave,
+            Reaction.STAGGERED_CRASH: self._staggered_crash,
             Reaction.FORGET: partial(self._crash_and_damage, Reaction.FORGET),
             Reaction.CORRUPT: partial(self._crash_and_damage, Reaction.CORRUPT),
-            Reaction.RELIEVE: self._relieve,
-            Reaction.DEPOSE_LEADER: lambda f, _trapped, _peer, leader: self._strand(f, leader),
-            Reaction.LAPSE: partial(self._ally, self._forget),
-            Reaction.RELAPSE: partial(self._ally, self._bring_back),
+            Reaction.SWITCH_MINORITY: self._switch_minority,
+            Reaction.CUT_LEADER: lambda f, _trapped, _peer, leader: self._cut_from_servers(
+                f, leader
+            ),
+            Reaction.FORGET_WITH_MINORITY: partial(self._isolate_with_minority, self._forget),
+            Reaction.OLD_DISK_WITH_MINORITY: partial(
+                self._isolate_with_minority, self._restore_old_disk
+            ),
         }
 
-    def strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
+    def react(self, fault: Fault, source: Node, peer: Node | None) -> None:
         """Perform the reaction of a triggered fault."""
-        leader = self._triggered.leader() or trapped
-        self._handlers[Reaction(fault.reaction)](fault, trapped, peer, leader)
+        leader = self._triggered.leader() or source
+        self._handlers[Reaction(fault.reaction)](fault, source, peer, leader)
 
-    def _crash_others(self, fault: Fault, trapped: Node, _peer: Node | None, _leader: Node) -> None:
+    def _crash_others(self, fault: Fault, source: Node, _peer: Node | None, _leader: Node) -> None:
         for node in self._nodes:
-            if node is not trapped:
+            if node is not source:
                 self._temporary.crash(node, fault.lasts_ms)
 
     def _blackout(self, fault: Fault, last: Node) -> None:
@@ -88,26 +94,28 @@ class Reactions:
             self._temporary.crash(node, fault.lasts_ms if node is last else 10)
 
     def _crash_and_damage(
-        self, reaction: Reaction, fault: Fault, trapped: Node, _peer: Node | None, leader: Node
+        self, reaction: Reaction, fault: Fault, source: Node, _peer: Node | None, leader: Node
     ) -> None:
         for node in self._nodes:
-            is_last = node is leader and node is not trapped
+            is_last = node is leader and node is not source
             self._temporary.crash(node, fault.lasts_ms if is_last else 10)
-        if trapped.is_up:
+        if source.is_up:
             return
         if reaction is Reaction.FORGET:
-            self._forget(trapped)
-        elif reaction is Reaction.CORRUPT and self._damage.may_lose(trapped):
-            trapped.disk.flip_old(0.999)
+            self._forget(source)
+        elif reaction is Reaction.CORRUPT and self._damage.may_lose(source):
+            source.disk.flip_old(0.999)
 
     def _isolate(self, fault: Fault, node: Node) -> None:
         every = ends_of([*self._nodes, *self._clients])
         self._temporary.separate(fault.lasts_ms, [node.end], every)
 
-    def _strand(self, fault: Fault, node: Node) -> None:
+    def _cut_from_servers(self, fault: Fault, node: Node) -> None:
         self._temporary.separate(fault.lasts_ms, [node.end], ends_of(self._nodes))
 
-    def _depose(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
+    def _partition_leader(
+        self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node
+    ) -> None:
         """Separate the leader, and of five servers one more, from the others, not from clients."""
         others = [node for node in self._nodes if node is not leader]
         voters = 1 + sum(node.votes for node in others)
@@ -116,11 +124,13 @@ class Reactions:
         self._temporary.separate(fault.lasts_ms, ends_of(few), ends_of(rest))
         self._temporary.delay_notice(fault.lasts_ms, ends_of(few))
 
-    def _leave_behind(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
+    def _leave_leader(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
         self._temporary.slow(fault.lasts_ms, (leader.end, None), SLOW)
         self._leave(leader, fault.lasts_ms, 100)
 
-    def _hold_back(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
+    def _hold_then_leave(
+        self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node
+    ) -> None:
         hold_ms = self._random.randint(100, 700)
         for node in self._nodes:
             self._temporary.hold(hold_ms, node.end, leader.end)
@@ -135,31 +145,33 @@ class Reactions:
             if link.ends[0][0] == link.ends[1][0]:
                 self._schedule.after(until_ms, link.break_up)
 
-    def _scatter(self, fault: Fault, _trapped: Node, _peer: Node | None, _leader: Node) -> None:
+    def _staggered_crash(
+        self, fault: Fault, _trapped: Node, _peer: Node | None, _leader: Node
+    ) -> None:
         for node in self._nodes:
             self._temporary.crash(node, self._random.randint(0, fault.lasts_ms))
 
-    def _ally(
+    def _isolate_with_minority(
         self,
         damage: Callable[[Node], object],
         fault: Fault,
-        trapped: Node,
+        source: Node,
         _peer: Node | None,
         leader: Node,
     ) -> None:
         """Form a quorum of servers that lack the last writes and one that forgot them."""
         voters = [node for node in self._nodes if node.votes]
-        behind = [node for node in voters if node is not trapped and node is not leader]
+        behind = [node for node in voters if node is not source and node is not leader]
         behind = behind[: (len(voters) - 1) // 2]
         ahead = [node for node in self._nodes if node not in behind]
         self._temporary.separate(BEHIND_MS, ends_of(behind), ends_of(ahead))
 
         def meet() -> None:
-            self._temporary.crash(trapped, 10)
-            if not trapped.is_up:
-                damage(trapped)
-            rest = [node for node in ahead if node is not trapped]
-            self._temporary.separate(fault.lasts_ms, ends_of([*behind, trapped]), ends_of(rest))
+            self._temporary.crash(source, 10)
+            if not source.is_up:
+                damage(source)
+            rest = [node for node in ahead if node is not source]
+            self._temporary.separate(fault.lasts_ms, ends_of([*behind, source]), ends_of(rest))
 
         self._temporary.later(BEHIND_MS, meet)
 
@@ -167,15 +179,15 @@ class Reactions:
         if self._damage.may_forget(node):
             node.disk.flip_last()
 
-    def _bring_back(self, node: Node) -> None:
+    def _restore_old_disk(self, node: Node) -> None:
         if self._damage.may_lose(node):
             node.disk.bring_back()
 
-    def _relieve(self, fault: Fault, trapped: Node, peer: Node | None, leader: Node) -> None:
+    def _switch_minority(self, fault: Fault, source: Node, peer: Node | None, leader: Node) -> None:
         """Bring the absent server back, take the leader away, and restart the recovering follower:
         the knowledge of the old quorum must reach the next one through a single server.
         """
-        follower = peer if trapped is leader else trapped
+        follower = peer if source is leader else source
         every = ends_of(self._nodes)
         for end in ends_of(self._away):
             for other in every:

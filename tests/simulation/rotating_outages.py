@@ -5,17 +5,17 @@ that it gets a snapshot, it leaves again during that, and then forms a quorum wi
 knows more. A mix of all faults hardly ever causes that (plan.py).
 
 In a *timed* plan the absent server is cut off from the other servers for a while, but not from its
-clients, which stay and watch. In a plan of *reliefs* the leader leaves repeatedly, at a moment that
-the protocol determines, see `Reaction.RELIEVE`.
+clients, which stay and watch. In a plan of *switches* the leader leaves repeatedly, at a moment
+that the protocol determines, see `Reaction.SWITCH_MINORITY`.
 """
 
 from random import Random
 
-from tests.simulation.plan import ClientPlan, Fault, FaultKind, Habit, Plan, ServerPlan
+from tests.simulation.plan import ClientPlan, Fault, FaultKind, Plan, RequestMix, ServerPlan
 from tests.simulation.triggers import Reaction
 
 SHARE = 0.15
-"""Of all seeds."""
+"""The share of all seeds with rotating outages."""
 
 _BY_SNAPSHOT = (
     *("ReceiveSnapshot", "ReceiveSnapshot", "SnapshotEnd", "InstallSnapshot", "SaveEpochs"),
@@ -26,7 +26,7 @@ _BY_DIFF = ("Diff", "Diff", "SaveEpochs", "Append")
 
 
 def draw_rotating_outages(seed: int) -> Plan | None:
-    """The rota of a seed, if it has one."""
+    """Return the rotating outages of a seed, if it has any."""
     random = Random(f"{seed}.rota")
     if random.random() >= SHARE:
         return None
@@ -56,7 +56,7 @@ def draw_rotating_outages(seed: int) -> Plan | None:
             for server_id in range(1, voters + 1)
         ),
         tuple(_draw_client(random, number) for number in range(1, random.choice([3, 4]) + 1)),
-        _timed(random, safety_ms, voters) if is_timed else _reliefs(random, by_snapshot),
+        _timed(random, safety_ms, voters) if is_timed else _draw_switches(random, by_snapshot),
     )
 
 
@@ -68,7 +68,7 @@ def _draw_client(random: Random, number: int) -> ClientPlan:
         burst_max=random.choice([1, 4]),
         outstanding_max=random.choice([1, 3, 50]),
         pipeline_max=random.choice([5, 60]),
-        habit=random.choice([Habit.MIXED, Habit.MIXED, *Habit]),
+        request_mix=random.choice([RequestMix.MIXED, RequestMix.MIXED, *RequestMix]),
         watch_share=0.7,
         close_share=0.0,
         timeout_ms=random.choice([1_000, 5_000, 5_000]),
@@ -98,8 +98,8 @@ def _timed(random: Random, safety_ms: int, voters: int) -> tuple[Fault, ...]:
     return tuple(sorted(faults, key=lambda fault: fault.at_ms))
 
 
-def _reliefs(random: Random, by_snapshot: bool) -> tuple[Fault, ...]:
-    """Draw a relief after some work, and one in the middle of a recovery."""
+def _draw_switches(random: Random, by_snapshot: bool) -> tuple[Fault, ...]:
+    """Draw a switch after some writes, and one in the middle of a recovery."""
     return (
         Fault(
             200,
@@ -107,7 +107,7 @@ def _reliefs(random: Random, by_snapshot: bool) -> tuple[Fault, ...]:
             lasts_ms=3_000,
             amount=random.choice([20, 20, 50]),
             trigger=random.choice(["Commit", "Append"]),
-            reaction=Reaction.RELIEVE.value,
+            reaction=Reaction.SWITCH_MINORITY.value,
             again_ms=random.choice([100, 500]),
         ),
         Fault(
@@ -116,7 +116,7 @@ def _reliefs(random: Random, by_snapshot: bool) -> tuple[Fault, ...]:
             lasts_ms=3_000,
             amount=random.choice([1, 1, 2]),
             trigger=random.choice(_WHILE_IT_ARRIVES if by_snapshot else _BY_DIFF),
-            reaction=Reaction.RELIEVE.value,
+            reaction=Reaction.SWITCH_MINORITY.value,
             delay_ms=random.choice([0, 3, 10, 10] if by_snapshot else [0, 5, 10, 20]),
             again_ms=random.choice([100, 500] if by_snapshot else [300, 1_000]),
         ),

@@ -86,7 +86,7 @@ def test_a_write_is_done_once_with_a_kill_at_any_step(
     for at in range(STEPS_MAX):
         if name == "delete":
             world.do(Create(f"/d{at}", b"", 0))
-        if not world.strikes(WRITES[name](at), kill, at, by_leader=by_leader):
+        if not world.kill_during_write(WRITES[name](at), kill, at, by_leader=by_leader):
             break
     assert 10 < at < STEPS_MAX - 1, at
     world.checks.finish(world.nodes)
@@ -97,7 +97,7 @@ def test_a_session_is_closed_once_with_a_kill_at_any_step(kill: Kill, by_leader:
     world = KillWorld(1)
     for at in range(STEPS_MAX):
         world.do(Create(f"/e{at}", b"", EPHEMERAL))
-        if not world.closes(kill, at, by_leader=by_leader):
+        if not world.kill_during_close(kill, at, by_leader=by_leader):
             break
     assert 10 < at < STEPS_MAX - 1, at
     world.checks.finish(world.nodes)

@@ -116,8 +116,8 @@ def test_a_plan_is_shown_whole_on_a_narrow_terminal() -> None:
     for part in (*plan.servers[:1], *plan.clients[:1]):
         assert all(name in shown for name in part.__struct_fields__[1:])
     words = " ".join(shown.split())
-    ambush = next(fault for fault in plan.faults if fault.kind is FaultKind.TRIGGERED)
-    assert f"{ambush.trigger} number {ambush.amount}, {ambush.delay_ms} ms later:" in words
+    fault = next(fault for fault in plan.faults if fault.kind is FaultKind.TRIGGERED)
+    assert f"{fault.trigger} number {fault.amount}, {fault.delay_ms} ms later:" in words
     assert "leader" in shown and f"{plan.safety_ms} ms with faults" in shown
 
 

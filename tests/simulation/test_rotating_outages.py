@@ -17,7 +17,7 @@ from tests.simulation.triggers import Reaction
 from tests.simulation.world import World
 
 
-def rotas(*, timed: bool) -> Iterator[Plan]:
+def outages(*, timed: bool) -> Iterator[Plan]:
     """Return the plans of this kind of the first seeds."""
     for plan in filter(None, map(rotating_outages.draw_rotating_outages, range(200))):
         if any(fault.kind is FaultKind.CUT for fault in plan.faults) is timed:
@@ -54,14 +54,16 @@ def test_a_returning_server_receives_a_snapshot_while_clients_watch(
 
     monkeypatch.setattr(SnapshotInstall, "install", adopts)
     monkeypatch.setattr(WatchReplay, "events_from_state", shows)
-    for plan, _ in zip(rotas(timed=True), range(8), strict=False):
+    for plan, _ in zip(outages(timed=True), range(8), strict=False):
         World(plan).run()
     assert any(fuzzy) and any(fired)
 
 
 def test_the_next_outage_meets_a_server_in_recovery() -> None:
-    reliefs = [plan for plan, _ in zip(rotas(timed=False), range(8), strict=False)]
-    assert all(f.reaction == Reaction.RELIEVE.value for plan in reliefs for f in plan.faults)
-    reports = [World(plan).run() for plan in reliefs]
+    switches = [plan for plan, _ in zip(outages(timed=False), range(8), strict=False)]
+    assert all(
+        f.reaction == Reaction.SWITCH_MINORITY.value for plan in switches for f in plan.faults
+    )
+    reports = [World(plan).run() for plan in switches]
     assert sum(report.faults.get(FaultKind.TRIGGERED.value, 0) for report in reports) > len(reports)
     assert any(report.notes.get(SNAPSHOT_INSTALLED) for report in reports)

@@ -84,8 +84,8 @@ def test_the_run_before_a_fault_does_not_depend_on_it() -> None:
 def test_the_triggered_faults_of_a_campaign_strike_in_turn() -> None:
     drawn = [plan for plan in map(draw_campaign, range(200)) if plan is not None]
     plan = next(plan for plan in drawn if len(plan.faults) == 3)
-    strikes = [text for _, text in traced(plan) if text.startswith("fault: ambush at ")]
-    triggers = [text.removeprefix("fault: ambush at ").split()[0] for text in strikes]
+    injected = [text for _, text in traced(plan) if text.startswith("fault: triggered at ")]
+    triggers = [text.removeprefix("fault: triggered at ").split()[0] for text in injected]
     turns = itertools.cycle(fault.trigger for fault in plan.faults)
     assert len(triggers) > 3
     assert triggers == list(itertools.islice(turns, len(triggers)))
@@ -221,7 +221,7 @@ def test_an_older_process_gets_no_link_beside_a_newer_one() -> None:
     world = World(replace(plan, faults=faults), lambda _at, text: said.append(text))
     assert len(plan.servers) > 2
     world.run()
-    assert world.faults.injected["revenant"] == 1, "two disks of three may not be lost at once"
+    assert world.faults.injected["second_disk"] == 1, "two disks of three may not be lost at once"
     assert any("server 3 takes no link: incarnation" in text for text in said)
 
 

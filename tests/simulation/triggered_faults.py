@@ -22,9 +22,9 @@ InjectFault = Callable[[Fault, Node, Node | None], None]
 class _ArmedFault:
     """A triggered fault, and how often its trigger has occurred."""
 
-    def __init__(self, fault: Fault, strike: InjectFault) -> None:
+    def __init__(self, fault: Fault, inject: InjectFault) -> None:
         self.fault = fault
-        self.strike = strike
+        self.inject = inject
         self.seen = 0
         self.since = 0  # earlier triggers do not count
 
@@ -38,9 +38,9 @@ class TriggeredFaults:
         self._waiting: list[_ArmedFault] = []
         self._campaigns: dict[int, deque[_ArmedFault]] = {}  # the armed one comes first
 
-    def arm(self, fault: Fault, strike: InjectFault) -> None:
-        """Wait for the n-th occurrence of the trigger from now on, then call `strike`."""
-        waiting = _ArmedFault(fault, strike)
+    def arm(self, fault: Fault, inject: InjectFault) -> None:
+        """Wait for the n-th occurrence of the trigger from now on, then call `inject`."""
+        waiting = _ArmedFault(fault, inject)
         campaign = self._campaigns.setdefault(fault.campaign, deque()) if fault.campaign else None
         if campaign is not None:
             campaign.append(waiting)
@@ -84,7 +84,7 @@ class TriggeredFaults:
     def _fire(self, waiting: _ArmedFault, node: Node, peer: Node | None) -> None:
         """Schedule the reaction of a fault that was triggered."""
         fault = waiting.fault
-        self._schedule.after(fault.delay_ms, lambda: waiting.strike(fault, node, peer))
+        self._schedule.after(fault.delay_ms, lambda: waiting.inject(fault, node, peer))
         campaign = self._campaigns.get(fault.campaign)
         if campaign or not fault.again_ms:
             self._waiting.remove(waiting)

@@ -19,14 +19,14 @@ RECOVERY = (
     *("NewLeader", "AckNewLeader", "UpToDate", "SaveEpochs", "Truncate", "InstallSnapshot"),
 )
 BROADCAST = ("Proposals", "Append", "Ack", "Commit", "SendClient", "ForwardWrites", "Ping")
-"""Those that go with a change of leader, and those that go with writes."""
+"""The triggers of a change of leader, and those of writes."""
 
 
 class Reaction(Enum):
     """The reactions of triggered faults. "It" is the server whose message or disk effect it was."""
 
     CRASH = "crash it"
-    CRASH_PEER = "crash whom it spoke to"
+    CRASH_PEER = "crash the receiver"
     CRASH_LEADER = "crash the leader"
     CRASH_OTHERS = "crash all others"
     BLACKOUT = "crash all, it comes back last"
@@ -35,24 +35,30 @@ class Reaction(Enum):
     FREEZE_LEADER = "freeze the leader"
     ISOLATE = "isolate it"
     ISOLATE_LEADER = "isolate the leader"
-    DEPOSE = "part a minority with the leader from the other servers, which it learns late"
-    STRAND = "cut it from the other servers, not from its clients"
-    LEAVE_BEHIND = (
-        "the others leave the leader, which hears late what they said, and that they left"
+    PARTITION_LEADER = (
+        "separate a minority with the leader from the other servers, which the leader learns late"
     )
-    FORGET = "crash all, it without what it forced last; the leader comes back last"
+    CUT_FROM_SERVERS = "cut it from the other servers, not from its clients"
+    LEAVE_LEADER = "the others leave the leader, which receives their messages and the breaks late"
+    FORGET = "crash all, it without its last force; the leader comes back last"
     CORRUPT = "crash all, it with a damaged record; the leader comes back last"
-    DEPOSE_LEADER = "cut the leader from the other servers, not from its clients"
-    LAPSE = "keep a minority behind; then it forgets what it forced last, and is with those alone"
-    RELAPSE = "keep a minority behind; then its disk of before is back, and it is with those alone"
-    RELIEVE = "cut a minority with the leader off, who was cut off is back, and crash it"
-    HOLD_BACK = "what the others say to the leader stays on its way until after they have left it"
-    SCATTER = "crash all, they come back one after the other"
+    CUT_LEADER = "cut the leader from the other servers, not from its clients"
+    FORGET_WITH_MINORITY = (
+        "keep a minority behind; then it loses its last force and reaches only that minority"
+    )
+    OLD_DISK_WITH_MINORITY = (
+        "keep a minority behind; then it has its previous disk and reaches only that minority"
+    )
+    SWITCH_MINORITY = (
+        "cut off a minority with the leader, reconnect the previous minority, and crash it"
+    )
+    HOLD_THEN_LEAVE = "messages of the others reach the leader only after they have left it"
+    STAGGERED_CRASH = "crash all, they come back one after the other"
 
 
 _OF_THEIR_OWN = (
-    *(Reaction.LAPSE, Reaction.RELAPSE, Reaction.RELIEVE),
-    *(Reaction.HOLD_BACK, Reaction.SCATTER),
+    *(Reaction.FORGET_WITH_MINORITY, Reaction.OLD_DISK_WITH_MINORITY, Reaction.SWITCH_MINORITY),
+    *(Reaction.HOLD_THEN_LEAVE, Reaction.STAGGERED_CRASH),
 )
 COMMON = tuple(each for each in Reaction if each not in _OF_THEIR_OWN)
-"""Those that any trigger may have; the others take a while and have plans of their own."""
+"""Reactions that any trigger may have; the others take longer and have plans of their own."""

@@ -22,7 +22,7 @@ from raykeeper.znodes.requests import (
     SetData,
     Sync,
 )
-from tests.simulation.plan import ClientPlan, Habit
+from tests.simulation.plan import ClientPlan, RequestMix
 from tests.simulation.requests.contract import Contract
 from tests.simulation.requests.transactions import PLACES
 
@@ -58,12 +58,12 @@ class Workload:
         self._found: list[str] = []  # the children listed last
         self._planned: list[NewRequest] = []
         self._draw: Callable[[], NewRequest] = {
-            Habit.MIXED: self._mixed,
-            Habit.CONTENDS: self._contends,
-            Habit.QUEUES: self._queues,
-            Habit.CHURNS: self._churns,
-            Habit.ASKS: self._asks,
-        }[plan.habit]
+            RequestMix.MIXED: self._mixed,
+            RequestMix.CONTENDS: self._contends,
+            RequestMix.QUEUES: self._queues,
+            RequestMix.CHURNS: self._churns,
+            RequestMix.ASKS: self._asks,
+        }[plan.request_mix]
 
     def next(self) -> NewRequest:
         """Return the next request."""
@@ -72,7 +72,7 @@ class Workload:
             return self._contract.strengthened(self._planned.pop())
         if (rare := self._contract.next()) is not None:
             return rare
-        # Every habit sometimes sends other requests.
+        # Every mix sometimes has other requests.
         ask = self._mixed() if self._random.random() < 0.15 else self._draw()
         if isinstance(ask, Create) and self._beside.random() < 0.03:
             return Create(f"/n0/e{self._beside.randint(0, 2)}/c", ask.value, ask.flags)

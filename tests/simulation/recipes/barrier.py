@@ -21,7 +21,7 @@ class BarrierScenario(Scenario):
         barrier = process.barrier(PATH)
         while not self.is_ending:
             yield Pause(span(random, 50, 500))
-            self.tempt(process)
+            self.maybe_inject(process)
             yield barrier.create()
             yield Pause(span(random, 50, 500))
             yield barrier.remove()
@@ -39,7 +39,7 @@ class BarrierScenario(Scenario):
                     break
                 yield Pause(1)
             since = self.truth.zxid
-            self.tempt(process)
+            self.maybe_inject(process)
             limit_s, limit_ms = (None, None) if is_last else (timeout_s(random), patience(random))
             try:
                 yield Within(barrier.wait(limit_s), limit_ms)

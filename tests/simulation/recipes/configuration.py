@@ -43,7 +43,7 @@ class ConfigurationScenario(FollowedScenario):
         while not is_last:
             is_last = self.is_ending
             yield Pause(span(random, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             self._begun += 1
             new = yield configuration.update(_next)
             self.counts["recipe.updated"] += 1

@@ -39,7 +39,7 @@ class Contended(Scenario):
         while not self.is_ending:
             yield Pause(span(random, 20, 200))
             acquire, got = random.choice(ways)
-            self.tempt(process)
+            self.maybe_inject(process)
             try:
                 held = yield Within(acquire(timeout_s(random)), patience(random))
             except (WaitTimeoutError, GaveUpError):
@@ -57,9 +57,9 @@ class Contended(Scenario):
     def _hold(self, process: Process, held: Any, got: Got, more: Any) -> Script:
         got(held)
         self.counts["recipe.granted"] += 1
-        self.tempt(process)
+        self.maybe_inject(process)
         yield from self.use(process, held, more)
         if process.random.random() < 0.1:
             held.lost.check()
-        self.tempt(process)
+        self.maybe_inject(process)
         yield held.release()

@@ -30,7 +30,7 @@ class CounterScenario(Scenario):
         while not is_last:
             is_last = self.is_ending
             yield Pause(span(random, 0, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             before = self._newest
             self._begun += 1
             try:

@@ -34,7 +34,7 @@ class DoubleBarrierScenario(Scenario):
             barrier = process.double_barrier(PATH, len(self.members), b"", self._on_crash)
             is_last = self.is_ending
             yield Pause(span(random, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             limit_s, limit_ms = (8, None) if is_last else (timeout_s(random), patience(random))
             try:
                 entered = yield Within(barrier.enter(limit_s), limit_ms)
@@ -42,7 +42,7 @@ class DoubleBarrierScenario(Scenario):
                 self.counts["recipe.given_up"] += 1
                 continue
             self._enters(process, entered.round)
-            self.tempt(process)
+            self.maybe_inject(process)
             yield Pause(span(random, 0, 20, 300))
             inside = self._inside[entered.round]
             inside.remove(process)

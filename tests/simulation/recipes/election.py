@@ -147,13 +147,13 @@ class LeaderLatchScenario(Elected):
             yield latch.start()
             self._latches = [each for each in self._latches if not each[0].is_over]
             self._latches.append((process, latch))
-            self.tempt(process)
+            self.maybe_inject(process)
             try:
                 limit_ms = None if is_last else span(random, 50, 500, 3_000)
                 leadership = yield Within(latch.wait(), limit_ms)
                 self.leads(process, leadership)
                 self.counts["recipe.granted"] += 1
-                self.tempt(process)
+                self.maybe_inject(process)
                 yield Pause(span(random, 0, 20, 300, 1_000))
             except GaveUpError:
                 self.counts["recipe.given_up"] += 1

@@ -39,7 +39,7 @@ class FencingScenario(Scenario):
             except (WaitTimeoutError, GaveUpError):
                 continue
             self._tokens.append(held.token)
-            self.tempt(process)
+            self.maybe_inject(process)
             yield Pause(span(random, 0, 100))
             yield held.release()
 
@@ -51,7 +51,7 @@ class FencingScenario(Scenario):
                 continue
             token = random.choice(self._tokens[-3:])
             passed = guard.newest or self._passed
-            self.tempt(process)
+            self.maybe_inject(process)
             try:
                 yield Within(guard.check(token), patience(random))
             except StaleTokenError:

@@ -19,7 +19,7 @@ class FollowedScenario(Scenario):
                 yield Pause(50)
         else:
             yield Pause(span(process.random, 100, 1_000, 3_000))
-            self.tempt(process)
+            self.maybe_inject(process)
         yield live.close()
 
     def is_newest(self, live: Any) -> bool:

@@ -27,7 +27,7 @@ class GangScenario(MeetingScenario):
     def together(self, process: Process, meeting: Any, limit_ms: Millis | None) -> Together:
         """Work, and finish."""
         yield Pause(span(process.random, 20, 300))
-        self.tempt(process)
+        self.maybe_inject(process)
         said = self._said.setdefault(meeting.generation, set())
         said.add(meeting.rank)
         try:

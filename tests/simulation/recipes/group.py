@@ -44,7 +44,7 @@ class GroupScenario(Scenario):
         while not is_last:
             is_last = self.is_ending
             yield Pause(span(random, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             name = random.choice([None, *self._named])
             limit_s, limit_ms = (None, None) if is_last else (timeout_s(random), patience(random))
             try:
@@ -56,7 +56,7 @@ class GroupScenario(Scenario):
                 self._named[name].got(process, held)
             self._every.got(process, held, in_order=False)
             self.counts["recipe.joined"] += 1
-            self.tempt(process)
+            self.maybe_inject(process)
             yield Pause(span(random, 20, 300, 1_000))
             if random.random() < 0.3:
                 yield held.update(b"1")
@@ -76,7 +76,7 @@ class GroupScenario(Scenario):
                     yield Pause(50)
             else:
                 yield Pause(span(random, 100, 1_000, 3_000))
-                self.tempt(process)
+                self.maybe_inject(process)
             yield watch.close()
             _follows(told)
             if is_last:

@@ -30,7 +30,7 @@ class LeaseScenario(OneHolder):
             if is_last:  # a short lease may always be too short for a slow ensemble
                 lease = process.lease(PATH, 5)
             yield Pause(span(random, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             limit_s, limit_ms = (None, None) if is_last else (timeout_s(random), patience(random))
             try:
                 held = yield Within(lease.acquire(limit_s), limit_ms)
@@ -54,9 +54,9 @@ class LeaseScenario(OneHolder):
         random = process.random
         for _ in range(random.choice([0, 0, 1, 3])):
             yield Pause(span(random, 100, 600))
-            self.tempt(process)
+            self.maybe_inject(process)
             yield held.renew()
             self.counts["recipe.renewed"] += 1
         yield Pause(span(random, 0, 20, 300, 1_500))
-        self.tempt(process)
+        self.maybe_inject(process)
         yield held.release()

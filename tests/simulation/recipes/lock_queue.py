@@ -37,7 +37,7 @@ class LockQueueScenario(QueueScenario):
         random = process.random
         while not self.is_done_with(process):
             yield Pause(span(random, 0, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             try:
                 limit_s = 3 if self.is_ending else span(random, 100, 1_000) / 1_000
                 limit_ms = None if self.is_ending else patience(random)
@@ -51,7 +51,7 @@ class LockQueueScenario(QueueScenario):
             holders = self._holders.setdefault(held.path, Holders(self.schedule, held.path))
             holders.got(process, held)
             self.counts["recipe.got"] += 1
-            self.tempt(process)
+            self.maybe_inject(process)
             yield Pause(span(random, 0, 20, 300))
             if not self.is_ending and random.random() < 0.2:
                 yield held.release()

@@ -39,7 +39,7 @@ class MeetingScenario(Scenario):
         while not self._all_have_done():
             is_last = self.is_ending
             yield Pause(span(random, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             limit_s, limit_ms = (3, None) if is_last else (timeout_s(random), patience(random))
             try:
                 meeting = yield Within(place.join(limit_s), limit_ms)

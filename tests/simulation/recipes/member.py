@@ -116,9 +116,9 @@ class Member(SimClient):
                 self.core.flush(self.clock.mono())
                 asked, self._has_asked = self._has_asked, False
                 super()._carry_out()
-                strike, self.when_it_asks = self.when_it_asks if asked else None, None
-                if strike is not None:
-                    strike()
+                inject, self.after_next_request = self.after_next_request if asked else None, None
+                if inject is not None:
+                    inject()
                 if not self._has_asked:
                     break
         finally:

@@ -43,7 +43,7 @@ class PartitionerScenario(Scenario):
         while not is_last:
             is_last = self.is_ending
             yield Pause(span(random, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             member = process.partitioner(
                 PATH,
                 NAMES,
@@ -58,13 +58,13 @@ class PartitionerScenario(Scenario):
                     yield Pause(50)
             else:
                 yield Pause(span(random, 50, 500, 3_000))
-                self.tempt(process)
+                self.maybe_inject(process)
             yield member.close()
             assert member.owned == [], f"Exclusion: {process.name} has {member.owned} for ever"
 
     def _acquired(self, process: Process, partition: Any) -> None:
         self.counts["recipe.acquired"] += 1
-        self.tempt(process)
+        self.maybe_inject(process)
         if not _believes(process, partition):
             return
         name, token = partition.name, partition.token
@@ -75,7 +75,7 @@ class PartitionerScenario(Scenario):
 
     def _released(self, process: Process, partition: Any) -> None:
         self.counts["recipe.released"] += 1
-        self.tempt(process)
+        self.maybe_inject(process)
         owners = self._owners[partition.name]
         owners[:] = [each for each in owners if each[1] is not partition]
 

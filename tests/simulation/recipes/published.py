@@ -31,7 +31,7 @@ class PublishedScenario(FollowedScenario):
         while True:
             is_last = self.is_ending
             yield Pause(span(random, 50, 500))
-            self.tempt(process)
+            self.maybe_inject(process)
             count += 1
             value = f"{process.name}.{count}".encode()
             values = dict.fromkeys("abc"[: random.randint(1, 3)], value)

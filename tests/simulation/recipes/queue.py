@@ -43,7 +43,7 @@ class QueueScenario(Scenario):
         random, count = process.random, 0
         while not self.is_ending:
             yield Pause(span(random, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             count += 1
             value = f"{process.name}.{count}".encode()
             self._put[value] = False
@@ -63,7 +63,7 @@ class QueueScenario(Scenario):
         random = process.random
         while not self.is_done_with(process):
             yield Pause(span(random, 0, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             known = process.core.last_zxid
             self._asking += 1
             try:

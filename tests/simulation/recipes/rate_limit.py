@@ -36,7 +36,7 @@ class RateLimitScenario(Scenario):
         while not is_last:
             is_last = self.is_ending
             yield Pause(span(random, 0, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             limit_s, limit_ms = (None, None) if is_last else (timeout_s(random), patience(random))
             try:
                 yield Within(bucket.take(1, limit_s), limit_ms)

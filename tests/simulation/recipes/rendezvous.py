@@ -26,7 +26,7 @@ class RendezvousScenario(MeetingScenario):
     def together(self, process: Process, meeting: Any, limit_ms: Millis | None) -> Together:
         """Stay for a moment."""
         self._is_one_list(process, meeting)
-        self.tempt(process)
+        self.maybe_inject(process)
         yield Pause(span(process.random, 20, 300, 1_000))
         return True
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 ABOVE = "/recipes"
 """What recipes make to stay is this one only."""
 
-TEMPTED_SHARE: Final = 0.05
-HURTFUL: Final = (
+INJECTED_SHARE: Final = 0.05
+CLIENT_FAULTS: Final = (
     *(FaultKind.CLIENT_FREEZES, FaultKind.CLIENT_FREEZES, FaultKind.CLIENT_RETURNS),
     *(
         FaultKind.CLIENT_WAKES,
@@ -41,7 +41,7 @@ class Scenario:
         self.truth = truth
         """What has been committed, with its past."""
         self.inject: Callable[[Fault], None] = lambda fault: None
-        """Brings a fault about; nothing in a world without any."""
+        """Injects a fault; does nothing in a world without faults."""
         self.members: list[Member] = []
         self.is_ending = False
         self.counts: Counter[str] = Counter()
@@ -73,21 +73,21 @@ class Scenario:
     def finish(self) -> None:
         """Check the result when all members have ended."""
 
-    def tempt(self, process: Process) -> None:
-        """Sometimes inject a fault now, at a moment at which it hurts the recipe most."""
+    def maybe_inject(self, process: Process) -> None:
+        """Sometimes inject a fault of the client now, in a critical step of the recipe."""
         random = self.random
-        if self.is_ending or random.random() > TEMPTED_SHARE:
+        if self.is_ending or random.random() > INJECTED_SHARE:
             return
         fault = Fault(
             0,
-            random.choice(HURTFUL),
+            random.choice(CLIENT_FAULTS),
             process.member.number,
             (random.randint(1, 3),),
             random.choice([10, 500, 1_500, 3_000, 6_000]),
             random.choice([5, 50, 300, 1_000]),
         )
-        strike = lambda: None if self.is_ending else self.inject(fault)  # noqa: E731
-        self.schedule.after(random.choice([0, 0, 1, 5, 20]), strike)
+        inject = lambda: None if self.is_ending else self.inject(fault)  # noqa: E731
+        self.schedule.after(random.choice([0, 0, 1, 5, 20]), inject)
 
     def say(self, process: Process, text: str) -> None:
         """Write a line to the trace."""

@@ -23,7 +23,7 @@ class ServicesScenario(Scenario):
         services = process.services(PATH)
         while not self.is_ending:
             yield Pause(span(random, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             name = random.choice([None, "fixed"])
             call = services.register(
                 random.choice(NAMES), process.name, 1, None, name, timeout_s(random)
@@ -37,7 +37,7 @@ class ServicesScenario(Scenario):
             yield Pause(span(random, 20, 300, 1_000))
             if random.random() < 0.5:
                 yield held.announce(process.name, 2)
-            self.tempt(process)
+            self.maybe_inject(process)
             yield held.leave()
 
     def _need(self, process: Process) -> Script:
@@ -46,7 +46,7 @@ class ServicesScenario(Scenario):
         while not is_last:
             is_last = self.is_ending
             yield Pause(span(random, 20, 200))
-            self.tempt(process)
+            self.maybe_inject(process)
             services = process.services(PATH)
             told: list[Any] = []
             yield services.watch(told.append)

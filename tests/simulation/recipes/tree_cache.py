@@ -27,7 +27,7 @@ class TreeCacheScenario(Scenario):
         random = process.random
         while not self.is_ending:
             yield Pause(span(random, 20, 100))
-            self.tempt(process)
+            self.maybe_inject(process)
             if PATH not in self.truth.znodes:
                 yield _begun()
             yield _several([self._draw(process) for _ in range(random.choice([1, 1, 2]))])
@@ -54,7 +54,7 @@ class TreeCacheScenario(Scenario):
                 at = self._is_true(process, cache, at)
                 self.counts["recipe.looked"] += 1
                 yield Pause(span(random, 10, 100))
-            self.tempt(process)
+            self.maybe_inject(process)
             while is_last and not self._is_current(cache):
                 yield Pause(50)
             yield cache.close()

@@ -45,7 +45,7 @@ class TwoPhaseCommitScenario(Scenario):
             commit = process.two_phase_commit(trip.path)
             yield commit.begin(trip.sites, b"a trip")
             self._trips.append(trip)
-            self.tempt(process)
+            self.maybe_inject(process)
             try:
                 limit_s = random.choice([None, 0.3, 2])
                 decision = yield Within(commit.decide(limit_s), patience(random))
@@ -74,11 +74,11 @@ class TwoPhaseCommitScenario(Scenario):
         random, site = process.random, process.member.name
         if not (yield commit.join(site)):
             raise AssertionError("Decision: nothing is known of it")
-        self.tempt(process)
+        self.maybe_inject(process)
         yield Pause(span(random, 0, 50))
         trip.votes.setdefault(site, random.random() < 0.9)
         decision = yield commit.vote(site, trip.votes[site])
-        self.tempt(process)
+        self.maybe_inject(process)
         if decision is None:
             try:
                 limit_s = None if self.is_ending else span(random, 300, 3_000) / 1_000

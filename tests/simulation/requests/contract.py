@@ -1,6 +1,6 @@
 """Requests that few programs send, but every program may.
 
-They replace some requests of a client's habit, and are drawn from their own random stream. Each
+They replace some requests of a client's mix, and are drawn from their own random stream. Each
 session sends only some kinds of them: if all were mixed all the time, requests of one kind would
 hardly ever meet.
 """
