@@ -1,6 +1,6 @@
 """Synchronization of every pair of logs that can occur: afterwards the two are equal.
 
-What can occur is made by playing reigns: each leader begins with the best history of a quorum,
+What can occur is made by playing epochs: each leader begins with the best history of a quorum,
 brings some followers to it, wholly or in part, logs transactions of its own, and some of them
 reach some followers. Any server that a quorum would then prefer may synchronize any other.
 """
@@ -21,7 +21,7 @@ SERVERS = tuple(ServerId(i) for i in range(1, 4))
 L, F = ServerId(1), ServerId(2)
 
 
-def reigns(data: st.DataObject) -> tuple[list[Entry], list[Entry], int]:
+def epochs(data: st.DataObject) -> tuple[list[Entry], list[Entry], int]:
     """The logs of a leader and of a learner, and how much of the first is committed."""
     logs: dict[ServerId, list[Entry]] = {i: [] for i in SERVERS}
     current = dict.fromkeys(SERVERS, 0)
@@ -81,7 +81,7 @@ def leader_of(log: list[Entry], base: int, committed: int, out: list[Effect]) ->
 @settings(max_examples=400)
 @given(st.data())
 def test_the_sync_plan_makes_the_logs_equal(data: st.DataObject) -> None:
-    log, behind, committed = reigns(data)
+    log, behind, committed = epochs(data)
     base = data.draw(st.integers(0, committed))
     log_start = data.draw(st.integers(0, base))
     out: list[Effect] = []

@@ -36,7 +36,7 @@ from tests.simulation.plan import ServerPlan
 TRACKER_CALL_MS = 2_000
 _USUAL_MS = 5
 _LONG_AGO_MS = 3_000
-"""How late a verdict may come again: perhaps in another reign of the same server."""
+"""How late an expiry proposal may arrive again, perhaps in a later epoch of the same leader."""
 
 Call = TypeVar("Call")
 Deliver = Callable[[list[Event]], None]

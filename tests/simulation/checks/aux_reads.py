@@ -33,7 +33,7 @@ from tests.simulation.checks.session_view import SessionView
 from tests.simulation.checks.truth import Truth, name, parent
 
 
-def inquiries_are_true(truth: Truth, seen: SessionView, ask: NewRequest, answer: AuxReply) -> None:
+def aux_reads_are_true(truth: Truth, seen: SessionView, ask: NewRequest, answer: AuxReply) -> None:
     """Check that a reply shows exactly what the session may know of the state as of its zxid."""
     zxid = answer.zxid
     who = seen.known_as(truth, zxid)

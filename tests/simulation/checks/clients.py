@@ -165,7 +165,7 @@ class Clients:
             elif isinstance(ask, WatchRemoval):
                 self._lasting.none_left(seen, ask)
             elif not isinstance(answer, EmptyReply):
-                aux_reads.inquiries_are_true(self._truth, seen, ask, answer)
+                aux_reads.aux_reads_are_true(self._truth, seen, ask, answer)
         if asked.operation is not None:
             if is_late:
                 self._recorder.was_late(seen, asked.operation)

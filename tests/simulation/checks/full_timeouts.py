@@ -62,8 +62,8 @@ class FullTimeouts:
     def full_after_a_move(self, session_id: SessionId, zxid: Zxid, now: int) -> None:
         """Check a session's end: it had a full timeout after its move, and in this epoch."""
         moved_at, timeout_ms = self._moved[session_id]
-        reign_at = self._established.get(epoch_of(zxid), now)
-        for what, since in (("its last move", moved_at), ("the begin of the reign", reign_at)):
+        epoch_at = self._established.get(epoch_of(zxid), now)
+        for what, since in (("its last move", moved_at), ("the begin of the epoch", epoch_at)):
             _is_full(f"{format_zxid(zxid)} ends it after {what}", timeout_ms, now - since)
 
     def full_after_a_loss(self, server_id: ServerId, session_id: SessionId, now: int) -> None:
@@ -91,13 +91,13 @@ class TrackerAwakeTime(Struct):
         for touched in report.touched:
             self._timeouts[touched.session_id] = touched.timeout_ms
 
-    def judged(self, verdicts: Iterable[ExpiryProposal]) -> None:
+    def judged(self, proposals: Iterable[ExpiryProposal]) -> None:
         """Check that the tracker was awake for the whole timeout of each overdue session."""
-        for verdict in verdicts:
-            awake_ms = self.awake_ms - self._arrived[verdict.epoch, verdict.batch]
-            timeout_ms = self._timeouts[verdict.session_id]
+        for proposal in proposals:
+            awake_ms = self.awake_ms - self._arrived[proposal.epoch, proposal.batch]
+            timeout_ms = self._timeouts[proposal.session_id]
             assert awake_ms >= timeout_ms, (
-                f"FullTimeout: {verdict} after {awake_ms} of {timeout_ms} ms awake"
+                f"FullTimeout: {proposal} after {awake_ms} of {timeout_ms} ms awake"
             )
 
 

@@ -181,20 +181,20 @@ WRONG: list[tuple[NewRequest, AuxReply]] = [
 
 @pytest.mark.parametrize(("ask", "answer"), RIGHT)
 def test_correct_aux_reads_pass(ask: NewRequest, answer: AuxReply) -> None:
-    aux_reads.inquiries_are_true(FULL, client(), ask, answer)
+    aux_reads.aux_reads_are_true(FULL, client(), ask, answer)
 
 
 @pytest.mark.parametrize(("ask", "answer"), WRONG)
 def test_wrong_aux_reads_are_named(ask: NewRequest, answer: AuxReply) -> None:
     with pytest.raises(AssertionError, match=r"^Truth: "):
-        aux_reads.inquiries_are_true(FULL, client(), ask, answer)
+        aux_reads.aux_reads_are_true(FULL, client(), ask, answer)
 
 
 def test_a_client_without_read_permission_learns_nothing() -> None:
     other = client(session_id=OTHER)
     results = MultiReadReply(1, z(7), [OpFailed(Code.NO_AUTH)])
     ask = MultiRead(0, [ReadData("/a")])
-    aux_reads.inquiries_are_true(FULL, other, ask, results)
+    aux_reads.aux_reads_are_true(FULL, other, ask, results)
     aux_reads.refusals_are_true(FULL, other, GetAcls(0, "/a"), NoAuthError("/a"))
     answer: AuxReply
     for wrong, answer in (
@@ -202,7 +202,7 @@ def test_a_client_without_read_permission_learns_nothing() -> None:
         (CountDescendants(0, "/a"), CountDescendantsReply(1, z(7), 1)),
     ):
         with pytest.raises(AssertionError, match=r"^Truth: "):
-            aux_reads.inquiries_are_true(FULL, other, wrong, answer)
+            aux_reads.aux_reads_are_true(FULL, other, wrong, answer)
     with pytest.raises(AssertionError, match=r"^Truth: "):
         aux_reads.refusals_are_true(FULL, client(), GetAcls(0, "/a"), NoAuthError("/a"))
 
@@ -239,8 +239,8 @@ def test_no_quota_is_exceeded(truth: Truth, op: WriteOp, code: Code) -> None:
 def test_a_quota_and_its_usage_are_checked() -> None:
     truth = limited(Create("/q/a", b"123", 0))
     ask, told = GetQuota(0, "/q"), QuotaLimits(hard_znodes=3, hard_bytes=5)
-    aux_reads.inquiries_are_true(truth, client(), ask, GetQuotaReply(1, z(6), told, 2, 5))
-    aux_reads.inquiries_are_true(truth, client(), ask, GetQuotaReply(1, z(5), told, 1, 2))
+    aux_reads.aux_reads_are_true(truth, client(), ask, GetQuotaReply(1, z(6), told, 2, 5))
+    aux_reads.aux_reads_are_true(truth, client(), ask, GetQuotaReply(1, z(5), told, 1, 2))
     wrong = [
         GetQuotaReply(1, z(6), told, 1, 5),
         GetQuotaReply(1, z(6), told, 2, 4),
@@ -249,7 +249,7 @@ def test_a_quota_and_its_usage_are_checked() -> None:
     ]
     for answer in wrong:
         with pytest.raises(AssertionError, match=r"^Truth: "):
-            aux_reads.inquiries_are_true(truth, client(), ask, answer)
+            aux_reads.aux_reads_are_true(truth, client(), ask, answer)
     aux_reads.refusals_are_true(truth, client(zxid=z(3)), ask, NoNodeError("/q"))
     with pytest.raises(AssertionError, match=r"^Truth: "):
         aux_reads.refusals_are_true(truth, client(zxid=z(4)), ask, NoNodeError("/q"))

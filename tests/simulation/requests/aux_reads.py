@@ -17,7 +17,7 @@ from tests.simulation.requests.acls import GUARDED
 from tests.simulation.requests.transactions import PLACES
 
 
-class Inquiries:
+class AuxReads:
     """The auxiliary reads of one session."""
 
     def __init__(self, random: Random) -> None:

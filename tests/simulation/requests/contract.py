@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.znodes.requests import Sync
 from tests.simulation.requests.acls import Guarded
-from tests.simulation.requests.aux_reads import Inquiries
+from tests.simulation.requests.aux_reads import AuxReads
 from tests.simulation.requests.expiring_znodes import ExpiringZnodes
 from tests.simulation.requests.quotas import Limited
 from tests.simulation.requests.transactions import Transactions
@@ -37,7 +37,7 @@ class Contract:
             Guarded(random, self._value).next,
             ExpiringZnodes(random, self._value).next,
             Limited(random, self._value).next,
-            Inquiries(random).next,
+            AuxReads(random).next,
             self._watches.next,
         ]
         self._draws = random.sample(every, random.choice([1, 2, 3, len(every)]))
