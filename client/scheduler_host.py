@@ -1,4 +1,4 @@
-"""What a client does for its flows: requests, time, callbacks. For both facades.
+"""The services of a client for its flows: requests, time, callbacks. For both facades.
 
 The driver may be run by any thread that waits for an answer (client/driver.py), so everything here
 happens under its lock, in whichever thread that is.

@@ -20,7 +20,7 @@ from raykeeper.clusters import launch
 
 @ray.remote(num_cpus=0)
 class Report:
-    """What the job writes to. It knows nothing of the lock, only the newest token."""
+    """The target of the job's writes. It knows nothing of the lock, only the newest token."""
 
     def __init__(self):
         self.guard = FencedResource("the report")

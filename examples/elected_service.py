@@ -3,8 +3,8 @@
     python elected_service.py
 
 The class below is made in whichever of three actors leads. Callers do not know which one that is.
-What must survive stands in the ensemble, and is written on the condition that the writer leads
-still, so a leader that was replaced without knowing it writes nothing.
+The state that must survive stands in the ensemble, and only the present leader can write it: one
+that was replaced without knowing it writes nothing.
 """
 
 import os

@@ -20,7 +20,7 @@ gang = Gang("coord", "/train/gang", SIZE)
 
 
 def work(meeting, client):
-    """What each member does, in one generation after the other until all of them finish."""
+    """The work of each member, in one generation after the other until all of them finish."""
     client.sync()  # for the newest checkpoint, whichever server this client has
     checkpoint = client.counter("/train/checkpoint")
     began = checkpoint.get()

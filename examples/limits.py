@@ -22,7 +22,7 @@ slowly = RateLimit("coord", "/limits/slowly", per_second=10, burst=2)
 
 @ray.remote(num_cpus=0)
 class Service:
-    """What is to be protected. It counts how many calls it has at once."""
+    """The resource to protect. It counts how many calls it has at once."""
 
     def __init__(self):
         self.now = self.most = 0

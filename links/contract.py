@@ -3,8 +3,8 @@
 A link joins two incarnations: of two servers, or of a client and a server. One end dials, the
 other accepts; after that both ends are alike.
 
-1.  What arrives at one end is a prefix of what was sent at the other: in order, each frame at most
-    once, none skipped. A link that loses a frame carries nothing after it and breaks.
+1.  The frames that arrive at one end are a prefix of those sent at the other: in order, each at
+    most once, none skipped. A link that loses a frame carries nothing after it and breaks.
 2.  Frames that arrive together are handed over together, in one call of `LinkEvents.frames`.
 3.  `send` never blocks and never raises. What waits is bounded; over the bound the link breaks.
     On a link that is closed or broken `send` does nothing.
@@ -67,7 +67,7 @@ class Link(Protocol):
     """One end of a link."""
 
     carrier: str
-    """What carries it, for log lines and status: `RAY_CALLS`, `STREAM`."""
+    """The kind of carrier, for log lines and status: `RAY_CALLS`, `STREAM`."""
     incarnation: int
     """Of the server at the other end; 0 for a client."""
 

@@ -27,7 +27,7 @@ class LinkState(Enum):
 
 
 class LinkEnd(ABC):
-    """What the ends of all carriers share. A carrier adds sending, receiving and the two hooks."""
+    """The base of the ends of all carriers, which add sending, receiving and the two hooks."""
 
     events: LinkEvents
 

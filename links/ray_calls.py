@@ -165,8 +165,8 @@ class _AcceptedLink(LinkEnd):
                 "or with a frame that is too large"
             )
         elif frames:
-            # What these frames cause in this turn of the loop, such as the replies to reads,
-            # leaves with this answer and need not wake the long poll.
+            # The effects of these frames in this turn of the loop, such as the replies to reads,
+            # leave with this answer and need not wake the long poll.
             self._answering_sends += 1
             self.events.frames(frames)
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What Raykeeper takes from Ray's private modules, and what it does where Ray lacks it.
+"""All that Raykeeper takes from Ray's private modules, and its way out where Ray lacks it.
 
 Ray has no public way to ask any of this, and promises nothing about it. So every access is here,
 and each docstring says what happens with a Ray that lacks the thing or has changed it.

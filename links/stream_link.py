@@ -1,9 +1,9 @@
 """One end of a link over a stream, whichever end dialed.
 
-What is sent in one turn of the loop leaves together: at the turn's end, or with the frame that is
+All frames of one turn of the loop leave together: at the turn's end, or with the frame that is
 sent as its last. A stream that ends or breaks is known at once, which makes it the quickest sign
-that a process has died. What a cut network keeps from both ends is noticed by silence, for an idle
-end sends a keepalive twice as often as is expected of it.
+that a process has died. A cut network shows as silence, for an idle end sends a keepalive twice as
+often as is expected of it.
 
 All of it happens on one loop, with one exception. A thread that waits for an answer may acquire
 the socket (`enable_thread_io`, `acquire_io`) and use it itself, which saves the loop's two hops

@@ -1,6 +1,6 @@
 """One client's link to a server: its lifecycle, and what waits on it.
 
-ZooKeeper: `ServerCnxn`. What each event does is in `client_requests.py` and, for `READ_ONLY`, in
+ZooKeeper: `ServerCnxn`. The reactions are in `client_requests.py` and, for `READ_ONLY`, in
 `read_only_mode.py`. The lifecycle:
 
 | event | CONNECTING | CONNECTED | READ_ONLY |

@@ -187,7 +187,7 @@ class Ack(Struct, frozen=True, array_like=True, tag=15, gc=False):
 class LogPaused(Struct, frozen=True, array_like=True, tag=19, gc=False):
     """Broadcast: the sender's disk is full; it follows and serves on, but logs no more (rule D6).
 
-    What it acknowledged before still counts. It logs again only after it has begun anew.
+    Its earlier acknowledgements still count. It logs again only after it has begun anew.
     """
 
 

@@ -132,7 +132,7 @@ class ChangeLog:
         """Return what each later transaction did to some znodes, in order; None if unknown.
 
         They are the znodes at `paths`, the children of these (but not their values), and those
-        whose paths begin with one of `below`. What concerns nobody is passed over quickly: after
+        whose paths begin with one of `below`. Other changes are passed over quickly: after
         a server's end, all its clients ask for this at once.
         """
         self.keep_pending()

@@ -202,7 +202,7 @@ class SnapshotLoader:
 
         Raises:
             SnapshotFormatError: it is malformed, of an unknown format or does not belong here.
-                What was loaded is of no use.
+                The chunks loaded so far are of no use.
         """
         try:
             if self._header is None:

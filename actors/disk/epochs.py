@@ -8,8 +8,8 @@ ZooKeeper keeps them in two files, `acceptedEpoch` and `currentEpoch`, which a c
 odds (ZOOKEEPER-1653, 2307); one file cannot be. It is made at once as large as it will ever be,
 so that a promise can be kept on a full disk too (rule D6).
 
-Invariants: current <= accepted; a save is complete only when both slots hold it. What can
-happen to the two slots:
+Invariants: current <= accepted; a save is complete only when both slots hold it. The two
+slots can suffer:
 
 - One torn write: the slots are written one after the other, each forced before the next. While
   one is torn the other is whole. If the first is torn, the second holds the promises before this

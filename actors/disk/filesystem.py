@@ -1,6 +1,6 @@
 """The file operations that a store consists of, so that tests can break or lose each of them.
 
-Everything a replica keeps goes through one `Filesystem`. What is on the disk is replaced by a new
+Everything a replica keeps goes through one `Filesystem`. A file is replaced by a new
 file under the same name, except for the log, which grows at its end inside of what was allocated,
 and the promises, which are written in place. Offsets are explicit; nothing depends on a file
 position.

@@ -15,7 +15,7 @@ interpreter for large buffers only, and a call of 1 KB costs 0.4 µs with the in
 Repair would fetch the rest of a damaged batch from a peer anyway.
 
 A torn batch may be followed by readable bytes: batches written in one go reach the disk in any
-order. What follows proves corruption only if its `synced` covers the bad batch (rule D4). A
+order. The bytes behind prove corruption only if its `synced` covers the bad batch (rule D4). A
 client's value can hold the bytes of a batch, but not under the salt of the segment.
 """
 

@@ -1,7 +1,7 @@
 """Repair: a corrupt disk starts again as a lost one would, and its peers fill it.
 
 Rule D4. From the first step on the folder is another disk: a new uuid, which the member list does
-not name, so the server has no vote until rule D3 gives it back. What was there is set aside in
+not name, so the server has no vote until rule D3 gives it back. The old files are set aside in
 `damaged` until the vote is back, for a person who needs it because too many disks are damaged.
 A later repair removes what it finds: after the first one nothing there was acknowledged.
 

@@ -132,7 +132,7 @@ class Timeout(Struct, frozen=True):
 
     timeout_ms: Millis | None
     message: str = ""
-    """What did not come about, for the error."""
+    """The unmet expectation, for the error."""
     only_while_waiting: bool = False
     """Cancel while the flow waits only, not during a request: for what cannot be undone."""
 
@@ -153,7 +153,7 @@ class CallUser(Struct, frozen=True):
 class CallInCaller(Struct, frozen=True):
     """Have `function` called in the thread, or task, of the flow's caller. The result: its result.
 
-    What the function raises is raised at the `yield`. It ends the bound of a `Timeout`. Not for a
+    An error of the function is raised at the `yield`. It ends the bound of a `Timeout`. Not for a
     flow in the background, which has no caller.
     """
 

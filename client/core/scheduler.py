@@ -80,7 +80,7 @@ class Waiter(Protocol):
 
 
 class SchedulerHost(Protocol):
-    """What a client, or the simulator, does for its flows."""
+    """The services of a client, or of the simulator, for its flows."""
 
     def submit(self, request: NewRequest, token: Any) -> None:
         """Submit a request; call `token.complete` or `token.fail` later, never from in here.

@@ -1,34 +1,43 @@
-"""The recipes, one file each, and what they share.
+"""The recipes, one file each, and their shared base.
 
-What all share
-    recipe.py       what a recipe is; an operation, written once for both clients
-    primitives.py        steps that many take: create with parents, look, delete, leave
-    compare_and_set.py    compare and set, in one request
-    background_recipe.py   what goes on until it is closed
-    acquirable.py      what is held: its fencing token, its loss, `with` blocks
+Shared by all
+    recipe.py               the base of recipes; an operation, written once for both clients
+    primitives.py           steps of many recipes: create with parents, read or None, delete
+    compare_and_set.py      compare and set, in one request
+    background_recipe.py    a flow that runs until the recipe is closed
+    value_types.py          values of a user's type as bytes, and back
+    unknown_fields.py       fields that a user's type does not know stay in the value
+    acquirable.py           everything held: its fencing token, its loss, `with` blocks
 Locks
-    lock.py         the fair lock, and the queue of its contenders
-    simple_lock.py, read_write_lock.py   one znode and a herd; readers beside each other
-    reentrant_lock.py, multi_lock.py     acquired again by its holder; several as one
-    semaphore.py, lease.py               so many at once; for a bounded time
+    lock.py                 the fair lock, and the queue of its contenders
+    simple_lock.py          one znode, for which all contenders rush at once
+    read_write_lock.py      readers share the lock, a writer has it alone
+    reentrant_lock.py       its holder may acquire it again
+    multi_lock.py           several locks as one
+    semaphore.py            a limited number of permits
+    lease.py                a lock for a bounded time
 Elections and groups
-    election.py, leader_latch.py         who leads, numbered; a candidate in the background
-    group.py        the members that are there
-    services.py     instances of services, and a cache of them
-        picking.py      which of them
-    rendezvous.py   so many meet, and each gets the same list
-    partitioner.py  a set of partitions, divided among its members
+    election.py             the numbered terms of one leader after another
+    leader_latch.py         a candidate in the background
+    group.py                the present members
+    services.py             instances of services, and a cache of them
+    picking.py              how a client picks an instance
+    rendezvous.py           a fixed number meets, and each gets the same list
+    partitioner.py          a set of partitions, divided among its members
 Configuration, caches and counters
-    configuration.py, multi_configuration.py  a value of a type, with a version; several as one
-    publication.py    a configuration of many znodes of which nobody sees a part
-        znode_follower.py, live.py   the follower of znodes; their newest state, and callbacks
-    tree_cache.py   a subtree, or the children of a znode, as a local copy
-        subtree_follower.py, tree_mirror.py   the follower of a subtree, also of groups, services
-                                              and partitioners; what others read meanwhile
-    counter.py      a shared integer
+    configuration.py        a value of a type, with a version
+    multi_configuration.py  several of them, changed as one
+    publication.py          a configuration of many znodes, of which no reader sees a part
+    znode_follower.py       the follower of znodes, under configurations and publications
+    live.py                 the newest state of followed znodes, and callbacks
+    tree_cache.py           a subtree, or the children of a znode, as a local copy
+    subtree_follower.py     the follower of a subtree, under caches, groups and services
+    tree_mirror.py          the copy of a subtree that other threads read
+    counter.py              a shared integer
 Barriers, queues, agreements
-    barrier.py, double_barrier.py        until somebody removes it; in and out together
-    queue.py        first in, first out; with priorities, the lowest number first
-    lock_queue.py   elements are locked first, removed later
-    two_phase_commit.py                  all of several sites, or none
+    barrier.py              wait until the barrier is removed
+    double_barrier.py       enter together, and leave together
+    queue.py                first in, first out; with priorities, the lowest number first
+    lock_queue.py           elements are locked first, and removed later
+    two_phase_commit.py     all of several sites commit, or none
 """

@@ -1,4 +1,4 @@
-"""What a session can hold: locks, permits, leaderships, memberships; and `with` blocks around them.
+"""Everything a session can hold: locks, permits, leaderships, memberships; and their `with` blocks.
 
 An ephemeral znode of the session stands for what it holds. The fencing token is the czxid of that
 znode: ZooKeeper's order of transactions makes it larger than that of every holder before. The

@@ -54,7 +54,7 @@ class BackgroundRecipe(ClosableRecipe[K]):
         """`what` names it in errors."""
         super().__init__(client)
         self._what = what
-        """What runs, for messages."""
+        """The name of the recipe in errors."""
         self._changed = Condition()
         """Notified when there is news for those that wait."""
         self._task: Task | None = None
@@ -88,7 +88,7 @@ class BackgroundRecipe(ClosableRecipe[K]):
         yield from self._close()
 
     def _work(self) -> Flow[None]:
-        """What goes on. `close` raises Cancelled in it, where it cleans up."""
+        """Do the work of the background. `close` raises Cancelled in it, where it cleans up."""
         raise NotImplementedError
 
     def _start(self) -> Flow[None]:

@@ -38,7 +38,7 @@ ATTEMPTS_MAX: Final = 1000
 
 
 class ObservedValue(Struct, frozen=True):
-    """What a read found at a path: a value, or no znode."""
+    """The result of a read at a path: a value, or no znode."""
 
     value: bytes | None = None
     stat: Stat | None = None
@@ -108,7 +108,7 @@ def set_or_create(path: str, value: bytes) -> Flow[ObservedValue]:
 def read_modify_write(
     path: str, new_value: Callable[[ObservedValue], bytes], observed: ObservedValue
 ) -> Flow[ObservedValue]:
-    """Replace what is there by what `new_value` makes of it. What is there now is returned.
+    """Replace the value by what `new_value` makes of it, and return the new one.
 
     Args:
         path: Of the znode, which is created if it is missing.

@@ -48,7 +48,7 @@ class Contender(Struct, frozen=True):
     name: str
     """Of its znode."""
     identifier: bytes
-    """What it said of itself."""
+    """The bytes with which it introduced itself."""
     session_id: int
 
 

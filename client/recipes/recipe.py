@@ -1,4 +1,4 @@
-"""What every recipe is: an object of one client, whose operations are flows.
+"""The base of all recipes: an object of one client, whose operations are flows.
 
 An `operation` is written once, as a flow (client/core/flows.py). Called on a recipe of a `Client`
 it blocks and returns the result; of an `AsyncClient` it is to be awaited; another flow takes the
@@ -39,7 +39,7 @@ class FlowRunner(Protocol):
         """Whether the session is over, or may be by now. Always on time."""
 
     def _identity(self) -> bytes:
-        """What is shown of this process; see client/identity.py."""
+        """Return the line that names this process; see client/identity.py."""
 
     def _now(self) -> Millis:
         """The client's time, monotonic: that of the step `Now`."""

@@ -143,7 +143,7 @@ class SubtreeFollower:
             if self.is_closed:
                 return []
             if EventType.RESYNC in kinds or EventType.PERSISTENT_WATCH_REMOVED in kinds:
-                # What is read from now on contains all events that have come so far.
+                # Reads from now on contain all events that have come so far.
                 is_watched = EventType.PERSISTENT_WATCH_REMOVED not in kinds
                 events, is_whole = [], True
                 reads = yield from self._load(is_watched=is_watched)

@@ -51,7 +51,7 @@ from raykeeper.znodes.requests import ReadData, WatchMode
 _WITH_VALUE = (EventType.CREATED, EventType.CHANGED)
 
 State = dict[str, ObservedValue]
-"""What the znodes are at one moment, by path."""
+"""The values of the znodes at one moment, by path."""
 Deliver = Callable[[State], Flow[State]]
 
 
@@ -191,7 +191,7 @@ def _deliver_later(
     try:
         while states := (yield from follower.next_states()):
             for state in states if gives_all else states[-1:]:
-                # What is read again may be what was delivered.
+                # A second read may find the values that were delivered.
                 if any(state[path].differs_from(last[path]) for path in state):
                     last = yield from deliver(state)
     except KeeperError as error:

@@ -22,7 +22,7 @@ PATH = "/flags"
 
 
 class Flags(Struct, frozen=True):
-    """What can be switched while the shops are open."""
+    """The switches that can be turned while the shops are open."""
 
     new_checkout_percent: Annotated[int, Meta(ge=0, le=100)] = 0
     experiments: tuple[str, ...] = ()

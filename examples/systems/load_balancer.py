@@ -29,7 +29,7 @@ SERVICE = "shop"
 
 
 class About(Struct, frozen=True):
-    """What a backend says of itself."""
+    """The entry of a backend in the registry."""
 
     name: str
     pid: int
@@ -80,7 +80,7 @@ class Balancer:
         return self._in_turn(ready or instances)
 
     def request(self) -> str:
-        """What a backend answers. One that has just died is passed over."""
+        """Return the answer of a backend. One that has just died is passed over."""
         while True:
             instance = self._services.pick(SERVICE, self._pick, timeout_s=PATIENCE_S)
             try:

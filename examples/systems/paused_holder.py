@@ -26,7 +26,7 @@ SESSION_S = 3.0
 
 
 class Disk:
-    """What the lock protects. The guard is here, where the writing is done."""
+    """The resource that the lock protects. The guard is here, where the writing is done."""
 
     def __init__(self) -> None:
         self._guard = FencedResource("the disk")
@@ -38,7 +38,7 @@ class Disk:
             self._lines.append(line)
 
     def read(self) -> list[str]:
-        """What was written."""
+        """Return the lines written."""
         return self._lines
 
 

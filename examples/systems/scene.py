@@ -1,4 +1,4 @@
-"""What every example begins and ends with: Ray, an ensemble of three servers, and a narrator.
+"""The beginning and the end of every example: Ray, an ensemble of three servers, and a narrator.
 
 `scene` joins the Ray that RAY_ADDRESS names, or starts one for as long as the example runs. What is
 killed is always a process that the example has started itself.
@@ -100,7 +100,7 @@ def expect(is_so: bool, text: str) -> None:
 
 
 def until(look: Callable[[Watch], T], text: str) -> T:
-    """What `look` finds, once that is true. It sets a watch, and is called again when that fires.
+    """Return the result of `look` once that is true. `look` is called again when its watch fires.
 
     Raises:
         StoryError: it finds nothing for a long time.

@@ -50,7 +50,7 @@ class Rank:
     """Trains, from meeting to meeting."""
 
     def run(self, ensemble: Ensemble) -> tuple[list[str], Weights]:
-        """What happened, and the weights."""
+        """Train; return the story and the weights."""
         story: list[str] = []
         with ensemble.connect(session_timeout_s=SESSION_S) as client:
             while True:

@@ -77,7 +77,7 @@ class Bank:
         draft.rename(self._file)  # all of it or nothing
 
     def balance(self) -> int:
-        """What is in the account."""
+        """Return the balance of the account."""
         return self._balance
 
 

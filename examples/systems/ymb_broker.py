@@ -23,7 +23,7 @@ SHUTDOWN, PROHIBITED = "/ymb/shutdown", "/ymb/migration_prohibited"
 
 
 class Topic:
-    """What one broker has of a topic."""
+    """The messages of a topic that one broker has."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
