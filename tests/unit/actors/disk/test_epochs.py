@@ -220,7 +220,7 @@ def test_another_version_is_not_reported_as_damage(
 def test_copies_that_contradict_each_other_are_damage() -> None:
     files = saved(OLD)
     files.content(FILE)[4096:] = saved(NEW).content(FILE)[4096:]
-    with pytest.raises(CorruptRecord, match="is damaged: it says"):
+    with pytest.raises(CorruptRecord, match="is damaged: its copies say"):
         found(files)
 
 

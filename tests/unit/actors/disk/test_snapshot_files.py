@@ -84,7 +84,7 @@ def test_a_missing_chunk_is_detected() -> None:
     start = content.index(b"first") - 8
     del content[start : start + 8 + len(b"first")]
     assert read_summary(PATH, files) == (7, 9)
-    with pytest.raises(CorruptRecord, match="does not hold the chunks"):
+    with pytest.raises(CorruptRecord, match="do not match its footer"):
         list(SnapshotChunks(PATH, files))
 
 
