@@ -29,7 +29,13 @@ from raykeeper.actors.fate_sharing import share_fate_with_raylet
 from raykeeper.actors.ray_actors import find_replica, start_actor
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.replica_logger import ReplicaLogger
-from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
+from raykeeper.actors.replica_status import (
+    FAILED,
+    STARTING,
+    ReplicaDescription,
+    ReplicaStatus,
+    describe_replica,
+)
 from raykeeper.actors.server_links import CannotListenError, ServerLinks
 from raykeeper.actors.session_tracker import start_tracker
 from raykeeper.actors.sidecars import SessionTrackerClient, SnapshotterClient
@@ -152,19 +158,7 @@ class Replica:
 
     async def describe(self) -> ReplicaDescription:
         """Return the ensemble that this server belongs to."""
-        config = self._config
-        return ReplicaDescription(
-            ensemble=config.ensemble,
-            ensemble_uuid=config.ensemble_uuid,
-            server_id=config.server_id,
-            voters=config.voters,
-            observers=config.observers,
-            folder=config.folder,
-            node_id=self._node_id,
-            value_bytes_max=config.value_bytes_max,
-            session_timeout_min_ms=config.session_timeout_min_ms,
-            session_timeout_max_ms=config.session_timeout_max_ms,
-        )
+        return describe_replica(self._config, self._node_id)
 
     async def stop(self) -> None:
         """Close all links, finish the disk's work and unlock the folder; then the actor may end."""

@@ -1,8 +1,9 @@
 """The settings of a Replica; Ray keeps them and restarts the actor with them."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -57,6 +58,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """Which carriers links may take: direct streams (`DIRECT`), Ray calls (`RAY`) or both."""
     clients_max: int = 1_000
     """Client links of this server; one more is refused."""
+    launch_settings: Mapping[str, Any] = {}
+    """The settings of the ensemble that the server was launched with, which it describes."""
 
     def __post_init__(self) -> None:
         if _NAME.fullmatch(self.ensemble) is None:

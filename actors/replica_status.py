@@ -1,8 +1,14 @@
 """A replica's answers to `status`, `attach` and the command line."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from msgspec import Struct, field
 
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
+
+if TYPE_CHECKING:
+    from raykeeper.actors.replica_config import ReplicaConfig
 
 STARTING = "starting"
 FAILED = "failed"
@@ -60,3 +66,23 @@ class ReplicaDescription(Struct, frozen=True, kw_only=True):
     value_bytes_max: int
     session_timeout_min_ms: int
     session_timeout_max_ms: int
+    settings: Mapping[str, Any] = {}
+    """The settings of the ensemble that this server runs with, by name; plain values. A server of
+    another version may not know all of them, or know others."""
+
+
+def describe_replica(config: "ReplicaConfig", node_id: str) -> ReplicaDescription:
+    """Return the description of the server that runs with `config`."""
+    return ReplicaDescription(
+        ensemble=config.ensemble,
+        ensemble_uuid=config.ensemble_uuid,
+        server_id=config.server_id,
+        voters=config.voters,
+        observers=config.observers,
+        folder=config.folder,
+        node_id=node_id,
+        value_bytes_max=config.value_bytes_max,
+        session_timeout_min_ms=config.session_timeout_min_ms,
+        session_timeout_max_ms=config.session_timeout_max_ms,
+        settings=config.launch_settings,
+    )

@@ -2,6 +2,7 @@
 
 config.py                        settings, their defaults and the file they come from
 launch.py                        start, complete or attach an ensemble
+    running_settings.py          how the running servers differ from what is asked for
     placement.py                 which server runs on which node: a pure decision
     node_discovery.py                    what the nodes hold, and the formatting of folders
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
@@ -19,6 +20,7 @@ from raykeeper.clusters.ensemble import (
     list_ensembles,
 )
 from raykeeper.clusters.launch import launch
+from raykeeper.clusters.running_settings import SettingsDifferError
 
 __all__ = [
     "launch",
@@ -30,6 +32,7 @@ __all__ = [
     "EnsembleConfig",
     "load_config",
     "ConfigError",
+    "SettingsDifferError",
     "EnsembleNotFoundError",
     "NoLeaderError",
 ]

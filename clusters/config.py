@@ -1,13 +1,14 @@
 """The settings of an ensemble: their defaults, their bounds, and the file they are read from.
 
-Every setting is a field of `EnsembleConfig`; its annotation holds the bounds and the description
-for the error about a wrong value. A file is read through the nodes of its YAML tree, so an error
-names the line.
+Every setting is a field of `EnsembleConfig`; its annotation holds the bounds, the description
+for the error about a wrong value, and how it is changed while the ensemble runs. A file is read
+through the nodes of its YAML tree, so an error names the line.
 """
 
 import difflib
 import reprlib
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -62,6 +63,25 @@ class ResourcePin(Struct, frozen=True, forbid_unknown_fields=True):
     resource: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]+\Z")]
 
 
+class Change(Enum):
+    """How a setting of a running ensemble is changed; the value is the instruction.
+
+    The annotation of a setting names it as `change`; without that it is `RESTART`.
+    """
+
+    RESTART = "run `raykeeper down {name}`, then launch it with the new value; its data is kept"
+    MOVE = (
+        "run `raykeeper down {name}`, move the folder {name} from the old place to the new one on "
+        "every node, then launch it with the new value; without the move that founds an empty one"
+    )
+    PLACE = (
+        "run `raykeeper down {name}`, then launch it with the new value; a server with data still "
+        "runs where its disk is"
+    )
+    FIXED = "this version cannot change it; launch another ensemble under another name"
+    NOT_COMPARABLE = "it says which ensemble is meant"
+
+
 PlacementPolicy = Literal["auto", "spread"]
 Milliseconds = Annotated[
     int, Meta(ge=10, le=60_000, description="a whole number of milliseconds from 10 to 60000")
@@ -80,13 +100,19 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
         Meta(
             pattern=_NAME_PATTERN,
             description="1 to 64 letters, digits, '_', '.' or '-', a letter or digit first",
+            extra={"change": Change.NOT_COMPARABLE},
         ),
     ] = "coord"
     """Names the ensemble in its Ray cluster and its folder under `data_dir`."""
 
     servers: Annotated[
         int,
-        Meta(ge=1, le=SERVER_ID_MAX, description=f"a whole number from 1 to {SERVER_ID_MAX}"),
+        Meta(
+            ge=1,
+            le=SERVER_ID_MAX,
+            description=f"a whole number from 1 to {SERVER_ID_MAX}",
+            extra={"change": Change.FIXED},
+        ),
     ] = 3
     """Voting servers, numbered from 1. A majority must be up: 3 bear the loss of 1, 5 of 2.
 
@@ -99,9 +125,14 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 0
     """Servers without a vote, numbered after the others: more clients, no larger majority."""
 
-    data_dir: Annotated[str, Meta(pattern=_FOLDER_PATTERN, description="the path of a folder")] = (
-        "~/.raykeeper/data"
-    )
+    data_dir: Annotated[
+        str,
+        Meta(
+            pattern=_FOLDER_PATTERN,
+            description="the path of a folder",
+            extra={"change": Change.MOVE},
+        ),
+    ] = "~/.raykeeper/data"
     """Folder for logs and snapshots, the same path on every node; `~` is the home on that node.
 
     A relative path is taken from the folder of the settings file, or from the current folder
@@ -134,6 +165,7 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
         Meta(
             max_length=16,
             description="up to 16 of digest:USER:HASH or scrypt:USER:HASH, see docs/SECURITY.md",
+            extra={"is_secret": True},
         ),
     ] = ()
     """A client that proves one of these identities is exempt from every ACL."""
@@ -166,7 +198,10 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
 
     placement: Annotated[
         PlacementPolicy | LabelPin | ResourcePin,
-        Meta(description="auto, spread, {label: NAME} or {resource: NAME}"),
+        Meta(
+            description="auto, spread, {label: NAME} or {resource: NAME}",
+            extra={"change": Change.PLACE},
+        ),
     ] = "auto"
     """auto: on different nodes, sharing nodes (with a warning) when there are too few.
     spread: on different nodes, or an error. A pin ties server i to a label or resource.
@@ -219,6 +254,11 @@ def load_config(path: str | Path) -> EnsembleConfig:
         ConfigError: the file cannot be read, is not YAML, or has a wrong setting. The message
             names the line and what was expected.
     """
+    return _load(path)[0]
+
+
+def _load(path: str | Path) -> tuple[EnsembleConfig, frozenset[str]]:
+    """Return the settings of a file, and the names of those that it states."""
     file = Path(path).expanduser()
     values: dict[str, Any] = {}
     lines: dict[str, int] = {}
@@ -243,7 +283,7 @@ def load_config(path: str | Path) -> EnsembleConfig:
     config = EnsembleConfig(**values)
     for problem, keys in _contradictions(config):
         raise ConfigError(problem, file, max(lines.get(key, 0) for key in keys) or None)
-    return _rooted(config, file.absolute().parent)
+    return _rooted(config, file.absolute().parent), frozenset(lines)
 
 
 def resolve_config(
@@ -254,11 +294,47 @@ def resolve_config(
     Raises:
         ConfigError: the file or an argument is wrong.
     """
-    if isinstance(source, EnsembleConfig):
+    return resolve_requested(source, settings)[0]
+
+
+def resolve_requested(
+    source: "str | Path | EnsembleConfig | None", settings: Mapping[str, object]
+) -> tuple[EnsembleConfig, frozenset[str]]:
+    """Return what `resolve_config` does, and the names of the settings that the caller stated.
+
+    A caller states a setting as an argument, in the file, or as a field of a config that differs
+    from the default. A running ensemble may have any value of the others.
+
+    Raises:
+        ConfigError: the file or an argument is wrong.
+    """
+    if source is None:
+        base, stated = DEFAULTS, frozenset[str]()
+    elif isinstance(source, EnsembleConfig):
         base = source
+        stated = frozenset(s for s in SETTINGS if getattr(base, s) != getattr(DEFAULTS, s))
     else:
-        base = DEFAULTS if source is None else load_config(source)
-    return _rooted(make_config(settings, base), Path.cwd())
+        base, stated = _load(source)
+    return _rooted(make_config(settings, base), Path.cwd()), stated | settings.keys()
+
+
+def change_of(setting: str) -> Change:
+    """Return how this setting of a running ensemble is changed."""
+    change: Change = _extra_of(setting).get("change", Change.RESTART)
+    return change
+
+
+def is_secret(setting: str) -> bool:
+    """Return whether the value must not be printed."""
+    return bool(_extra_of(setting).get("is_secret", False))
+
+
+def _extra_of(setting: str) -> dict[str, Any]:
+    extra: dict[str, Any] = {}
+    for meta in getattr(_HINTS[setting], "__metadata__", ()):
+        if isinstance(meta, Meta):
+            extra |= meta.extra or {}
+    return extra
 
 
 def warnings_about(config: EnsembleConfig) -> list[str]:

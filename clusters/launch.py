@@ -20,11 +20,10 @@ from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import ReplicaDescription
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.clusters.config import (
-    ConfigError,
     EnsembleConfig,
     LabelPin,
     ResourcePin,
-    resolve_config,
+    resolve_requested,
     warnings_about,
 )
 from raykeeper.clusters.ensemble import Ensemble, NoLeaderError, call_actors, find_replicas
@@ -38,6 +37,7 @@ from raykeeper.clusters.placement import (
     Placement,
     place,
 )
+from raykeeper.clusters.running_settings import adopt_settings, check_settings, settings_of
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
@@ -59,12 +59,13 @@ def launch(
 ) -> Ensemble:
     """Start an ensemble and wait until it has a leader. Idempotent.
 
-    A running ensemble is attached, and a partly dead one is completed. A server starts where its
-    disk is. All folders are formatted only if no node holds anything of the ensemble; a single
-    missing folder is formatted again, and its server gets its vote from the others. While a node
-    or a folder cannot be read, nothing is formatted: the others start if they are a majority, and
-    the log names what was not read. If this process is not connected to Ray and no Ray runs here,
-    it starts one, which ends with the process.
+    A running ensemble is attached, and a partly dead one is completed with the settings that it
+    runs with: those that the caller states must be the same. A server starts where its disk is.
+    All folders are formatted only if no node holds anything of the ensemble; a single missing
+    folder is formatted again, and its server gets its vote from the others. While a node or a
+    folder cannot be read, nothing is formatted: the others start if they are a majority, and the
+    log names what was not read. If this process is not connected to Ray and no Ray runs here, it
+    starts one, which ends with the process.
 
     Args:
         config: A settings file such as ray-config.yaml; None for the defaults.
@@ -75,6 +76,10 @@ def launch(
 
     Raises:
         ConfigError: a setting is wrong, or contradicts what the disks say. Nothing was started.
+        SettingsDifferError: a ConfigError: the ensemble runs with other settings than those of the
+            arguments, the file, or the fields of `config` that are not the default. Lists the
+            differences and how to bring each about. Nothing was changed, unless another launch
+            started the servers at the same time.
         PlacementError: the nodes do not suffice. Nothing was started.
         StorageError: a folder belongs to another ensemble or cannot be written, or a majority
             cannot start; names node and folder.
@@ -82,46 +87,38 @@ def launch(
     """
     deadline = time.monotonic() + timeout_s
     given = {key: value for key, value in settings.items() if value is not None}
-    resolved = resolve_config(config, given)
-    for warning in warnings_about(resolved):
-        _log.warning(warning)
+    resolved, stated = resolve_requested(config, given)
     join_or_start_ray()
-    running = _running(resolved)
+    running = _running(resolved.name)
+    described = [answer for answer in running.values() if answer is not None]
+    check_settings(resolved, stated, described)
+    resolved, warnings = adopt_settings(resolved, stated, described)
+    for warning in [*warnings_about(resolved), *warnings]:
+        _log.warning(warning)
     refused: dict[ServerId, str] = {}
     if len(running) < resolved.servers + resolved.observers:
         refused = _start_missing(resolved, running)
     ensemble = Ensemble(resolved.name)
     _wait_until_ready(resolved, refused, deadline)
+    if len(running) < resolved.servers + resolved.observers:
+        # Another launch may have started them at the same time.
+        described = [answer for answer in _running(resolved.name).values() if answer is not None]
+        check_settings(resolved, stated, described)
     ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
     return ensemble
 
 
-def _running(config: EnsembleConfig) -> dict[ServerId, ReplicaDescription | None]:
-    """Return the servers that Ray knows; None for a server that does not answer now.
-
-    Raises:
-        ConfigError: the ensemble runs with other servers.
-    """
+def _running(name: str) -> dict[ServerId, ReplicaDescription | None]:
+    """Return the servers that Ray knows; None for a server that does not answer now."""
     try:
-        handles = find_replicas(config.name)
+        handles = find_replicas(name)
     except EnsembleNotFoundError:
         return {}
-    found: dict[ServerId, ReplicaDescription | None] = {}
-    for server, answer in zip(handles, call_actors(handles.values(), "describe"), strict=True):
-        found[server] = answer if isinstance(answer, ReplicaDescription) else None
-        if not isinstance(answer, ReplicaDescription):
-            continue
-        if answer.voters != config.voter_ids:
-            raise ConfigError(
-                f"ensemble {config.name!r} runs with {len(answer.voters)} servers, "
-                f"not {config.servers}; this version cannot change that"
-            )
-        if answer.observers != config.observer_ids:
-            raise ConfigError(
-                f"ensemble {config.name!r} runs with {len(answer.observers)} observers, "
-                f"not {config.observers}; stop it first, then launch it with other observers"
-            )
-    return found
+    answers = call_actors(handles.values(), "describe")
+    return {
+        server: answer if isinstance(answer, ReplicaDescription) else None
+        for server, answer in zip(handles, answers, strict=True)
+    }
 
 
 def _start_missing(
@@ -144,7 +141,7 @@ def _start_missing(
     _rewrite_records(config, plan, uuid)
     for seat in plan.placements:
         node_id, pin = _location(config, seat, nodes)
-        start_replica(_replica_config(config, uuid, seat.server_id), node_id, pin)
+        start_replica(replica_config(config, uuid, seat.server_id), node_id, pin)
     return plan.refused
 
 
@@ -270,7 +267,8 @@ def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError |
     return None
 
 
-def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "ReplicaConfig":
+def replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "ReplicaConfig":
+    """Return the settings of one server."""
     # This import loads the server's code, which only a launch needs.
     from raykeeper.actors.replica_config import ReplicaConfig
 
@@ -294,4 +292,5 @@ def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "
         watch_history_changes=config.watch_history_changes,
         watch_history_bytes=config.watch_history_bytes,
         links=config.links,
+        launch_settings=settings_of(config),
     )

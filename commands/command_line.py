@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from raykeeper.clusters.ensemble import Ensemble
     from raykeeper.clusters.local_head import LocalHead
+    from raykeeper.clusters.running_settings import SettingsDifferError
 
 OK, FAILED, USAGE, NOT_FOUND, NO_QUORUM, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -125,20 +126,31 @@ def up(
     from raykeeper.clusters.config import resolve_config
     from raykeeper.clusters.launch import launch
     from raykeeper.clusters.local_head import stopped_if_unused
+    from raykeeper.clusters.running_settings import SettingsDifferError
     from raykeeper.commands.reports import show_status, status_document
 
-    given = {"name": name, "servers": servers, "observers": observers, "data_dir": data_dir}
-    config = resolve_config(file, {k: v for k, v in given.items() if v is not None})
+    options: dict[str, Any] = {
+        "name": name,
+        "servers": servers,
+        "observers": observers,
+        "data_dir": data_dir,
+    }
+    given = {k: v for k, v in options.items() if v is not None}
+    resolve_config(file, given)  # a wrong setting is refused before Ray starts
     if own_ray and address is not None:
         raise typer.BadParameter("--own-ray starts a Ray, and --address names one")
     told = err if as_json else out
     head = _start_ray(told, own_ray) if address is None else None
     with stopped_if_unused(head):
         _join_for_up(address, own_ray)
-        ensemble = launch(config)
+        try:
+            ensemble = launch(file, **given)
+        except SettingsDifferError as error:
+            _print_differences(error, as_json)
+            raise typer.Exit(USAGE) from None
     _tell_exports(told)
     report = ensemble.status()
-    # An ensemble that was running already may have another folder than the settings say.
+    # An ensemble that was running already may have another folder than the default.
     described = ensemble.describe()
     folder = None if described is None else str(Path(described.folder).parent)
     if as_json:
@@ -149,6 +161,17 @@ def up(
     show_status(out, report)
     if folder is not None:
         out.print(f"data in {folder}")
+
+
+def _print_differences(error: "SettingsDifferError", as_json: bool) -> None:
+    from raykeeper.commands.reports import differences_document, show_differences
+
+    if as_json:
+        print_document(differences_document(error))
+    else:
+        show_differences(out, error)
+    which = ", ".join(each.setting for each in error.differences)
+    print_error(err, RayKeeperError(f"ensemble {error.name!r} runs with other settings: {which}"))
 
 
 @app.command()

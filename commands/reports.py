@@ -19,6 +19,7 @@ from raykeeper.zab.ids import ServerId, format_zxid
 if TYPE_CHECKING:
     from raykeeper.chaos.checks.judge import HistoryReport
     from raykeeper.clusters.ensemble import EnsembleStatus
+    from raykeeper.clusters.running_settings import SettingsDifferError
     from raykeeper.commands.demo.run import DemoReport
 
 _COLORS = {"leader": "green", "down": "red", "looking": "yellow", "unreached": "yellow"}
@@ -67,6 +68,21 @@ def status_document(report: "EnsembleStatus") -> Document:
     for shown, server in zip(document["servers"], report.servers, strict=True):
         shown["last_zxid"] = format_zxid(server.last_zxid)
     return dict(document)
+
+
+def show_differences(console: Console, error: "SettingsDifferError") -> None:
+    """Print each setting that runs otherwise than asked for, and how to change it."""
+    console.print(f"ensemble {error.name} runs with other settings; nothing was changed")
+    for each in error.differences:
+        console.print(f"  {each}", style="yellow")
+        console.print(f"    to change it: {each.how}")
+    console.print("without these settings, `up` attaches the ensemble as it runs")
+
+
+def differences_document(error: "SettingsDifferError") -> Document:
+    """Return the fields of `SettingDifference`; server ids as keys are strings."""
+    differences = msgspec.to_builtins(list(error.differences), str_keys=True)
+    return {"name": error.name, "differences": differences}
 
 
 def _linked_to(carriers: Mapping[ServerId, str]) -> str:

@@ -12,17 +12,22 @@ from typing import Any
 import pytest
 import ray
 
+from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client import AsyncClient, connect
 from raykeeper.client.errors import WrongContextError
 from raykeeper.clusters import (
     ConfigError,
     Ensemble,
+    EnsembleConfig,
     EnsembleNotFoundError,
     EnsembleStatus,
+    SettingsDifferError,
     attach,
     launch,
     list_ensembles,
 )
+from raykeeper.clusters.ensemble import call_actors, find_replicas
+from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, eventually, new_name
 
 
@@ -55,19 +60,43 @@ def test_status_shows_every_server(shared: Ensemble) -> None:
     }
 
 
-def test_launch_is_idempotent(shared: Ensemble, tmp_path: Path) -> None:
+def test_launch_is_idempotent(shared: Ensemble) -> None:
+    """A setting that the caller does not state may be any: here the folder is no default one."""
     before = [server.pid for server in shared.status().servers]
-    again = launch(name=shared.name, data_dir=tmp_path)
+    again = launch(name=shared.name)
     assert again == shared
     assert [server.pid for server in again.status().servers] == before
+
+
+def test_launch_refuses_other_settings_than_those_of_the_running_ensemble(
+    shared: Ensemble, tmp_path: Path
+) -> None:
+    described = shared.describe()
+    assert described is not None
+    with pytest.raises(SettingsDifferError) as raised:
+        launch(name=shared.name, data_dir=tmp_path, servers=5, tick_ms=700)
+    assert [str(each) for each in raised.value.differences] == [
+        "servers: runs with 3, asked for 5",
+        f"data_dir: runs with {described.settings['data_dir']}, asked for {tmp_path}",
+        "tick_ms: runs with 500, asked for 700",
+    ]
+    with pytest.raises(ConfigError, match="servers: runs with 3, asked for 1"):
+        launch(name=shared.name, servers=1)
+    with pytest.raises(ConfigError, match="links: runs with auto, asked for ray"):
+        launch(EnsembleConfig(name=shared.name, links="ray"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_launch_refuses_another_number_of_servers(shared: Ensemble, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="runs with 3 servers, not 5"):
-        launch(name=shared.name, data_dir=tmp_path, servers=5)
-    with pytest.raises(ConfigError, match="runs with 3 servers, not 1"):
-        launch(name=shared.name, data_dir=tmp_path, servers=1)
+def test_a_server_that_a_launch_adds_runs_like_the_others(launch_one: Launch) -> None:
+    """Server 3 is killed for good; a launch that states the name alone brings it back."""
+    ensemble = launch_one(tick_ms=400, links="ray")
+    ray.kill(find_replica(ensemble.name, ServerId(3)), no_restart=True)
+    eventually(lambda: 3 not in find_replicas(ensemble.name))
+    launch(name=ensemble.name)
+    answers = call_actors(find_replicas(ensemble.name).values(), "describe")
+    assert [answer.settings for answer in answers] == [answers[0].settings] * 3
+    assert (answers[2].settings["tick_ms"], answers[2].settings["links"]) == (400, "ray")
+    assert len({str(Path(answer.folder).parent) for answer in answers}) == 1
 
 
 def test_launch_reads_a_file(ray_session: str, tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def test_an_observer_serves_without_a_vote_and_returns_after_a_kill(
     ensemble = launch_one(observers=1)
     status = eventually(lambda: observes(ensemble, OBSERVER))
     eventually(lambda: sorted(roles(ensemble)) == ["follower", "follower", "leader", "observer"])
-    with pytest.raises(ConfigError, match="runs with 1 observers, not 0"):
-        launch(name=ensemble.name, data_dir=tmp_path / "data")
+    with pytest.raises(ConfigError, match="observers: runs with 1, asked for 0"):
+        launch(name=ensemble.name, observers=0)
     with connect_to(ensemble, OBSERVER) as client:
         client.create("/a", b"1")
         assert client.get("/a")[0] == b"1"

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from raykeeper.chaos.checks.judge import HistoryReport
 from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
+from raykeeper.clusters.running_settings import SettingDifference, SettingsDifferError
 from raykeeper.commands.demo.run import DemoReport, FileCount
 from raykeeper.commands.reports import (
     counts_document,
+    differences_document,
     show_counts,
+    show_differences,
     show_status,
     show_verdict,
     status_document,
@@ -54,6 +57,37 @@ def test_a_leader_that_ray_cannot_reach_is_printed() -> None:
     unreached = ServerStatus(ServerId(2), "unreached", problem=problem)
     _, _, row, told = shown(ServerId(2), None, unreached)
     assert (row.split(), told) == (["2", "unreached"], f"server 2 {problem}")
+
+
+DIFFERENT = SettingsDifferError(
+    "coord",
+    [
+        SettingDifference("tick_ms", {ServerId(1): 500, ServerId(2): 600}, 700, "stop it first"),
+        SettingDifference("placement", {ServerId(1): "auto"}, {"label": "slot"}, "stop it"),
+    ],
+)
+
+
+def test_every_difference_is_printed_with_how_to_change_it() -> None:
+    assert printed(lambda console: show_differences(console, DIFFERENT)).splitlines() == [
+        "ensemble coord runs with other settings; nothing was changed",
+        "  tick_ms: runs with 500 (server 1) and 600 (server 2), asked for 700",
+        "    to change it: stop it first",
+        "  placement: runs with auto, asked for {label: slot}",
+        "    to change it: stop it",
+        "without these settings, `up` attaches the ensemble as it runs",
+    ]
+
+
+def test_the_document_of_differences_has_every_field() -> None:
+    document = json.loads(json.dumps(differences_document(DIFFERENT)))
+    assert document["name"] == "coord"
+    assert document["differences"][0] == {
+        "setting": "tick_ms",
+        "runs_with": {"1": 500, "2": 600},
+        "asked_for": 700,
+        "how": "stop it first",
+    }
 
 
 def test_a_reason_is_printed_as_it_is() -> None:

@@ -1,0 +1,197 @@
+"""Compare the settings that a launch asks for with those that the running servers describe.
+
+A server describes the settings of `EnsembleConfig` that it was launched with, so a new setting is
+compared without being named here. A setting that a server does not describe, such as one of
+another version, is unknown, and unknown is not different. A launch takes over the settings that
+its caller does not state, so a server that it adds runs like the others.
+"""
+
+import hashlib
+import os.path
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.actors.replica_status import ReplicaDescription
+from raykeeper.clusters.config import (
+    SETTINGS,
+    Change,
+    ConfigError,
+    EnsembleConfig,
+    change_of,
+    is_secret,
+    make_config,
+)
+from raykeeper.zab.ids import ServerId
+
+
+class SettingDifference(Struct, frozen=True):
+    """A setting of a running ensemble that is not as it was asked for."""
+
+    setting: str
+    runs_with: dict[ServerId, Any]
+    """The value on each server that describes it; a text in place of a secret."""
+    asked_for: Any
+    how: str
+    """How to bring the change about, or that it cannot be."""
+
+    def __str__(self) -> str:
+        return f"{self.setting}: runs with {_by_server(self.runs_with)}, asked for " + _text(
+            self.asked_for
+        )
+
+
+class SettingsDifferError(ConfigError):
+    """Raised when an ensemble runs with other settings than the launch states.
+
+    Nothing was changed. The caller should leave these settings out, which attaches the ensemble as
+    it runs, or change them as each difference says.
+
+    Attributes:
+        name: The ensemble.
+        differences: The differences, in the order of the settings.
+    """
+
+    def __init__(self, name: str, differences: Iterable[SettingDifference]) -> None:
+        self.name = name
+        self.differences = tuple(differences)
+        ways: dict[str, list[str]] = {}
+        for each in self.differences:
+            ways.setdefault(each.how, []).append(each.setting)
+        told = [*map(str, self.differences)]
+        told += [f"to change {', '.join(settings)}: {how}" for how, settings in ways.items()]
+        super().__init__(f"ensemble {name!r} runs with other settings: {'; '.join(told)}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.name, self.differences))
+
+
+def check_settings(
+    config: EnsembleConfig, stated: Collection[str], described: Iterable[ReplicaDescription]
+) -> None:
+    """Check that no server describes another value of a stated setting.
+
+    Raises:
+        SettingsDifferError: it does; lists every difference.
+    """
+    requested = settings_of(config)
+    differences = []
+    for setting, values in _described(described).items():
+        asked = requested[setting]
+        if setting not in stated or all(_is_same(setting, v, asked) for v in values.values()):
+            continue
+        how = change_of(setting).value.format(name=config.name)
+        runs_with = {server: _printable(setting, v) for server, v in values.items()}
+        differences.append(SettingDifference(setting, runs_with, _printable(setting, asked), how))
+    if differences:
+        raise SettingsDifferError(config.name, differences)
+
+
+def adopt_settings(
+    config: EnsembleConfig, stated: Collection[str], described: Iterable[ReplicaDescription]
+) -> tuple[EnsembleConfig, list[str]]:
+    """Return `config` with the settings of the running servers where the caller states none.
+
+    Also return warnings about servers that differ among themselves, of whose values the most
+    frequent one is taken, and about values that this version does not accept, which are not taken.
+    """
+    adopted: dict[str, Any] = {}
+    warnings = []
+    for setting, values in _described(described).items():
+        groups = _groups(setting, values)
+        if len(groups) > 1:
+            told = {server: _printable(setting, value) for server, value in values.items()}
+            warnings.append(
+                f"the servers of ensemble {config.name!r} run with different settings: {setting} "
+                f"is {_by_server(told)}; run `raykeeper down {config.name}`, then launch it again"
+            )
+        if setting in stated:
+            continue
+        value = values[max(groups, key=len)[0]]
+        try:
+            make_config({setting: value})
+        except ConfigError as error:
+            if not _is_same(setting, value, settings_of(config)[setting]):
+                warnings.append(f"ensemble {config.name!r} runs with a setting of its own: {error}")
+            continue
+        adopted[setting] = value
+    return make_config(adopted, config), warnings
+
+
+def settings_of(config: EnsembleConfig) -> dict[str, Any]:
+    """Return every setting by its name, in plain values."""
+    plain: dict[str, Any] = msgspec.to_builtins(config)
+    return plain
+
+
+def _described(
+    described: Iterable[ReplicaDescription],
+) -> dict[str, dict[ServerId, Any]]:
+    """Return the comparable settings that this version knows, each with the value per server."""
+    found: dict[str, dict[ServerId, Any]] = {}
+    servers = sorted(described, key=lambda each: each.server_id)
+    for setting in SETTINGS:
+        if change_of(setting) is Change.NOT_COMPARABLE:
+            continue
+        for server in servers:
+            # The numbers of servers are known of every version.
+            known = {"servers": len(server.voters), "observers": len(server.observers)}
+            known |= server.settings
+            if setting in known:
+                found.setdefault(setting, {})[server.server_id] = known[setting]
+    return found
+
+
+def _is_same(setting: str, one: Any, other: Any) -> bool:
+    if setting == "data_dir":
+        # A node may have another home than this one; then the paths count as written.
+        return one == other or _path(one) == _path(other)
+    return bool(_plain(one) == _plain(other))
+
+
+def _path(folder: str) -> str:
+    return os.path.normpath(Path(folder).expanduser())
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _groups(setting: str, values: Mapping[ServerId, Any]) -> list[list[ServerId]]:
+    """Return the servers with the same value together."""
+    groups: list[list[ServerId]] = []
+    for server, value in values.items():
+        for group in groups:
+            if _is_same(setting, values[group[0]], value):
+                group.append(server)
+                break
+        else:
+            groups.append([server])
+    return groups
+
+
+def _printable(setting: str, value: Any) -> Any:
+    if not is_secret(setting):
+        return value
+    mark = hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:8]
+    return f"{len(value)} secret values (sha256 {mark})"
+
+
+def _by_server(values: Mapping[ServerId, Any]) -> str:
+    texts: dict[str, list[str]] = {}
+    for server, value in values.items():
+        texts.setdefault(_text(value), []).append(str(server))
+    if len(texts) == 1:
+        return next(iter(texts))
+    return " and ".join(f"{text} (server {', '.join(ids)})" for text, ids in texts.items())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_text(each)}' for key, each in value.items())}}}"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "nothing" if value is None else str(value)

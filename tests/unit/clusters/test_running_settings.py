@@ -1,0 +1,215 @@
+"""Settings of a running ensemble: what differs from a request, and what is taken over."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from raykeeper.actors.replica_status import ReplicaDescription, describe_replica
+from raykeeper.clusters.config import (
+    DEFAULTS,
+    SETTINGS,
+    Change,
+    ConfigError,
+    EnsembleConfig,
+    change_of,
+    make_config,
+    resolve_requested,
+)
+from raykeeper.clusters.launch import replica_config
+from raykeeper.clusters.running_settings import (
+    SettingsDifferError,
+    adopt_settings,
+    check_settings,
+)
+from raykeeper.zab.ids import ServerId
+
+ROOT_ID = "digest:root:D/InIHSb7yEEbrWz8b9l71RjZJU="
+VALUES: list[object] = [4321, 55, 7, 1.5, "/elsewhere", "ray", "spread", [ROOT_ID], True, False]
+"""Of these, each setting accepts at least one that is not its default."""
+NEVER_TOLD = ["name"]
+"""Settings that are not compared: another name is another ensemble."""
+
+
+def server(config: EnsembleConfig, server_id: int = 1) -> ReplicaDescription:
+    return describe_replica(replica_config(config, "uuid", ServerId(server_id)), "node")
+
+
+def unlike_the_default(setting: str) -> EnsembleConfig:
+    for value in VALUES:
+        try:
+            config = make_config({setting: value})
+        except ConfigError:
+            continue
+        if config != DEFAULTS:
+            return config
+    raise AssertionError(f"VALUES has no other value for {setting}: add one")
+
+
+def differences(
+    config: EnsembleConfig, *servers: ReplicaDescription, stated: tuple[str, ...] = SETTINGS
+) -> list[str]:
+    try:
+        check_settings(config, stated, servers)
+    except SettingsDifferError as error:
+        return [str(each) for each in error.differences]
+    return []
+
+
+@pytest.mark.parametrize("setting", [each for each in SETTINGS if each not in NEVER_TOLD])
+def test_every_setting_is_compared_or_named_as_not_comparable(setting: str) -> None:
+    other = unlike_the_default(setting)
+    with pytest.raises(SettingsDifferError) as raised:
+        check_settings(other, [setting], [server(DEFAULTS)])
+    (difference,) = raised.value.differences
+    assert difference.setting == setting
+    assert difference.how
+    assert "{" not in difference.how
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_setting_reaches_the_servers(setting: str) -> None:
+    """What a server describes is what it runs with; a placement ends with the launch."""
+    if setting == "placement":
+        return
+
+    def effective(config: EnsembleConfig) -> Any:
+        made = replica_config(config, "uuid", ServerId(1))
+        return msgspec.structs.replace(made, launch_settings={})
+
+    assert effective(unlike_the_default(setting)) != effective(DEFAULTS)
+
+
+def test_only_the_name_is_not_comparable() -> None:
+    never = [setting for setting in SETTINGS if change_of(setting) is Change.NOT_COMPARABLE]
+    assert never == NEVER_TOLD
+
+
+ASKED = make_config({"tick_ms": 1000, "links": "ray", "servers": 5})
+
+
+@pytest.mark.parametrize(
+    ("config", "stated", "servers", "expected"),
+    [
+        # The same settings, and other settings that the caller does not state.
+        (DEFAULTS, SETTINGS, [server(DEFAULTS)], []),
+        (DEFAULTS, ("name",), [server(ASKED)], []),
+        # No server runs or answers.
+        (ASKED, SETTINGS, [], []),
+        (
+            ASKED,
+            SETTINGS,
+            [server(DEFAULTS)],
+            [
+                "servers: runs with 3, asked for 5",
+                "tick_ms: runs with 500, asked for 1000",
+                "links: runs with auto, asked for ray",
+            ],
+        ),
+        # Servers that differ among themselves: told if one is not as asked for.
+        (
+            ASKED,
+            ("links",),
+            [server(DEFAULTS, 1), server(ASKED, 2), server(DEFAULTS, 3)],
+            ["links: runs with auto (server 1, 3) and ray (server 2), asked for ray"],
+        ),
+        (
+            make_config({"placement": {"resource": "slot"}, "session_timeout_min_s": 1}),
+            SETTINGS,
+            [server(DEFAULTS)],
+            [
+                "session_timeout_min_s: runs with 2, asked for 1",
+                "placement: runs with auto, asked for {resource: slot}",
+            ],
+        ),
+    ],
+)
+def test_differences_are_listed(
+    config: EnsembleConfig,
+    stated: tuple[str, ...],
+    servers: list[ReplicaDescription],
+    expected: list[str],
+) -> None:
+    assert differences(config, *servers, stated=stated) == expected
+
+
+def test_the_error_tells_how_to_bring_each_change_about() -> None:
+    with pytest.raises(SettingsDifferError) as raised:
+        check_settings(ASKED, SETTINGS, [server(DEFAULTS)])
+    assert str(raised.value) == (
+        "ensemble 'coord' runs with other settings: servers: runs with 3, asked for 5; "
+        "tick_ms: runs with 500, asked for 1000; links: runs with auto, asked for ray; "
+        "to change servers: this version cannot change it; launch another ensemble under another "
+        "name; to change tick_ms, links: run `raykeeper down coord`, then launch it with the new "
+        "value; its data is kept"
+    )
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert (str(again), again.differences) == (str(raised.value), raised.value.differences)
+
+
+def test_what_a_server_of_another_version_does_not_describe_is_not_different() -> None:
+    silent = msgspec.structs.replace(server(DEFAULTS), settings={})
+    assert differences(make_config({"tick_ms": 1000, "links": "ray"}), silent) == []
+    assert differences(ASKED, silent) == ["servers: runs with 3, asked for 5"]
+    newer = msgspec.structs.replace(server(DEFAULTS), settings={"tick_ms": 500, "later": 1})
+    assert differences(ASKED, newer, stated=("tick_ms", "links")) == [
+        "tick_ms: runs with 500, asked for 1000"
+    ]
+    assert adopt_settings(DEFAULTS, (), [newer]) == (DEFAULTS, [])
+
+
+def test_a_folder_is_the_same_however_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    at_home = server(make_config({"data_dir": "~/data"}))
+    for same in ("~/data", "~/data/", "/home/someone/data", "/home/someone/./data"):
+        assert differences(make_config({"data_dir": same}), at_home) == []
+    assert differences(make_config({"data_dir": "/data"}), at_home) == [
+        "data_dir: runs with ~/data, asked for /data"
+    ]
+
+
+def test_a_secret_is_not_printed() -> None:
+    with pytest.raises(SettingsDifferError) as raised:
+        check_settings(make_config({"super_ids": [ROOT_ID]}), SETTINGS, [server(DEFAULTS)])
+    assert "D/InIHSb7" not in str(raised.value)
+    assert "super_ids: runs with 0 secret values (sha256 " in str(raised.value)
+    assert "D/InIHSb7" not in str(msgspec.json.encode(raised.value.differences))
+
+
+def test_what_the_caller_does_not_state_is_taken_over() -> None:
+    runs = make_config({"servers": 5, "tick_ms": 1000, "data_dir": "/d", "super_ids": [ROOT_ID]})
+    assert adopt_settings(DEFAULTS, ("name",), [server(runs)]) == (runs, [])
+    pinned = make_config({"placement": {"label": "slot"}})
+    assert adopt_settings(DEFAULTS, (), [server(pinned)]) == (pinned, [])
+    assert adopt_settings(ASKED, SETTINGS, []) == (ASKED, [])
+
+
+def test_of_servers_that_differ_the_most_frequent_value_is_taken_with_a_warning() -> None:
+    slow = make_config({"tick_ms": 1000})
+    config, warnings = adopt_settings(
+        DEFAULTS, (), [server(slow, 3), server(DEFAULTS, 1), server(slow, 2)]
+    )
+    assert config == slow
+    assert warnings == [
+        "the servers of ensemble 'coord' run with different settings: tick_ms is 500 (server 1) "
+        "and 1000 (server 2, 3); run `raykeeper down coord`, then launch it again"
+    ]
+
+
+def test_a_value_that_this_version_does_not_accept_is_not_taken() -> None:
+    newer = msgspec.structs.replace(server(DEFAULTS), settings={"links": "carrier pigeon"})
+    config, (warning,) = adopt_settings(DEFAULTS, (), [newer])
+    assert config == DEFAULTS
+    assert "expected auto, ray or direct, not 'carrier pigeon'" in warning
+
+
+def test_a_setting_is_stated_by_argument_file_or_changed_field(tmp_path: Path) -> None:
+    file = tmp_path / "coord.yaml"
+    file.write_text("tick_ms: 500\n")
+    assert resolve_requested(None, {})[1] == frozenset()
+    assert resolve_requested(None, {"servers": 3})[1] == {"servers"}
+    assert resolve_requested(file, {"links": "ray"})[1] == {"tick_ms", "links"}
+    given = make_config({"links": "ray"})
+    assert resolve_requested(given, {"servers": 3})[1] == {"links", "servers"}
