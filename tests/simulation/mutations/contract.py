@@ -228,6 +228,13 @@ def _ephemerals_of_all(right: Any) -> Any:
     return reply
 
 
+def _of_an_open_znode(right: Any) -> Any:
+    def result(op: Any, identities: Any, znode: Any, *how: Any) -> Any:
+        return right(op, identities, znode and replace(znode, attributes=None), *how)
+
+    return result
+
+
 def _yes(*_asked: Any) -> bool:
     return True
 
@@ -270,7 +277,7 @@ MUTATIONS = [
     Mutation(
         "access",
         "a transaction reads without READ",
-        [(multi_preparer, "is_allowed", lambda _: _yes)],
+        [(multi_preparer, "result_of_read", _of_an_open_znode)],
     ),
     Mutation(
         "access", "hashes are shown to all clients", [(reads, "mask_hashes", _hashes_are_shown)]
