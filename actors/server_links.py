@@ -35,6 +35,7 @@ from raykeeper.links.hello import Fence, Hello, LinkKind, peer_hello, refusal_re
 from raykeeper.links.limits import FRAME_BYTES_MAX, PEER_KEEPALIVE_MS, PEER_QUEUE_BYTES_MAX
 from raykeeper.links.processes import Process
 from raykeeper.links.ray_calls import RayCallAcceptor
+from raykeeper.links.server_directory import ServerDirectory
 from raykeeper.links.stream_endpoints import StreamAddress, StreamListener
 from raykeeper.links.upgradable_link import UpgradingAcceptor
 from raykeeper.server.events import (
@@ -112,7 +113,7 @@ class ServerLinks:
         hello = peer_hello(config.ensemble_uuid, config.server_id, self.incarnation)
         self.peers.start(
             AutoDialer(
-                find,
+                ServerDirectory(find),
                 hello,
                 PEER_KEEPALIVE_MS,
                 fence=self._fence,

@@ -38,7 +38,7 @@ class ActiveLink:
     ) -> None:
         """`lock` is reentrant and guards the owner; its holder may take over a stream's IO."""
         self._lock = lock
-        self._dialer = dialer
+        self._dialer: Dialer | None = dialer
         self._owner = owner
         self._loop = loop
         self._link: Link | None = None
@@ -48,8 +48,9 @@ class ActiveLink:
 
     def open(self, server: ServerId) -> None:
         """Dial `server`, and tell the owner the outcome."""
+        assert self._dialer is not None, server
         self._events = events = _LinkEvents(self)
-        self._dialing = self._loop.create_task(self._dial(server, events))
+        self._dialing = self._loop.create_task(self._dial(self._dialer, server, events))
 
     def shareable_stream(self) -> StreamLink | None:
         """Return the open link if it is a stream, which a thread can use without the loop."""
@@ -70,14 +71,18 @@ class ActiveLink:
             self._closing.add(link.released)
             link.released.add_done_callback(self._closing.discard)
 
+    def forget_dialer(self) -> None:
+        """Open no more links: the handle may live on, but what it knows of the servers need not."""
+        self._dialer = None
+
     async def wait_closed(self) -> None:
         """Return when the closed links hold no socket any more."""
         if self._closing:
             await asyncio.wait(self._closing)
 
-    async def _dial(self, server: ServerId, events: "_LinkEvents") -> None:
+    async def _dial(self, dialer: Dialer, server: ServerId, events: "_LinkEvents") -> None:
         try:
-            link = await self._dialer.dial(server, events)
+            link = await dialer.dial(server, events)
         except LinkError as error:
             if events.line is not None:
                 self._dialing = None  # this very task, which must not cancel itself

@@ -97,7 +97,8 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
         servers = await to_daemon_thread(find_servers, ensemble)
         await to_daemon_thread(sessions.close_leftovers, timeout_s)
         options = structs.replace(options, identity=identity_of_process())
-        client = await cls.open(servers, dialer_of(ensemble, session_timeout_s), options)
+        dialer = dialer_of(ensemble, session_timeout_s, servers)
+        client = await cls.open(servers, dialer, options)
         sessions.add(task, client._session)
         return client
 

@@ -84,6 +84,7 @@ def _open(ensemble: str, options: SessionOptions) -> BlockingSession:
     task = sessions.current_task()
     sessions.close_leftovers(options.timeout_s)
     options = structs.replace(options, identity=identity_of_process())
-    session = BlockingSession.open(servers, dialer_of(ensemble, options.session_timeout_s), options)
+    dialer = dialer_of(ensemble, options.session_timeout_s, servers)
+    session = BlockingSession.open(servers, dialer, options)
     sessions.add(task, session)
     return session

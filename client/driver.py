@@ -360,6 +360,8 @@ class Driver:
                 self.opened.set_exception(cause)
         if change.state is ClientState.LOST:
             self.finished.set_result(None)
+            for line in (self._main_link, self._search_link):
+                line.forget_dialer()
         self._events.state_changed(change.state)
 
     def _arm(self) -> None:

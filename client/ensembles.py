@@ -4,16 +4,20 @@ Ray is imported inside the functions only, so that the rest of the client loads 
 """
 
 import threading
+from collections.abc import Hashable, Iterable
+from functools import partial
 from typing import Any
 
 from raykeeper.client import arguments
 from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
 from raykeeper.client.ray_address import join_problem, running_address
-from raykeeper.links.contract import Dialer
-from raykeeper.links.hello import client_hello
+from raykeeper.links.auto_dialer import AutoDialer
+from raykeeper.links.contract import Dialer, Link, LinkEvents
+from raykeeper.links.hello import Hello, client_hello
 from raykeeper.links.limits import CLIENT_KEEPALIVE_MS
 from raykeeper.links.processes import this_process
 from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
+from raykeeper.links.server_directory import shared_directory
 from raykeeper.zab.ids import ServerId
 
 _join_lock = threading.Lock()  # Ray refuses one of two threads at once, or hangs
@@ -46,8 +50,10 @@ def servers_among(ensemble: str, actors: list[dict[str, Any]]) -> list[ServerId]
     return servers[ensemble]
 
 
-def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
+def dialer_of(ensemble: str, session_timeout_s: float, servers: Iterable[ServerId] = ()) -> Dialer:
     """Return the dialer that opens links to the servers of an ensemble.
+
+    Soon after its first link it knows where all `servers` are, and finds them without Ray's GCS.
 
     Raises:
         BadArgumentsError: the span of time makes no sense.
@@ -55,18 +61,49 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
     import ray
     import ray.util
 
-    from raykeeper.links.auto_dialer import AutoDialer
-
-    def find(server: ServerId) -> Any:
-        return ray.get_actor(replica_name(ensemble, server), namespace=NAMESPACE)
-
     timeout_ms = arguments.milliseconds("session_timeout_s", session_timeout_s)
     # An idle link answers at least this often: three times in a session timeout.
+    keepalive_ms = min(CLIENT_KEEPALIVE_MS, timeout_ms // 3)
     host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
     who = ray.get_runtime_context()
     process = this_process(who.get_node_id(), who.get_worker_id())
     hello = client_hello(host=host, process=process)
-    return AutoDialer(find, hello, min(CLIENT_KEEPALIVE_MS, timeout_ms // 3))
+    # After ray.shutdown() and ray.init() the handles of before are of no use.
+    key = (ensemble, who.get_worker_id())
+    return _EnsembleDialer(ensemble, list(servers), key, hello, keepalive_ms)
+
+
+class _EnsembleDialer:
+    """Dials the servers of an ensemble; shares what is known of them with the process's clients."""
+
+    def __init__(
+        self,
+        ensemble: str,
+        servers: list[ServerId],
+        key: Hashable,
+        hello: Hello,
+        keepalive_ms: int,
+    ) -> None:
+        self._ensemble = ensemble
+        self._servers = servers
+        self._key = key
+        self._hello = hello
+        self._keepalive_ms = keepalive_ms
+        self._dialer: Dialer | None = None
+
+    async def dial(self, server: ServerId, events: LinkEvents) -> Link:
+        """See `Dialer`. All calls are made on one loop."""
+        if self._dialer is None:
+            directory = shared_directory(self._key, partial(_find_replica, self._ensemble))
+            directory.keep(self._servers)
+            self._dialer = AutoDialer(directory, self._hello, self._keepalive_ms)
+        return await self._dialer.dial(server, events)
+
+
+def _find_replica(ensemble: str, server: ServerId) -> Any:
+    import ray
+
+    return ray.get_actor(replica_name(ensemble, server), namespace=NAMESPACE)
 
 
 def join_cluster() -> None:

@@ -7,21 +7,31 @@ setting, and follow an ensemble that is started again with another one.
 An attempt that is refused costs a millisecond, one whose packets a firewall drops a second. So
 after a failure streams are left alone for a while; then one is tried again beside the link over
 calls, which moves to it without a break (links/upgradable_link.py).
+
+A stream is tried at the address that is known (links/server_directory.py), which takes no call of
+Ray. So a dialer finds its way while Ray's GCS is away, and a crowd that comes back after a server
+died spares the others a call each.
 """
 
 import asyncio
 import secrets
-from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import structs
 
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused, LinkUnreachable
-from raykeeper.links.daemon_threads import SharedCall
 from raykeeper.links.hello import Fence, Hello
-from raykeeper.links.limits import GRACE_MS, QUEUE_BYTES_MAX, STREAM_PAUSE_MS, STREAM_PAUSE_MS_MAX
+from raykeeper.links.limits import (
+    ADDRESS_MS_MIN,
+    GRACE_MS,
+    QUEUE_BYTES_MAX,
+    STREAM_PAUSE_MS,
+    STREAM_PAUSE_MS_MAX,
+)
 from raykeeper.links.ray_calls import RayCallDialer
-from raykeeper.links.stream_endpoints import StreamAddress, StreamDialer, StreamUnavailable
+from raykeeper.links.server_directory import ServerDirectory
+from raykeeper.links.stream_endpoints import StreamDialer, StreamUnavailable
+from raykeeper.links.stream_link import StreamLink
 from raykeeper.links.upgradable_link import UpgradableLink
 from raykeeper.zab.ids import ServerId
 
@@ -33,7 +43,7 @@ class AutoDialer:
 
     def __init__(
         self,
-        find: Callable[[ServerId], Any],
+        directory: ServerDirectory,
         hello: Hello,
         keepalive_ms: int,
         *,
@@ -42,22 +52,22 @@ class AutoDialer:
         grace_ms: int = GRACE_MS,
         pause_ms: int = STREAM_PAUSE_MS,
     ) -> None:
-        """As `LinkDialer`, but `find` returns a handle and may block: it runs in a thread.
+        """As `LinkDialer`, but `directory` tells where the servers are.
 
-        The actors have the method `link_address` too. No stream is tried for `pause_ms` after one
-        did not open.
+        No stream is tried for `pause_ms` after one did not open.
         """
         self._hello = hello
         self._pause_s = pause_ms / 1000
         self._upgrades: set[asyncio.Task[None]] = set()
-        self._find = SharedCall(find)
+        self._directory = directory
+        self._grace_s = grace_ms / 1000
         options: dict[str, Any] = {
             "fence": fence or Fence(),
             "queue_bytes_max": queue_bytes_max,
             "grace_ms": grace_ms,
         }
-        self._calls = RayCallDialer(self._find, hello, keepalive_ms, **options)
-        self._streams = StreamDialer(self._find_address, hello, keepalive_ms, **options)
+        self._calls = RayCallDialer(directory.handle, hello, keepalive_ms, **options)
+        self._streams = StreamDialer(directory.ask_address, hello, keepalive_ms, **options)
         self._stream_retry_at: dict[ServerId, float] = {}
 
     async def dial(self, server: ServerId, events: LinkEvents) -> Link:
@@ -66,7 +76,7 @@ class AutoDialer:
         if loop.time() < self._stream_retry_at.get(server, 0.0):
             return await self._dial_calls(server, events)
         try:
-            return await self._streams.dial(server, events)
+            return await self._dial_stream(server, events)
         except StreamUnavailable as error:
             no_stream = error
         try:
@@ -77,11 +87,38 @@ class AutoDialer:
         self._stream_retry_at[server] = loop.time() + self._pause_s
         return link
 
+    async def _dial_stream(
+        self, server: ServerId, events: LinkEvents, hello: Hello | None = None
+    ) -> StreamLink:
+        """Dial the known address; if no stream opens there, the one that the server tells then."""
+        known = self._directory.address(server)
+        if known is None:
+            return await self._streams.dial(server, events, hello)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._grace_s
+        try:
+            return await self._streams.dial_at(known, server, events, hello)
+        except StreamUnavailable as error:
+            failure = error
+        except LinkRefused:
+            self._directory.ask_again(server)  # an old incarnation may live on
+            raise
+        question = self._directory.ask_address(server, known)
+        limit_s = max(deadline - loop.time(), ADDRESS_MS_MIN / 1000)
+        address = await self._streams.wait_address(server, question, limit_s)
+        if address == known:
+            raise failure
+        return await self._streams.dial_at(address, server, events, hello)
+
     async def _dial_calls(self, server: ServerId, events: LinkEvents) -> UpgradableLink:
         link = UpgradableLink()
         link.events = events
         hello = structs.replace(self._hello, link=secrets.randbits(LINK_BITS) + 1)
-        link.start_on_calls(await self._calls.dial(server, link, hello))
+        try:
+            link.start_on_calls(await self._calls.dial(server, link, hello))
+        except LinkUnreachable:
+            self._directory.ask_again(server)  # another actor may have its name by now
+            raise
         loop = asyncio.get_running_loop()
         upgrade = loop.create_task(self._upgrade_when_possible(server, link, hello))
         self._upgrades.add(upgrade)
@@ -100,7 +137,7 @@ class AutoDialer:
                 return
             link.expect_upgrade()
             try:
-                stream = await self._streams.dial(server, link.stream_events, hello)
+                stream = await self._dial_stream(server, link.stream_events, hello)
             except LinkUnreachable:
                 link.cancel_upgrade()
             except LinkRefused:
@@ -111,9 +148,3 @@ class AutoDialer:
                 self._stream_retry_at.pop(server, None)
                 link.upgrade_to(stream)
                 return
-
-    async def _find_address(self, server: ServerId) -> StreamAddress | None:
-        # A lookup asks Ray's GCS and can take long when that is down.
-        handle = await self._find(server)
-        address: StreamAddress | None = await handle.link_address.remote()
-        return address

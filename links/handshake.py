@@ -88,17 +88,21 @@ class LinkDialer:
     def _encode_hello(self, hello: Hello | None) -> bytes:
         return encode_hello(self._hello if hello is None else hello)
 
-    async def _ask(self, server: ServerId, question: Awaitable[T]) -> T:
-        """Await what a server's actor answers.
+    async def _ask(
+        self, server: ServerId, question: Awaitable[T], limit_s: float | None = None
+    ) -> T:
+        """Await what a server's actor answers, for `limit_s` or else for the grace time.
 
         Raises:
             LinkUnreachable: the actor was not found, failed, or did not answer in time.
         """
+        if limit_s is None:
+            limit_s = self._grace_s
         try:
-            return await asyncio.wait_for(question, self._grace_s)
+            return await asyncio.wait_for(question, limit_s)
         except TimeoutError:
             raise LinkUnreachable(
-                f"server {server} did not answer within {self._grace_s} s"
+                f"server {server} did not answer within {limit_s:.3g} s"
             ) from None
         # Every error of Ray has the same meaning here: no link this time.
         except Exception as error:

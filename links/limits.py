@@ -53,6 +53,14 @@ STREAM_PAUSE_MS: Final = 5000
 """How long after such a failure no stream to the same server is tried."""
 STREAM_PAUSE_MS_MAX: Final = 60_000
 """The pause doubles with every failure up to this."""
+ADDRESS_MS_MIN: Final = 500
+"""How long a server may take to tell its address, however long a dial has taken before."""
+DIRECTORY_FIRST_MS: Final = 1000
+"""How long after its first link a process knows the addresses of all servers, at the latest."""
+DIRECTORY_RETRY_MS: Final = 1000
+"""The pause after a server that was asked in the background did not answer; it doubles."""
+DIRECTORY_REFRESH_MS: Final = 300_000
+"""How often a server that answers is asked again. Each question costs the server 0.5 ms."""
 HANDSHAKE_MS: Final = 1500
 """How long a dialer may take to prove that it has the key."""
 HANDSHAKES_MAX: Final = 256
@@ -61,5 +69,7 @@ HANDSHAKES_MAX: Final = 256
 assert PORTION_BYTES * PORTIONS_MAX < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
 assert CLIENT_FRAME_BYTES_MAX <= FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX
 assert KEEPALIVE_MS_MIN <= PEER_KEEPALIVE_MS <= CLIENT_KEEPALIVE_MS <= KEEPALIVE_MS_MAX
+assert ADDRESS_MS_MIN <= STREAM_OPEN_MS < GRACE_MS
+assert DIRECTORY_RETRY_MS <= DIRECTORY_REFRESH_MS
 # A server must notice a dead one within 2.5 s, and `IdleTimer` expires up to a quarter late.
 assert (PEER_KEEPALIVE_MS + GRACE_MS) * 5 // 4 <= 2500

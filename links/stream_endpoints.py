@@ -12,6 +12,7 @@ a bound.
 
 import asyncio
 import socket
+from collections.abc import Awaitable
 from functools import partial
 
 from msgspec import Struct
@@ -210,9 +211,34 @@ class StreamDialer(LinkDialer):
             LinkUnreachable: its actor was not found, failed, or did not answer in time.
             StreamUnavailable: it does not listen, or no stream to it opens.
         """
-        address: StreamAddress | None = await self._ask(server, self._find(server))
+        address = await self.wait_address(server, self._find(server))
+        return await self.dial_at(address, server, events, hello)
+
+    async def wait_address(
+        self,
+        server: ServerId,
+        question: Awaitable[StreamAddress | None],
+        limit_s: float | None = None,
+    ) -> StreamAddress:
+        """Await where `server` listens, for `limit_s` or else for the grace time.
+
+        Raises:
+            LinkUnreachable: its actor was not found, failed, or did not answer in time.
+            StreamUnavailable: it does not listen.
+        """
+        address = await self._ask(server, question, limit_s)
         if address is None:
             raise StreamUnavailable(f"server {server} does not listen")
+        return address
+
+    async def dial_at(
+        self,
+        address: StreamAddress,
+        server: ServerId,
+        events: LinkEvents,
+        hello: Hello | None = None,
+    ) -> StreamLink:
+        """As `dial`, to a server that listens at `address`, or did so."""
         stream = None
         try:
             async with asyncio.timeout(STREAM_OPEN_MS / 1000):

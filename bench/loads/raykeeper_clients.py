@@ -21,8 +21,8 @@ def _servers(where: str) -> tuple[list[ServerId], Dialer, SessionOptions]:
     ensemble, _, server = where.partition("/")
     known = find_servers(ensemble)
     options = SessionOptions()
-    dialer = dialer_of(ensemble, options.session_timeout_s)
-    return [ServerId(int(server))] if server else known, dialer, options
+    servers = [ServerId(int(server))] if server else known
+    return servers, dialer_of(ensemble, options.session_timeout_s, servers), options
 
 
 class BlockingRaykeeper:

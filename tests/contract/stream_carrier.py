@@ -15,6 +15,7 @@ from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import Dialer
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.ray_calls import RayCallAcceptor
+from raykeeper.links.server_directory import ServerDirectory
 from raykeeper.links.stream_endpoints import StreamAddress, StreamDialer, StreamListener
 from raykeeper.links.upgradable_link import UpgradingAcceptor
 from raykeeper.zab.ids import ServerId
@@ -144,7 +145,7 @@ class MovingCarrier(CallsCarrier):
 
     def dialer(self, hello: Hello, fence: Fence | None = None) -> Dialer:
         return AutoDialer(
-            self._find,
+            ServerDirectory(self._find),
             hello,
             self._park_ms,
             fence=fence,

@@ -17,6 +17,7 @@ from raykeeper.links.contract import STREAM, Dialer, LinkUnreachable
 from raykeeper.links.daemon_threads import SharedCall
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.ray_calls import Answer, RayCallAcceptor, RayCallDialer
+from raykeeper.links.server_directory import ServerDirectory
 from raykeeper.links.stream_endpoints import StreamAddress, StreamListener
 from raykeeper.zab.ids import ServerId
 from tests.contract import link_carriers
@@ -184,7 +185,9 @@ async def test_an_actor_can_dial(carrier: Any) -> None:
 async def test_a_stream_breaks_at_once_when_the_process_dies(carrier: Any) -> None:
     near = Recorder()
     patient = 60_000  # what is noticed by silence would take a minute
-    dialer = AutoDialer(lambda _: carrier.handle, CLIENT, patient, grace_ms=patient)
+    dialer = AutoDialer(
+        ServerDirectory(lambda _: carrier.handle), CLIENT, patient, grace_ms=patient
+    )
     link = await dialer.dial(SERVER, near)
     assert link.carrier == STREAM
     for number in range(100):

@@ -1,6 +1,7 @@
 """The links of a server: carriers, peers, and clients with their connection numbers."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello, client_hello, peer_hello
 from raykeeper.links.processes import Process
+from raykeeper.links.server_directory import ServerDirectory
 from raykeeper.server.events import (
     SENT_REPORT_BYTES,
     ClientBytesSent,
@@ -43,15 +45,25 @@ SERVER = ServerId(2)
 class Links:
     """The links of a server of the ensemble `u`, their events and their log lines."""
 
-    def __init__(self, setting: str, host: str = HERE) -> None:
+    def __init__(self, setting: str, host: str = HERE, server_id: ServerId = SERVER) -> None:
         self.events: list[Event] = []
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.changed = asyncio.Event()
-        self.links = ServerLinks(config(links=setting), 5, host, self._deliver, self._log)
+        self.links = ServerLinks(
+            config(links=setting, server_id=server_id), 5, host, self._deliver, self._log
+        )
         self.handle = Calls(self._call)
 
     async def dial(self, near: Recorder) -> Any:
-        return await AutoDialer(lambda _: self.handle, client_hello("u"), 40).dial(SERVER, near)
+        return await AutoDialer(ServerDirectory(lambda _: self.handle), client_hello("u"), 40).dial(
+            SERVER, near
+        )
+
+    async def wait(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
 
     def _deliver(self, event: Event) -> None:
         self.events.append(event)
@@ -106,6 +118,28 @@ async def test_a_server_that_cannot_listen_logs_it_and_takes_calls() -> None:
 async def test_a_server_for_streams_alone_that_cannot_listen_raises() -> None:
     with pytest.raises(CannotListenError, match=rf"cannot listen at {ELSEWHERE}: "):
         Links("direct", ELSEWHERE)
+
+
+@pytest.mark.parametrize("setting", ["direct", "ray"])
+async def test_a_peer_is_dialed_again_while_the_gcs_is_away(setting: str) -> None:
+    """The name of a server that was linked once is not looked up any more."""
+    low, high = Links(setting, server_id=S1), Links(setting)
+    gcs = threading.Event()
+    gcs.set()
+
+    def find(server: ServerId) -> Any:
+        assert server == S1
+        gcs.wait()
+        return low.handle
+
+    high.links.dial_peers(find)
+    await high.wait(lambda: LinkUp(S1) in high.events)
+    gcs.clear()
+    low.links.peers.break_link(S2, "a test cuts it")
+    await high.wait(lambda: high.events == [LinkUp(S1), LinkDown(S1), LinkUp(S1)])
+    for server in (low, high):
+        server.links.close("the server stops")
+    gcs.set()
 
 
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)

@@ -1,6 +1,8 @@
 """Driver: one frame per turn, one timer, links that come late; on virtual time."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -83,6 +85,27 @@ async def test_a_turn_sends_one_frame(loop: VirtualLoop) -> None:
     assert len(frames_on(link)) == 3
     driver.close()
     await driver.finished
+
+
+class Dialer:
+    """The ensemble, by a dialer that only the driver holds."""
+
+    def __init__(self, ensemble: ScriptedEnsemble) -> None:
+        self.dial = ensemble.dial
+
+
+async def test_a_session_that_is_over_holds_no_dialer(loop: VirtualLoop) -> None:
+    dialer = Dialer(ScriptedEnsemble())
+    held = weakref.ref(dialer)
+    driver = driver_of(dialer, loop, Listener())
+    del dialer
+    await driver.opened
+    gc.collect()
+    assert held() is not None
+    driver.close()
+    await driver.finished
+    gc.collect()
+    assert held() is None
 
 
 async def test_heartbeats_keep_an_idle_session(loop: VirtualLoop) -> None:
