@@ -142,6 +142,7 @@ class Replica:
             last_zxid=stats.last_zxid,
             votes=stats.has_vote,
             voters_lost=stats.voters_lost,
+            voter_disks=stats.voter_disks,
             reset_reason=self._runner.reset_reason,
             has_disk_space=stats.has_disk_space,
             incarnation=self.incarnation,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from raykeeper.zab.ids import Epoch, ServerId, Zxid
+from raykeeper.zab.ids import DiskId, Epoch, ServerId, Zxid
 
 if TYPE_CHECKING:
     from raykeeper.actors.replica_config import ReplicaConfig
@@ -33,6 +33,8 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """False on an observer, and on a server that lost its promises until it gets its vote back."""
     voters_lost: list[ServerId] = field(default_factory=list)
     """Servers linked to this one that wait for their vote, as it sees it."""
+    voter_disks: dict[ServerId, DiskId] = field(default_factory=dict)
+    """The disk under which each voter is counted, as far as this server has delivered."""
     reset_reason: str = ""
     """Why its disk is not the one that the ensemble was founded with."""
     has_disk_space: bool = True

@@ -206,6 +206,7 @@ class Server:
             last_zxid=state.zxid,
             has_vote=peer.settings.has_vote,
             voters_lost=peer.voters_lost,
+            voter_disks=peer.settings.members.counted_disks,
             has_disk_space=peer.history.has_disk_space,
             linked=sorted(peer.links),
             sessions=len(state.sessions.by_id),

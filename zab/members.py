@@ -45,6 +45,11 @@ class Members:
         """The votes that delivered transactions put on other than founding disks."""
         return {server: disk for server, disk in self._disks.items() if disk != FOUNDING_DISK}
 
+    @property
+    def counted_disks(self) -> dict[ServerId, DiskId]:
+        """The disk under which each voter is counted now; without voters whose disk is changing."""
+        return {s: disk for s, disk in self._disks.items() if self.has_vote(s, disk)}
+
     def learn_delivered(self, server: ServerId, disk: DiskId) -> None:
         """Note that another server has delivered that the vote of `server` rests on `disk`."""
         self._delivered_elsewhere[server] = disk

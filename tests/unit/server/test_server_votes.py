@@ -94,6 +94,19 @@ class TestRegainedVotes:
         servers.release(2, 3)
         assert host.server.stats().has_vote
 
+    def test_the_leader_tells_on_which_disk_each_vote_rests_unless_it_is_moving(self) -> None:
+        servers = PureServers(3)
+        founding = dict.fromkeys((S1, S2, S3), FOUNDING_DISK)
+        assert servers[3].server.stats().voter_disks == founding
+        servers.hold(2, 3)
+        (disk,) = renew(servers, 1)
+        servers.pass_time(LONG_MS)
+        assert replaced_in(servers[3]) == [ReplaceVoterTxn(S1, disk)]  # logged, not committed
+        assert servers[3].server.stats().voter_disks == {S2: FOUNDING_DISK, S3: FOUNDING_DISK}
+        servers.release(2, 3)
+        servers.pass_time(LONG_MS)
+        assert servers[3].server.stats().voter_disks == {**founding, S1: disk}
+
     def test_each_vote_is_logged_twice_and_one_transaction_at_a_time(self) -> None:
         servers = PureServers(3)
         servers.hold(2, 3)
