@@ -3,7 +3,10 @@
 config.py                        settings, their defaults and the file they come from
 launch.py                        start, complete or attach an ensemble
     running_settings.py          how the running servers differ from what is asked for
+    disk_choice.py               which of several disks a server starts from
+    voting_disks.py              which disk of a voter counts, as the running servers know
     placement.py                 which server runs on which node: a pure decision
+    node_report.py               what a node reports
     node_discovery.py                    what the nodes hold, and the formatting of folders
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 local_ray.py, local_head.py      find Ray, start it, keep it running

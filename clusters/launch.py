@@ -29,15 +29,10 @@ from raykeeper.clusters.config import (
 from raykeeper.clusters.ensemble import Ensemble, NoLeaderError, call_actors, find_replicas
 from raykeeper.clusters.local_ray import join_or_start_ray
 from raykeeper.clusters.node_discovery import discover_nodes, on_node, prepare_folder, write_record
-from raykeeper.clusters.placement import (
-    EnsembleRecord,
-    FolderFormat,
-    LaunchPlan,
-    NodeReport,
-    Placement,
-    place,
-)
+from raykeeper.clusters.node_report import EnsembleRecord, NodeReport
+from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement, place
 from raykeeper.clusters.running_settings import adopt_settings, check_settings, settings_of
+from raykeeper.clusters.voting_disks import VotingDisks, find_voting_disks
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
@@ -132,7 +127,7 @@ def _start_missing(
     nodes = discover_nodes(config.data_dir, config.name)
     at = {server: "" if a is None else a.node_id for server, a in running.items()}
     uuid = described[0].ensemble_uuid if described else None
-    plan = place(config, nodes, at, uuid)
+    plan = place(config, nodes, at, uuid, _ask_voting_disks(config))
     for warning in plan.warnings:
         _log.warning(warning)
     if not plan.placements and not plan.damaged_record_nodes:
@@ -143,6 +138,16 @@ def _start_missing(
         node_id, pin = _location(config, seat, nodes)
         start_replica(replica_config(config, uuid, seat.server_id), node_id, pin)
     return plan.refused
+
+
+def _ask_voting_disks(config: EnsembleConfig) -> VotingDisks:
+    """Ask the running servers which disks have the votes."""
+    try:
+        handles = find_replicas(config.name)
+    except EnsembleNotFoundError:
+        return VotingDisks()
+    answers = call_actors(handles.values(), "status")
+    return find_voting_disks(config.voter_ids, dict(zip(handles, answers, strict=True)))
 
 
 def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> str:

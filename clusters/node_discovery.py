@@ -25,7 +25,7 @@ from raykeeper.actors.disk.storage_errors import (
     StorageError,
     storage_errors,
 )
-from raykeeper.clusters.placement import (
+from raykeeper.clusters.node_report import (
     EnsembleRecord,
     FoundFolder,
     NodeReport,

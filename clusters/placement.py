@@ -3,7 +3,10 @@
 A server runs where its disk is. A server without a disk gets an empty folder, and a founding one
 only if no server of the ensemble was ever started: any other server may have made promises that
 are now forgotten. A folder that cannot be read may hold anything: then the servers that were found
-are started, and nothing is formatted. Nodes that share a file system report the same disks, which
+are started, and nothing is formatted. Of several disks of a voter, the one counts on which its
+vote rests, as the running servers know (voting_disks.py); the others are named and left alone. An
+observer promises nothing, so any of its disks may start: the one that was opened last has the most.
+Nodes that share a file system report the same disks, which
 have the same uuid; such a server may run on any of these nodes. The same reports give the same
 plan, so two launches at the same time do the same.
 """
@@ -14,9 +17,14 @@ from enum import Enum
 
 from msgspec import Struct
 
-from raykeeper.actors.disk.identity import Identity
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.clusters.config import ConfigError, EnsembleConfig, LabelPin, ResourcePin
+from raykeeper.clusters.disk_choice import choose_disks
+from raykeeper.clusters.node_report import (
+    NodeReport,
+    unread,
+)
+from raykeeper.clusters.voting_disks import VotingDisks
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
 
@@ -27,49 +35,6 @@ class PlacementError(RayKeeperError):
     Nothing was started. The caller should add the nodes that the message names, or change
     `placement`.
     """
-
-
-class EnsembleRecord(Struct, frozen=True):
-    """The record of an ensemble that a node keeps beside the folders of its servers."""
-
-    ensemble_uuid: str
-    servers: int
-    """The number of voting servers; the number of observers may change."""
-    format_version: int = 1
-
-
-class FoundFolder(Struct, frozen=True):
-    """A folder that a node has for a server of this ensemble."""
-
-    server_id: ServerId
-    folder: str
-    identity: Identity | None
-    """None when it is damaged: the server starts there and repairs its folder (rule D4)."""
-    damage: str = ""
-    """Why the identity cannot be read."""
-
-
-class UnreadableFolder(Struct, frozen=True):
-    """A folder of a server whose content cannot be read."""
-
-    server_id: ServerId
-    reason: str
-
-
-class NodeReport(Struct, frozen=True):
-    """The report of one node about itself and this ensemble."""
-
-    node_id: str
-    name: str
-    labels: dict[str, str]
-    resources: list[str]
-    record: EnsembleRecord | None = None
-    record_damage: str = ""
-    """Why an existing record cannot be read."""
-    folders: list[FoundFolder] = []
-    unreadable: list[UnreadableFolder] = []
-    problem: str | None = None
-    """Why the node did not report: no answer, or the folder of the ensemble is unreadable."""
 
 
 class FolderFormat(Enum):
@@ -106,14 +71,18 @@ def place(
     nodes: Sequence[NodeReport],
     running: Mapping[ServerId, str],
     uuid: str | None = None,
+    voting: VotingDisks | None = None,
 ) -> LaunchPlan:
     """Plan a placement for every server that is not `running`, a map from servers to nodes.
 
-    `uuid` is that of the ensemble if a running server told it.
+    `uuid` is that of the ensemble if a running server told it, and `voting` what the running
+    servers know of the disks with the votes. A server with several disks of which none is known to
+    count is refused if the others are a majority: once they run, they know.
 
     Raises:
         ForeignFolder: a folder belongs to another ensemble or server.
-        StorageError: a server has two disks, or every identity is damaged.
+        StorageError: a server has several disks, none is known to count, and the servers with one
+            disk are no majority; or every identity is damaged.
         ConfigError: the ensemble on the disks has another number of servers.
         PlacementError: the nodes do not suffice, or fewer servers than a majority were found and
             something that may hold the others cannot be read.
@@ -121,27 +90,29 @@ def place(
     nodes = sorted(nodes, key=lambda node: node.node_id)
     uuid = _ensemble_uuid(config, nodes, uuid)
     _check_servers(config, nodes, running)
-    disks = _nodes_by_disk(nodes)
-    was_started = bool(running) or any(
-        holding.identity is None or holding.identity.incarnation
-        for node in nodes
-        for holding in node.folders
-    )
+    choice = choose_disks(config, nodes, running, voting or VotingDisks())
+    disks = choice.nodes
+    was_started = bool(running) or _was_started(nodes)
     missing = [
         ServerId(i)
         for i in range(1, config.servers + config.observers + 1)
-        if ServerId(i) not in running and ServerId(i) not in disks
+        if ServerId(i) not in {*running, *disks, *choice.doubtful}
     ]
     found = {*running, *disks}
+    if choice.doubtful and len(found & set(config.voter_ids)) <= config.servers // 2:
+        raise StorageError(
+            "; ".join(f"server {server} {why}" for server, why in choice.doubtful.items())
+        )
     refused = _refusals(config, nodes, missing, found)
     if refused:
         missing = []
+    refused |= choice.doubtful
     loads = Counter(running.values())
     seats = []
     # Servers with a disk first: they have the fewest possible nodes.
     for server_id in sorted(set(disks) - set(running)) + missing:
-        choice = disks.get(server_id) or _candidate_nodes(config, nodes, server_id)
-        node_id = min(choice, key=lambda node_id: (loads[node_id], node_id))
+        candidates = disks.get(server_id) or _candidate_nodes(config, nodes, server_id)
+        node_id = min(candidates, key=lambda node_id: (loads[node_id], node_id))
         loads[node_id] += 1
         fresh = FolderFormat.JOINING if was_started else FolderFormat.FOUNDING
         seats.append(
@@ -150,8 +121,17 @@ def place(
     seats.sort(key=lambda seat: seat.server_id)
     records = _records_to_rewrite(config, nodes, found)
     warnings = _check_spread(config, nodes, loads, seats)
-    warnings += _unreadable_warnings(nodes, refused, records)
+    warnings += choice.warnings + _unreadable_warnings(nodes, refused, records)
     return LaunchPlan(seats, uuid, warnings, refused, records)
+
+
+def _was_started(nodes: Sequence[NodeReport]) -> bool:
+    """Return whether a server of the ensemble was ever started, as far as the folders tell."""
+    return any(
+        folder.identity is None or folder.identity.incarnation > 0
+        for node in nodes
+        for folder in node.folders
+    )
 
 
 def _ensemble_uuid(
@@ -211,23 +191,6 @@ def _is_size_recorded(nodes: Sequence[NodeReport]) -> bool:
     return any(node.record is not None and node.folders for node in nodes)
 
 
-def _nodes_by_disk(nodes: Sequence[NodeReport]) -> dict[ServerId, list[str]]:
-    """Return for each server the nodes that see its disk."""
-    disks: dict[ServerId, list[str]] = {}
-    seen: dict[ServerId, tuple[str, NodeReport]] = {}
-    for node in nodes:
-        for holding in node.folders:
-            disk = "" if holding.identity is None else holding.identity.disk_uuid
-            known, first = seen.setdefault(holding.server_id, (disk, node))
-            if known != disk:
-                raise StorageError(
-                    f"server {holding.server_id} has two disks: {holding.folder} on {first.name} "
-                    f"and on {node.name}; move away the one that is out of date"
-                )
-            disks.setdefault(holding.server_id, []).append(node.node_id)
-    return disks
-
-
 def _refusals(
     config: EnsembleConfig,
     nodes: Sequence[NodeReport],
@@ -239,9 +202,7 @@ def _refusals(
     Raises:
         PlacementError: the servers that were found are no majority.
     """
-    unknown = [f"{node.name}: {node.problem}" for node in nodes if node.problem is not None]
-    for node in nodes:
-        unknown += [f"{node.name}: {folder.reason}" for folder in node.unreadable]
+    unknown = unread(nodes)
     if not any(holding.identity for node in nodes for holding in node.folders):
         # A damaged record proves that something was formatted here; no identity tells what.
         unknown += [f"{node.name}: {node.record_damage}" for node in nodes if node.record_damage]

@@ -22,7 +22,7 @@ from raykeeper.clusters.config import (
     load_config,
     make_config,
 )
-from raykeeper.clusters.placement import EnsembleRecord
+from raykeeper.clusters.node_report import EnsembleRecord
 from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
 from raykeeper.zab.ids import SERVER_ID_MAX
 from tests.fuzz.budget import bounded, examples

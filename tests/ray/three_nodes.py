@@ -4,6 +4,7 @@ It is a process of its own because the cluster needs settings that Ray reads whe
 because a driver does not survive every end of a cluster.
 """
 
+import logging
 import os
 import sys
 import tempfile
@@ -16,7 +17,10 @@ import psutil
 import ray
 from ray.cluster_utils import Cluster
 
+from raykeeper.actors.ray_actors import find_replica
 from raykeeper.clusters import Ensemble, launch
+from raykeeper.clusters.ensemble import find_replicas
+from raykeeper.zab.ids import ServerId
 
 PATIENCE_S = 40.0
 
@@ -94,6 +98,39 @@ def homes(ensemble: Ensemble) -> dict[int, str]:
     return answer
 
 
+def move_and_return(nodes: Nodes, ensemble: Ensemble, moved: int) -> None:
+    """A server moves because its node is lost, and the node returns with the old disk.
+
+    The next losses, of another server and of the moved one, are made good by a launch alone.
+    """
+    told: list[str] = []
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(record.getMessage())
+
+    logger, handler = logging.getLogger("raykeeper.clusters"), Told()
+    logger.addHandler(handler)
+    old = homes(ensemble)[moved]
+    pids = [server.pid for server in ensemble.status().servers if server.node_id == old]
+    nodes.leave_unreaped(3, pids)
+    launch(name=ensemble.name)
+    eventually(lambda: [server.problem for server in ensemble.status().servers] == ["", "", ""])
+    at = homes(ensemble)
+    assert at[moved] in (nodes.by_slot[1].node_id, nodes.by_slot[2].node_id), at
+    nodes.by_slot[3] = nodes.add(3)
+    for lost in (next(server for server in at if server != moved), moved):
+        told.clear()
+        ray.kill(find_replica(ensemble.name, ServerId(lost)), no_restart=True)
+        eventually(lambda gone=lost: gone not in find_replicas(ensemble.name))  # type: ignore[misc]
+        eventually(lambda: ensemble.status().leader is not None)
+        launch(name=ensemble.name)
+        assert homes(ensemble) == at
+        folder = f"data/{ensemble.name}/{moved} on "
+        assert [text for text in told if folder in text and "left alone" in text], told
+    logger.removeHandler(handler)
+
+
 def main(home: Path) -> None:
     nodes = Nodes(home)
     nodes.cluster.connect()
@@ -138,6 +175,8 @@ def main(home: Path) -> None:
         assert [server.problem for server in affine.status().servers] == ["", "", ""]
         assert client.get("/without-3")[0] == b"1"
         assert other.get("/without-3")[0] == b"2"
+        move_and_return(nodes, affine, lost)
+        assert client.get("/without-3")[0] == b"1"
     affine.shutdown()
     pinned.shutdown()
     ray.shutdown()

@@ -20,7 +20,7 @@ from raykeeper.clusters.node_discovery import (
     server_folder,
     write_record,
 )
-from raykeeper.clusters.placement import EnsembleRecord, UnreadableFolder
+from raykeeper.clusters.node_report import EnsembleRecord, UnreadableFolder
 from raykeeper.zab.ids import ServerId
 
 ONE, TWO = ServerId(1), ServerId(2)

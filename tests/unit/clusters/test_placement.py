@@ -11,16 +11,15 @@ from raykeeper.clusters.config import (
     PlacementPolicy,
     ResourcePin,
 )
-from raykeeper.clusters.placement import (
+from raykeeper.clusters.node_report import (
     EnsembleRecord,
-    FolderFormat,
     FoundFolder,
     NodeReport,
-    PlacementError,
     UnreadableFolder,
-    place,
 )
-from raykeeper.zab.ids import ServerId
+from raykeeper.clusters.placement import FolderFormat, PlacementError, place
+from raykeeper.clusters.voting_disks import VotingDisks
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, ServerId
 
 KEEP, VOTE, NO_VOTE = FolderFormat.KEEP, FolderFormat.FOUNDING, FolderFormat.JOINING
 
@@ -33,12 +32,13 @@ def hold(
     ensemble: str = "coord",
     uuid: str = "u",
     owner: int = 0,
+    opened: int = 1,
 ) -> FoundFolder:
     identity = Identity(
         FolderOwner(ensemble, uuid, ServerId(owner or server_id)),
         disk_uuid=disk or f"disk {server_id}",
-        is_founding=True,
-        incarnation=int(started),
+        is_founding=not disk,
+        incarnation=opened if started else 0,
     )
     return FoundFolder(ServerId(server_id), f"/data/coord/{server_id}", identity)
 
@@ -279,7 +279,9 @@ def test_a_server_whose_identity_is_damaged_is_started_where_its_disk_is() -> No
         (
             [node("a", hold(1)), node("b", hold(1, disk="old"))],
             StorageError,
-            "server 1 has two disks: /data/coord/1 on host-a and on host-b",
+            "server 1 has 2 disks: /data/coord/1 on host-a (started 1970-01-01 00:00:01 UTC) and "
+            "/data/coord/1 on host-b (started 1970-01-01 00:00:01 UTC); only a majority that runs "
+            "knows which one has its vote, and no server runs; launch again when",
         ),
         ([node("a", hold(4))], ConfigError, "cannot have only 3 servers"),
         (
@@ -364,3 +366,129 @@ def test_a_running_server_beyond_the_settings_is_refused() -> None:
 
 def test_a_record_without_folders_is_not_binding() -> None:
     assert len(placements_of([node("a", record=RECORD)])) == 3
+
+
+NEW, OLD = hold(2, disk="new"), hold(2, disk="old")
+ON_NEW = VotingDisks({ServerId(1): FOUNDING_DISK, TWO: DiskId("new"), ServerId(3): FOUNDING_DISK})
+ON_FOUNDING = VotingDisks({TWO: FOUNDING_DISK})
+RUN_1_3 = {ServerId(1): "a", ServerId(3): "c"}
+LEFT_ALONE = (
+    "server 2 has its disk on host-b; /data/coord/2 on host-z is out of date and left alone"
+)
+WITHOUT_VOTE = (
+    "server 2: /data/coord/2 on host-z is not the disk on which its vote rests, which no node has; "
+    "it starts without a vote and gets it from the others"
+)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "running", "voting", "seat", "warning"),
+    [
+        # The member list names one of two: it starts, and the other is named.
+        ([node("b", NEW), node("z", hold(2))], RUN_1_3, ON_NEW, "b", LEFT_ALONE),
+        ([node("b", NEW), node("z", OLD)], RUN_1_3, ON_NEW, "b", LEFT_ALONE),
+        ([node("b", hold(2)), node("z", NEW)], RUN_1_3, ON_FOUNDING, "b", LEFT_ALONE),
+        # Which of them was opened last does not count.
+        (
+            [node("b", NEW), node("z", hold(2, disk="old", opened=9))],
+            RUN_1_3,
+            ON_NEW,
+            "b",
+            LEFT_ALONE,
+        ),
+        # A server that runs has the disk of its node; which one is not asked.
+        (
+            [node("b", NEW), node("z", hold(2)), node("c", hold(3))],
+            {ServerId(1): "a", TWO: "b"},
+            VotingDisks(),
+            None,
+            LEFT_ALONE,
+        ),
+        # The disk with the vote is gone: another is as good as an empty one.
+        ([node("b"), node("z", OLD)], RUN_1_3, ON_NEW, "z", WITHOUT_VOTE),
+        ([node("b"), node("z", hold(2))], RUN_1_3, ON_NEW, "z", WITHOUT_VOTE),
+        # Nothing is wrong.
+        ([node("b", NEW), node("z")], RUN_1_3, ON_NEW, "b", None),
+        ([node("b", NEW), node("z", NEW)], RUN_1_3, ON_NEW, "b", None),
+    ],
+)
+def test_the_disk_with_the_vote_starts_and_others_are_left_alone(
+    nodes: list[NodeReport],
+    running: dict[ServerId, str],
+    voting: VotingDisks,
+    seat: str | None,
+    warning: str | None,
+) -> None:
+    for reports in (nodes, nodes[::-1]):
+        plan = place(EnsembleConfig(), reports, running, "u", voting)
+        assert [each.node_id for each in plan.placements if each.server_id == TWO] == (
+            [] if seat is None else [seat]
+        )
+        assert all(each.format is KEEP for each in plan.placements)
+        assert plan.warnings == ([] if warning is None else [warning])
+        assert plan.refused == {}
+
+
+DAMAGED_2 = FoundFolder(TWO, "/data/coord/2", None, "identity is damaged")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "voting", "words"),
+    [
+        # The list is unknown, or says nothing of a server whose vote is moving.
+        ([node("b", NEW), node("z", OLD)], VotingDisks(doubt="no leader answers"), "no leader ans"),
+        (
+            [node("b", NEW), node("z", OLD)],
+            VotingDisks({ServerId(1): FOUNDING_DISK}, ""),
+            "its vote is moving to another disk",
+        ),
+        # It names neither of them, or perhaps the damaged one.
+        ([node("b", OLD), node("z", hold(2))], ON_NEW, "none of them is the only one on which its"),
+        ([node("b", OLD), node("z", DAMAGED_2)], ON_NEW, "host-z (its identity is damaged)"),
+        # The only one that was found is not the one with the vote, which may be hidden.
+        (
+            [node("b", OLD), node("z", problem="does not answer")],
+            ON_NEW,
+            "was not started: /data/coord/2 on host-b is not the disk on which its vote rests, and "
+            "that one may be where not all could tell: host-z: does not answer",
+        ),
+        (
+            [node("b", OLD), node("z", unreadable=[NOT_A_FOLDER])],
+            ON_NEW,
+            "may be where not all could tell: host-z: /data/coord/2: Not a directory",
+        ),
+    ],
+)
+def test_no_disk_starts_in_the_place_of_one_that_may_have_the_vote(
+    nodes: list[NodeReport], voting: VotingDisks, words: str
+) -> None:
+    plan = place(EnsembleConfig(), nodes, RUN_1_3, "u", voting)
+    assert plan.placements == []
+    assert list(plan.refused) == [TWO]
+    assert words in plan.refused[TWO]
+
+
+def test_the_others_start_without_a_server_of_two_disks_if_they_are_a_majority() -> None:
+    """Once they run, they know which one counts; fewer never would."""
+    two = [node("b", NEW), node("z", OLD)]
+    plan = place(EnsembleConfig(), [node("a", hold(1)), node("c", hold(3)), *two], {})
+    assert [each.server_id for each in plan.placements] == [1, 3]
+    assert "has 2 disks" in plan.refused[TWO]
+    assert "launch again when the others run, or move away" in plan.refused[TWO]
+    with pytest.raises(StorageError, match="server 2 has 2 disks"):
+        place(EnsembleConfig(), [node("a", hold(1)), *two], {})
+
+
+def test_of_several_disks_of_an_observer_the_last_opened_one_starts() -> None:
+    """An observer has no vote and promises nothing: any disk is safe."""
+    config = EnsembleConfig(servers=1, observers=1)
+    older, newer = hold(2, opened=5), hold(2, disk="new", opened=6)
+    damaged = FoundFolder(TWO, "/data/coord/2", None, "identity is damaged")
+    nodes = [node("a", hold(1)), node("b", newer), node("y", damaged), node("z", older)]
+    for reports in (nodes, nodes[::-1]):
+        plan = place(config, reports, {ServerId(1): "a"}, "u")
+        assert [(each.server_id, each.node_id) for each in plan.placements] == [(2, "b")]
+        assert [text.split("; ")[1] for text in plan.warnings] == [
+            "/data/coord/2 on host-y is out of date and left alone",
+            "/data/coord/2 on host-z is out of date and left alone",
+        ]

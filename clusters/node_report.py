@@ -1,0 +1,61 @@
+"""What each node reports of its part in an ensemble; the input of a placement."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from raykeeper.actors.disk.identity import Identity
+from raykeeper.zab.ids import ServerId
+
+
+class EnsembleRecord(Struct, frozen=True):
+    """The record of an ensemble that a node keeps beside the folders of its servers."""
+
+    ensemble_uuid: str
+    servers: int
+    """The number of voting servers; the number of observers may change."""
+    format_version: int = 1
+
+
+class FoundFolder(Struct, frozen=True):
+    """A folder that a node has for a server of this ensemble."""
+
+    server_id: ServerId
+    folder: str
+    identity: Identity | None
+    """None when it is damaged: the server starts there and repairs its folder (rule D4)."""
+    damage: str = ""
+    """Why the identity cannot be read."""
+
+
+class UnreadableFolder(Struct, frozen=True):
+    """A folder of a server whose content cannot be read."""
+
+    server_id: ServerId
+    reason: str
+
+
+class NodeReport(Struct, frozen=True):
+    """The report of one node about itself and this ensemble."""
+
+    node_id: str
+    name: str
+    labels: dict[str, str]
+    resources: list[str]
+    record: EnsembleRecord | None = None
+    record_damage: str = ""
+    """Why an existing record cannot be read."""
+    folders: list[FoundFolder] = []
+    unreadable: list[UnreadableFolder] = []
+    problem: str | None = None
+    """Why the node did not report: no answer, or the folder of the ensemble is unreadable."""
+
+
+def unread(nodes: Iterable[NodeReport]) -> list[str]:
+    """Return what could not be read, each with its node and reason: it may hold anything."""
+    found = []
+    for node in nodes:
+        if node.problem is not None:
+            found.append(f"{node.name}: {node.problem}")
+        found += [f"{node.name}: {folder.reason}" for folder in node.unreadable]
+    return found

@@ -1,0 +1,57 @@
+"""Learn from the running servers on which disk the vote of each voter rests (rule D3).
+
+A server that was moved leaves its old disk behind, and a launch that finds both must not start the
+one without the vote in the place of the other. The member list knows, and only a leader with a
+quorum behind it is believed:
+
+    a follower may not have delivered the newest change yet, and a server without a leader may have
+    missed any number, however new its last zxid is: a commit is known to the leader first;
+    a leader that was deposed may not know it: so a quorum of voters, the leader included, must say
+    that they follow it in its epoch. Such a leader has delivered every change that an earlier
+    epoch committed before it was activated, and each of its own when it was committed;
+    a change that the leader has logged and not delivered may or may not be committed: until then
+    it names no disk for that voter.
+
+The answers are of different moments. That does no harm: the list changes only for a voter that is
+linked to the leader, and the launch asks about voters that do not run.
+"""
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from raykeeper.actors.replica_status import ReplicaStatus
+from raykeeper.zab.ids import DiskId, ServerId
+from raykeeper.zab.quorum import Quorum
+
+
+class VotingDisks(Struct, frozen=True):
+    """The disks that count, as far as they are known."""
+
+    disks: dict[ServerId, DiskId] = {}
+    """For each voter the disk with its vote; without those whose disk is changing."""
+    doubt: str = "no server runs"
+    """Why `disks` is empty."""
+
+
+def find_voting_disks(
+    voters: Collection[ServerId], answers: Mapping[ServerId, ReplicaStatus | str]
+) -> VotingDisks:
+    """Return the disks of the voters that the servers' answers prove; see above."""
+    statuses = [answer for answer in answers.values() if isinstance(answer, ReplicaStatus)]
+    leaders = [each for each in statuses if each.role == "leader" and each.is_active]
+    if not leaders:
+        return VotingDisks(doubt="no leader answers" if answers else "no server runs")
+    leader = max(leaders, key=lambda each: each.epoch)
+    following = [
+        each.server_id
+        for each in statuses
+        if each.is_active
+        and each.votes
+        and each.epoch == leader.epoch
+        and leader.server_id in (each.server_id, each.leader)
+    ]
+    quorum = Quorum(voters)
+    if not quorum.is_quorum(following):
+        return VotingDisks(doubt=f"no majority of the voters follows server {leader.server_id}")
+    return VotingDisks(dict(leader.voter_disks), "")
