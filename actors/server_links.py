@@ -144,7 +144,7 @@ class ServerLinks:
 
     def _listen(self, host: str, log: Callable[..., None]) -> None:
         try:
-            self._listener = StreamListener(self._upgrading, host)
+            self._listener = StreamListener(self._upgrading, host, log=log)
         except OSError as error:
             if self._config.links != AUTO:
                 raise CannotListenError(f"cannot listen at {host}: {error}") from error

@@ -4,6 +4,9 @@ The server decides what there is (`links` of the ensemble): one that shall use R
 no address, and one that shall use streams alone refuses links over calls. So clients need no
 setting, and follow an ensemble that is started again with another one.
 
+A server that is reached over streams and is busy is not one without streams: the client comes
+again, and takes no calls, which would cost the server more.
+
 An attempt that is refused costs a millisecond, one whose packets a firewall drops a second. So
 after a failure streams are left alone for a while; then one is tried again beside the link over
 calls, which moves to it without a break (links/upgradable_link.py).
@@ -15,6 +18,7 @@ died spares the others a call each.
 
 import asyncio
 import secrets
+from random import Random
 from typing import Any, Final
 
 from msgspec import structs
@@ -51,10 +55,12 @@ class AutoDialer:
         queue_bytes_max: int = QUEUE_BYTES_MAX,
         grace_ms: int = GRACE_MS,
         pause_ms: int = STREAM_PAUSE_MS,
+        rng: Random | None = None,
     ) -> None:
         """As `LinkDialer`, but `directory` tells where the servers are.
 
-        No stream is tried for `pause_ms` after one did not open.
+        No stream is tried for `pause_ms` after one did not open. `rng` draws the pauses before a
+        busy server is tried again.
         """
         self._hello = hello
         self._pause_s = pause_ms / 1000
@@ -67,7 +73,7 @@ class AutoDialer:
             "grace_ms": grace_ms,
         }
         self._calls = RayCallDialer(directory.handle, hello, keepalive_ms, **options)
-        self._streams = StreamDialer(directory.ask_address, hello, keepalive_ms, **options)
+        self._streams = StreamDialer(directory.ask_address, hello, keepalive_ms, rng=rng, **options)
         self._stream_retry_at: dict[ServerId, float] = {}
 
     async def dial(self, server: ServerId, events: LinkEvents) -> Link:

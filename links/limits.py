@@ -48,7 +48,16 @@ CLOSE_REASON_BYTES_MAX: Final = 1024
 IO_IDLE_S: Final = 0.002
 """How long the loop does not read from a stream after a thread last used it."""
 STREAM_OPEN_MS: Final = 1000
-"""How long a stream may take to open until Ray calls are taken instead."""
+"""How long a connection to a server, or a stream between servers, may take to open until Ray calls
+are taken instead."""
+STREAM_TURN_MS: Final = 3000
+"""How long a client tries to open a stream to a server that it has reached, its waits included."""
+STREAM_SILENCES_MAX: Final = 3
+"""A server that let so many connections in a row wait for `STREAM_OPEN_MS` or longer, and said
+nothing, is perhaps not what answers there: Ray calls are taken."""
+BUSY_PAUSE_MS_MIN: Final = 200
+"""The first wait of a client that was told to come again is up to this; it doubles each time."""
+BUSY_PAUSE_MS_MAX: Final = 1600
 STREAM_PAUSE_MS: Final = 5000
 """How long after such a failure no stream to the same server is tried."""
 STREAM_PAUSE_MS_MAX: Final = 60_000
@@ -62,9 +71,16 @@ DIRECTORY_RETRY_MS: Final = 1000
 DIRECTORY_REFRESH_MS: Final = 300_000
 """How often a server that answers is asked again. Each question costs the server 0.5 ms."""
 HANDSHAKE_MS: Final = 1500
-"""How long a dialer may take to prove that it has the key."""
+"""How long a dialer may take to say its first message, and from its turn on to prove its key."""
 HANDSHAKES_MAX: Final = 256
-"""Connections without a proof; one more is closed at once."""
+"""Handshakes under way at one listener; other connections wait for their turn."""
+HANDSHAKES_WAITING_MAX: Final = 1024
+"""Connections that wait, each with an open file; one more is told to come again."""
+ACCEPT_BACKLOG: Final = 4096
+"""Connections that wait in the operating system to be accepted; Linux allows as many by default
+(net.core.somaxconn). With more it answers nobody for a second."""
+BUSY_REPORT_S: Final = 10.0
+"""How often a listener tells at most how many dialers it has told to come again."""
 
 assert PORTION_BYTES * PORTIONS_MAX < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
 assert CLIENT_FRAME_BYTES_MAX <= FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX

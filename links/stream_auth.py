@@ -10,6 +10,12 @@ that, Ray's token if there is one. The key itself never goes over the stream.
     proof of the dialer, its hello    ->      parses nothing before the proof holds
                                       <-      Welcome or Refusal
 
+A listener without room says `busy_notice` at once instead, and closes. Only an end that has the
+key can make the notice. It is the same for all connections, because it must be cheap; an end that
+has seen it on the network can repeat it, and with that only make a dialer wait. Its size is that of
+a nonce, so a dialer that does not know it misses the proof. With TLS the notice is an alert of TLS
+(`stream_socket`).
+
 A proof is the HMAC of the role and both nonces. So no end can be made to give away the other's
 proof, and no proof is of use for another connection. The lengths up to the hello are fixed.
 """
@@ -40,6 +46,11 @@ def new_key() -> bytes:
 def new_nonce() -> bytes:
     """Return a number that was never used before."""
     return secrets.token_bytes(NONCE_BYTES)
+
+
+def busy_notice(key: bytes) -> bytes:
+    """Return what a listener says in the place of its nonce when it has no room."""
+    return hmac.digest(key, b"busy", "sha256")
 
 
 def proof(key: bytes, role: Role, dialer_nonce: bytes, acceptor_nonce: bytes) -> bytes:

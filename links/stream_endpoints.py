@@ -5,18 +5,27 @@ and key to everyone who can call its actor (`StreamAddress`). Both ends prove th
 before anything is parsed (`stream_auth`), all of it inside TLS if Ray uses TLS (`stream_socket`);
 then the dialer says its hello, and the link is open (`stream_link`).
 
+A listener with more connections than it handles lets them wait (`HandshakeQueue`), and when the
+queue is full tells dialers that it is busy. A client then comes again after a pause, because what
+it has reached is the server. Between servers any link at once counts for more than its carrier.
+
 Invariants: from a connection without a proof nothing is read but as many bytes as a proof takes,
 and it is closed when it takes too long; no length that the other end announces is believed beyond
-a bound.
+a bound. A dial of a client ends in `StreamUnavailable` only if nobody has proved there to be the
+server.
 """
 
 import asyncio
 import socket
-from collections.abc import Awaitable
-from functools import partial
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
 
 from msgspec import Struct
 
+from raykeeper.links.busy_pauses import BusyPauses
 from raykeeper.links.contract import Acceptor, LinkEvents, LinkRefused, LinkUnreachable
 from raykeeper.links.handshake import (
     NOT_A_HELLO,
@@ -25,22 +34,29 @@ from raykeeper.links.handshake import (
     allowed_keepalive_s,
     welcome_from,
 )
+from raykeeper.links.handshake_queue import HandshakeQueue
 from raykeeper.links.hello import Hello, LinkKind, Refusal, Welcome, decode_hello, encode_hello
 from raykeeper.links.limits import (
+    ACCEPT_BACKLOG,
+    BUSY_REPORT_S,
     CLIENT_FRAME_BYTES_MAX,
     FRAME_BYTES_MAX,
     GRACE_MS,
     HANDSHAKE_MS,
     HANDSHAKES_MAX,
+    HANDSHAKES_WAITING_MAX,
     HELLO_BYTES_MAX,
     QUEUE_BYTES_MAX,
     STREAM_OPEN_MS,
+    STREAM_SILENCES_MAX,
+    STREAM_TURN_MS,
 )
 from raykeeper.links.stream_auth import (
     MAGIC,
     NONCE_BYTES,
     PROOF_BYTES,
     Role,
+    busy_notice,
     is_valid_proof,
     new_key,
     new_nonce,
@@ -48,10 +64,18 @@ from raykeeper.links.stream_auth import (
 )
 from raykeeper.links.stream_frames import HEAD_BYTES, encode_frame
 from raykeeper.links.stream_link import StreamLink
-from raykeeper.links.stream_socket import StreamSocket, tls_context
+from raykeeper.links.stream_socket import (
+    TLS_BUSY_NOTICE,
+    BusyAlertError,
+    StreamSocket,
+    tls_context,
+)
 from raykeeper.zab.ids import ServerId
 
-BACKLOG = 1024
+FIRST_BYTES = len(MAGIC) + NONCE_BYTES
+"""Size of a dialer's first message; the first message of TLS is longer."""
+NO_ROOM = "the server has no room for one more handshake now"
+TLS_HELLO_BYTES_MAX = 16 << 10
 ACCEPT_PAUSE_S = 0.1
 ACCEPTED_MAX = 64
 """Connections that are accepted before others have their turn."""
@@ -75,6 +99,13 @@ class StreamUnavailable(LinkUnreachable):
     """
 
 
+class StreamBusy(LinkUnreachable):
+    """Raised when the server was reached, but has no room for one more handshake, or is too slow.
+
+    The caller should try again later, over a stream.
+    """
+
+
 class StreamListener:
     """The end that is dialed."""
 
@@ -85,8 +116,21 @@ class StreamListener:
         client_queue_bytes_max: int = QUEUE_BYTES_MAX,
         grace_ms: int = GRACE_MS,
         handshake_ms: int = HANDSHAKE_MS,
+        handshakes_max: int = HANDSHAKES_MAX,
+        waiting_max: int = HANDSHAKES_WAITING_MAX,
+        log: Callable[..., None] | None = None,
     ) -> None:
         """Listen on the running loop, in the name of `acceptor`.
+
+        Args:
+            acceptor: Takes the links.
+            host: An address of this machine.
+            client_queue_bytes_max: How many bytes may wait on a link to a client.
+            grace_ms: How much later than the keepalive interval a sign of life may come.
+            handshake_ms: How long a dialer may take to speak, and for its handshake.
+            handshakes_max: How many handshakes may be under way.
+            waiting_max: How many connections may wait for theirs.
+            log: Takes a name and fields for a log line.
 
         Raises:
             OSError: the address is not one of this machine, or Ray's TLS files cannot be used.
@@ -96,11 +140,24 @@ class StreamListener:
         self._grace_s = grace_ms / 1000
         self._handshake_s = handshake_ms / 1000
         self._tls = tls_context(is_acceptor=True)
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._queue = HandshakeQueue(
+            self._handle_connection,
+            self._send_away,
+            self._on_full,
+            first_bytes=FIRST_BYTES,
+            silence_s=self._handshake_s,
+            turns_max=handshakes_max,
+            waiting_max=waiting_max,
+        )
+        self._waiting_max = waiting_max
+        self._log = log or (lambda *_, **__: None)
+        self._sent_away = 0  # since the last report
+        self._next_report: asyncio.TimerHandle | None = None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, 0), family=family, backlog=BACKLOG)
+        self._socket = socket.create_server((host, 0), family=family, backlog=ACCEPT_BACKLOG)
         self._socket.setblocking(False)
         self.address = StreamAddress(host, self._socket.getsockname()[1], new_key())
+        self._busy_notice = TLS_BUSY_NOTICE if self._tls else busy_notice(self.address.key)
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         self._listen()
@@ -110,8 +167,9 @@ class StreamListener:
         self._is_closed = True
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
-        for handshake in self._handshakes:
-            handshake.cancel()
+        self._queue.close()
+        if self._next_report is not None:
+            self._next_report.cancel()
 
     def _listen(self) -> None:
         if not self._is_closed:
@@ -128,17 +186,27 @@ class StreamListener:
                 self._loop.remove_reader(self._socket.fileno())
                 self._loop.call_later(ACCEPT_PAUSE_S, self._listen)
                 return
-            if len(self._handshakes) >= HANDSHAKES_MAX:
-                connected.close()
-            else:
-                handshake = self._loop.create_task(self._handle_connection(connected))
-                self._handshakes.add(handshake)
-                handshake.add_done_callback(partial(self._connection_handled, connected))
+            self._queue.add(connected)
 
-    def _connection_handled(self, connected: socket.socket, task: "asyncio.Task[None]") -> None:
-        self._handshakes.discard(task)
-        if task.cancelled():
-            connected.close()  # the task may not even have begun
+    def _send_away(self, connected: socket.socket) -> None:
+        # A close before all is read would reset the connection, perhaps before the notice is read.
+        with suppress(OSError):
+            connected.recv(TLS_HELLO_BYTES_MAX)
+        with suppress(OSError):  # the dialer is gone
+            connected.send(self._busy_notice)
+        connected.close()
+
+    def _on_full(self) -> None:
+        self._sent_away += 1
+        if self._next_report is None:
+            self._report_sent_away()
+
+    def _report_sent_away(self) -> None:
+        self._next_report = None
+        if self._sent_away:
+            self._log("streams.busy", sent_away=self._sent_away, waiting_max=self._waiting_max)
+            self._sent_away = 0
+            self._next_report = self._loop.call_later(BUSY_REPORT_S, self._report_sent_away)
 
     async def _handle_connection(self, connected: socket.socket) -> None:
         stream = None
@@ -157,7 +225,7 @@ class StreamListener:
     async def _handshake(self, stream: StreamSocket) -> tuple[Hello, float]:
         await stream.encrypt()
         key, nonce = self.address.key, new_nonce()
-        first = await stream.read(len(MAGIC) + NONCE_BYTES)
+        first = await stream.read(FIRST_BYTES)
         if not first.startswith(MAGIC):
             raise _HandshakeFailed
         dialer_nonce = first[len(MAGIC) :]
@@ -201,6 +269,21 @@ class StreamDialer(LinkDialer):
     `find` asks a server's actor for its address, which is None if the server does not listen.
     """
 
+    def __init__(
+        self,
+        find: Callable[[ServerId], Awaitable[StreamAddress | None]],
+        hello: Hello,
+        keepalive_ms: int,
+        *,
+        rng: Random | None = None,
+        **options: Any,
+    ) -> None:
+        """As `LinkDialer`; `rng` draws the pauses before a busy server is tried again."""
+        super().__init__(find, hello, keepalive_ms, **options)
+        self._rng = rng or Random()
+        self._silences: Counter[ServerId] = Counter()
+        """Connections in a row on which a server has not proved itself in a long time."""
+
     async def dial(
         self, server: ServerId, events: LinkEvents, hello: Hello | None = None
     ) -> StreamLink:
@@ -210,6 +293,7 @@ class StreamDialer(LinkDialer):
             LinkRefused: the server said no, or is an incarnation that was fenced.
             LinkUnreachable: its actor was not found, failed, or did not answer in time.
             StreamUnavailable: it does not listen, or no stream to it opens.
+            StreamBusy: it was reached, and had no time for this client.
         """
         address = await self.wait_address(server, self._find(server))
         return await self.dial_at(address, server, events, hello)
@@ -239,20 +323,13 @@ class StreamDialer(LinkDialer):
         hello: Hello | None = None,
     ) -> StreamLink:
         """As `dial`, to a server that listens at `address`, or did so."""
-        stream = None
+        hello = hello or self._hello
         try:
-            async with asyncio.timeout(STREAM_OPEN_MS / 1000):
-                stream = await _connect(address)
-                answer = await self._handshake(stream, address.key, self._encode_hello(hello))
-            welcome = self._check_answer(server, answer)
-        except BaseException as error:
-            if stream is not None:
-                stream.close()
-            if isinstance(error, TimeoutError):
-                raise StreamUnavailable(f"{address} did not answer in time") from None
-            if isinstance(error, OSError):
-                raise StreamUnavailable(f"no stream to {address}: {error}") from error
-            raise
+            stream, welcome = await self._open_in_turn(server, address, hello)
+        except StreamBusy as busy:
+            if hello.kind is LinkKind.CLIENT:
+                raise
+            raise StreamUnavailable(str(busy)) from busy
         link = StreamLink(
             stream,
             welcome.incarnation,
@@ -264,17 +341,74 @@ class StreamDialer(LinkDialer):
         link.begin()
         return link
 
-    async def _handshake(self, stream: StreamSocket, key: bytes, hello: bytes) -> bytes:
-        await stream.encrypt()
+    async def _open_in_turn(
+        self, server: ServerId, address: StreamAddress, hello: Hello
+    ) -> tuple[StreamSocket, Welcome]:
+        """Open a stream; a client tries again while the server is busy."""
+        loop = asyncio.get_running_loop()
+        is_client = hello.kind is LinkKind.CLIENT
+        until = loop.time() + (STREAM_TURN_MS if is_client else STREAM_OPEN_MS) / 1000
+        pauses = BusyPauses(self._rng)
+        while True:
+            try:
+                return await self._open(server, address, hello, until)
+            except StreamBusy:
+                pause_s = pauses.next_s()
+                if not is_client or loop.time() + pause_s >= until:
+                    raise
+            await asyncio.sleep(pause_s)
+
+    async def _open(
+        self, server: ServerId, address: StreamAddress, hello: Hello, until: float
+    ) -> tuple[StreamSocket, Welcome]:
+        stream = await _connect(address)
+        loop = asyncio.get_running_loop()
+        began, is_proved = loop.time(), False
+        try:
+            async with asyncio.timeout_at(until):
+                introduction = await self._prove(stream, address.key)
+                is_proved = True
+                self._silences[server] = 0
+                await stream.write(introduction + encode_frame(encode_hello(hello)))
+                answer = await _read_frame(stream)
+            return stream, self._check_answer(server, answer)
+        except BaseException as error:
+            stream.close()
+            if isinstance(error, StreamBusy):
+                self._silences[server] = 0
+            is_late = isinstance(error, TimeoutError | asyncio.CancelledError)
+            if is_late and not is_proved and loop.time() - began >= STREAM_OPEN_MS / 1000:
+                self._silences[server] += 1
+            if isinstance(error, TimeoutError):
+                is_silent = self._silences[server] >= STREAM_SILENCES_MAX
+                kind = StreamUnavailable if is_silent else StreamBusy
+                raise kind(f"{address} did not answer in time") from None
+            if isinstance(error, OSError):
+                kind = StreamBusy if is_proved else StreamUnavailable
+                raise kind(f"no stream to {address}: {error}") from error
+            raise
+
+    async def _prove(self, stream: StreamSocket, key: bytes) -> bytes:
+        """Have the acceptor prove itself; return the dialer's own proof and keepalive interval.
+
+        Raises:
+            OSError: the connection is broken.
+            StreamBusy: the acceptor has no room.
+            StreamUnavailable: it is not the acceptor that answers.
+        """
         nonce = new_nonce()
+        try:
+            await stream.encrypt()
+        except BusyAlertError as error:
+            raise StreamBusy(NO_ROOM) from error
         await stream.write(MAGIC + nonce)
         acceptor_nonce = await stream.read(NONCE_BYTES)
+        if acceptor_nonce == busy_notice(key):
+            raise StreamBusy(NO_ROOM)
         received = await stream.read(PROOF_BYTES)
         if not is_valid_proof(received, key, Role.ACCEPTOR, nonce, acceptor_nonce):
             raise StreamUnavailable("another process answers at the server's address")
-        introduction = self._keepalive_ms.to_bytes(4) + encode_frame(hello)
-        await stream.write(proof(key, Role.DIALER, nonce, acceptor_nonce) + introduction)
-        return await _read_frame(stream)
+        return proof(key, Role.DIALER, nonce, acceptor_nonce) + self._keepalive_ms.to_bytes(4)
 
 
 class _HandshakeFailed(Exception):
@@ -301,16 +435,33 @@ async def _connect(address: StreamAddress) -> StreamSocket:
     """Connect to a server, which has proved nothing yet.
 
     Raises:
-        OSError: nothing listens there, or Ray's TLS files cannot be used.
+        StreamUnavailable: nothing listens there, or Ray's TLS files cannot be used.
     """
-    context = tls_context(is_acceptor=False)
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    connecting = socket.socket(family, socket.SOCK_STREAM)
+    connecting = None
     try:
+        context = tls_context(is_acceptor=False)
+        connecting = socket.socket(family, socket.SOCK_STREAM)
         connecting.setblocking(False)
-        loop = asyncio.get_running_loop()
-        await loop.sock_connect(connecting, (address.host, address.port))
+        await _connect_in_time(connecting, address)
         return StreamSocket(connecting, context)
-    except BaseException:
-        connecting.close()
+    except BaseException as error:
+        if connecting is not None:
+            connecting.close()
+        if isinstance(error, TimeoutError):
+            raise StreamUnavailable(f"{address} did not answer in time") from None
+        if isinstance(error, OSError):
+            raise StreamUnavailable(f"no stream to {address}: {error}") from error
         raise
+
+
+async def _connect_in_time(connecting: socket.socket, address: StreamAddress) -> None:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(STREAM_OPEN_MS / 1000):
+            await loop.sock_connect(connecting, (address.host, address.port))
+    except TimeoutError:
+        try:
+            connecting.getpeername()  # it is connected, only this process was slow to see it
+        except OSError:
+            raise TimeoutError from None

@@ -17,6 +17,11 @@ from contextlib import suppress
 
 from raykeeper.links.limits import READ_BYTES, TLS_RECORD_BYTES
 
+TLS_BUSY_NOTICE = b"\x15\x03\x03\x00\x02\x02\x5a"
+"""The alert "user canceled" of RFC 8446 in a record of its own: the handshake is not wanted, for a
+reason that is not a failure. It needs no encryption, as it comes before there is one."""
+_BUSY_ALERT = "TLSV1_ALERT_USER_CANCELLED"
+
 _WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _TLS_FILE_SETTINGS = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
 
@@ -46,6 +51,10 @@ def tls_context(
         files = f"{certificate}, {key} and {authority}"
         raise OSError(f"cannot use the TLS files {files}: {error}") from error
     return context
+
+
+class BusyAlertError(OSError):
+    """Raised when the other end has no time for one more handshake of TLS."""
 
 
 class StreamSocket:
@@ -109,6 +118,7 @@ class StreamSocket:
 
         Raises:
             OSError: the connection is broken, or the other end has no certificate of Ray's CA.
+            BusyAlertError: it said `TLS_BUSY_NOTICE`.
         """
         while self._tls is not None:
             try:
@@ -118,6 +128,10 @@ class StreamSocket:
                 await self._until_ready(to_read=True)
             except ssl.SSLWantWriteError:
                 await self._until_ready(to_read=False)
+            except ssl.SSLError as error:
+                if error.reason == _BUSY_ALERT:
+                    raise BusyAlertError(_BUSY_ALERT) from error
+                raise
 
     async def read(self, size: int) -> bytes:
         """Read exactly `size` bytes.
