@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn, get_args
 import ray
 import ray.util
 
+from raykeeper.actors.client_limit import client_limit, raise_files_limit
 from raykeeper.actors.client_process_monitor import ClientProcessMonitor, is_gone
 from raykeeper.actors.disk.disk_thread import DiskThread
 from raykeeper.actors.disk.opening import open_storage
@@ -27,7 +28,7 @@ from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
 from raykeeper.actors.ray_actors import find_replica, start_actor
-from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.actors.replica_config import CLIENTS_MAX_CEILING, ReplicaConfig
 from raykeeper.actors.replica_logger import ReplicaLogger
 from raykeeper.actors.replica_status import (
     FAILED,
@@ -82,8 +83,9 @@ def start_replica(
         node_id: The Ray node to run on for good; None leaves it to Ray.
         placement: More options of Ray that place it, such as `resources` or `label_selector`.
     """
-    # Two calls of each client are under way, one of them a long poll, and two of each peer.
-    calls = 2 * config.clients_max + 2 * len(config.other_servers) + CALLS_RESERVE
+    # Two calls of each client are under way, one of them a long poll, and two of each peer. Only
+    # the process knows how many clients it bears; a slot that is not used costs nothing.
+    calls = 2 * CLIENTS_MAX_CEILING + 2 * len(config.other_servers) + CALLS_RESERVE
     name = replica_name(config.ensemble, config.server_id)
     options = {"max_concurrency": calls, **(placement or {})}
     return start_actor(Replica, name, node_id, config, **options)
@@ -150,6 +152,9 @@ class Replica:
             carriers=links.peers.carriers(),
             clients=links.clients.carriers(),
             stream_problem=links.stream_problem,
+            clients_max=links.clients.limit.clients_max,
+            clients_problem=links.clients.limit.problem,
+            sessions_max=self._config.sessions_max,
             sessions=stats.sessions,
             znodes=stats.znodes,
             watches=stats.watches,
@@ -236,7 +241,17 @@ class Replica:
             self._failure = error
             self._log.line("replica.failed", reason=error)
             return
-        self._log.line("replica.started", incarnation=self.incarnation)
+        limit = self._runner.links.clients.limit
+        self._log.line(
+            "replica.started",
+            incarnation=self.incarnation,
+            clients_max=limit.clients_max,
+            clients_max_from=limit.source,
+            sessions_max=self._config.sessions_max,
+            sessions_max_from="the setting sessions_max",
+        )
+        if limit.problem:
+            self._log.line("replica.few_files", reason=limit.problem)
 
     def _recover(self) -> tuple[Storage, Server]:
         config = self._config
@@ -271,7 +286,16 @@ class _ServerRunner:
         self.server = server
         self.reset_reason = storage.identity.reset_reason
         self.links = ServerLinks(
-            config, storage.identity.incarnation, _node_host(), self._deliver, log.line
+            config,
+            storage.identity.incarnation,
+            _node_host(),
+            self._deliver,
+            log.line,
+            client_limit(
+                config.clients_max,
+                raise_files_limit(2 * CLIENTS_MAX_CEILING),
+                len(config.other_servers),
+            ),
         )
         self._log = log
         self._storage = storage

@@ -18,7 +18,7 @@ from raykeeper.znodes.limits import REPLY_CACHE_MAX, Limits
 AUTO: Final = "auto"
 RAY: Final = "ray"
 DIRECT: Final = "direct"
-CLIENTS_MAX_CEILING = 100_000
+CLIENTS_MAX_CEILING: Final = 100_000
 SEGMENT_BYTES_MIN = 1 << 20
 TOUCHES_PER_TIMEOUT: Final = 8
 """How many reports on live sessions the shortest timeout contains at least."""
@@ -56,8 +56,10 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     watch_history_bytes: int = 32 << 20
     links: str = AUTO
     """Which carriers links may take: direct streams (`DIRECT`), Ray calls (`RAY`) or both."""
-    clients_max: int = 1_000
-    """Client links of this server; one more is refused."""
+    clients_max: int | None = None
+    """Client links of this server; one more is refused. None: as many as its open files bear."""
+    sessions_max: int = 100_000
+    """Sessions of the ensemble; one more is refused."""
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
 
@@ -84,7 +86,12 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("segment_bytes", self.segment_bytes, SEGMENT_BYTES_MIN, 1 << 40),
             ("watch_history_changes", self.watch_history_changes, 0, 10**7),
             ("watch_history_bytes", self.watch_history_bytes, 0, 1 << 34),
-            ("clients_max", self.clients_max, 1, CLIENTS_MAX_CEILING),
+            (
+                "clients_max",
+                1 if self.clients_max is None else self.clients_max,
+                1,
+                CLIENTS_MAX_CEILING,
+            ),
         ):
             if not least <= value <= most:
                 raise ValueError(f"{name} is {value}, expected {least} to {most}")
@@ -125,6 +132,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             value_bytes_max=self.value_bytes_max,
             session_timeout_min_ms=self.session_timeout_min_ms,
             session_timeout_max_ms=self.session_timeout_max_ms,
+            sessions_max=self.sessions_max,
             super_identities=self.super_identities,
         )
 

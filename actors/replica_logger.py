@@ -38,6 +38,7 @@ WARNINGS: Final = frozenset(
         server_trace_events.PROPOSAL_SLOW,
         server_trace_events.CLIENT_OVERRUN,
         "replica.failed",
+        "replica.few_files",
         "replica.orphaned",
         "replica.waits",
         "replica.restarts",

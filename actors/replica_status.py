@@ -48,7 +48,13 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """How many links of clients each carrier has."""
     stream_problem: str = ""
     """Why it takes no direct streams though its settings allow them."""
+    clients_max: int = 0
+    """How many links of clients it takes."""
+    clients_problem: str = ""
+    """Why it takes fewer than its settings say."""
     sessions: int = 0
+    sessions_max: int = 0
+    """How many sessions the ensemble takes while this server leads."""
     znodes: int = 0
     watches: int = 0
     outstanding: int = 0

@@ -12,8 +12,8 @@ highest id. A server that was restarted dials at once, which ends its old links 
 Invariants: to each other server there is at most one link, to its newest incarnation (rule D1); the
 core receives LinkUp before the first frame of a link, LinkDown after the last, and nothing of
 another link in between. A connection number is never used twice, by any incarnation of the server;
-there are never more than `clients_max` client links, so that Ray always has a free slot for calls
-of peers.
+there are never more than `CLIENTS_MAX_CEILING` client links, so that Ray always has a free slot for
+calls of peers.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+from raykeeper.actors.client_limit import ClientLimit, next_free_file
 from raykeeper.actors.replica_config import AUTO, DIRECT, RAY, ReplicaConfig
 from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import (
@@ -80,10 +81,12 @@ class ServerLinks:
         host: str,
         deliver: Callable[[Event], None],
         log: Callable[..., None],
+        limit: ClientLimit,
     ) -> None:
         """Accept links on the running loop, and streams at `host` if the settings allow them.
 
-        `deliver` takes the events, `log` a name and fields for a log line.
+        `deliver` takes the events, `log` a name and fields for a log line; `limit` is the one of
+        clients.
 
         Raises:
             CannotListenError: only streams are allowed, and the server cannot listen there.
@@ -92,7 +95,7 @@ class ServerLinks:
         self.incarnation = incarnation
         self._config = config
         self._fence = Fence()
-        self.clients = ClientLinks(incarnation, config.clients_max, deliver)
+        self.clients = ClientLinks(incarnation, limit, deliver)
         self.peers = PeerLinks(config.server_id, config.other_servers, self._fence, deliver, log)
         self._upgrading = UpgradingAcceptor(self)
         self.calls = RayCallAcceptor(self._upgrading)
@@ -304,10 +307,15 @@ class ClientLinks:
     """The links of clients to one incarnation of a server, by connection number."""
 
     def __init__(
-        self, incarnation: int, clients_max: int, deliver: Callable[[Event], None]
+        self,
+        incarnation: int,
+        limit: ClientLimit,
+        deliver: Callable[[Event], None],
+        next_file: Callable[[], int] = next_free_file,
     ) -> None:
-        """`deliver` takes the events."""
-        self._clients_max = clients_max
+        """`deliver` takes the events; `next_file` returns the lowest free file descriptor."""
+        self.limit = limit
+        self._next_file = next_file
         self._deliver = deliver
         self._links: dict[int, Link] = {}
         self._processes: dict[int, Process] = {}
@@ -335,10 +343,10 @@ class ClientLinks:
         """Take the link of a client at `host`; `process` is None if the client cannot tell it.
 
         Raises:
-            LinkRefused: the server has as many clients as it may have.
+            LinkRefused: the server has as many clients as it may have, or too many open files.
         """
-        if len(self._links) >= self._clients_max:
-            raise LinkRefused(f"the server has {self._clients_max} clients already")
+        if reason := self.limit.refusal_reason(len(self._links), self._next_file()):
+            raise LinkRefused(reason)
         self._last_connection += 1
         connection = self._last_connection
         self._links[connection] = link

@@ -175,6 +175,19 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 2_000
     """Unanswered requests of all clients of one server; each may have its share, and waits."""
 
+    clients_max: Annotated[
+        Literal["auto"] | Annotated[int, Meta(ge=1, le=100_000)],
+        Meta(description="auto, or a whole number from 1 to 100000"),
+    ] = "auto"
+    """Clients of one server; it refuses the next one, which goes on to another server.
+    auto: as many as the limit of open files of its process bears (docs/OPERATIONS.md).
+    """
+
+    sessions_max: Annotated[
+        int, Meta(ge=1, le=10_000_000, description="a whole number from 1 to 10000000")
+    ] = 100_000
+    """Sessions of the ensemble, which every server has in memory; a further one is refused."""
+
     snapshot_every_txns: Annotated[
         int,
         Meta(ge=100, le=10**9, description="a whole number from 100 to 1000000000"),

@@ -66,6 +66,10 @@ class ServerStatus(Struct, frozen=True):
     """The carrier of its link to each server."""
     clients: dict[str, int] = {}
     """The number of client links of each carrier."""
+    clients_max: int = 0
+    """How many client links it takes."""
+    sessions_max: int = 0
+    """How many sessions the ensemble takes while this server leads."""
     problem: str = ""
     """Why it is down, starting or without a vote, or which servers it cannot reach."""
 
@@ -356,6 +360,8 @@ def _server_status(
         problems.append("its disk is full: it logs nothing until there is space")
     if answer.stream_problem:
         problems.append(f"takes Ray calls only: it {answer.stream_problem}")
+    if answer.clients_problem:
+        problems.append(answer.clients_problem)
     broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]
     reached = [peer for peer in voters if peer == server or answer.links.get(peer) == "linked"]
     if broken and answer.role == "looking" and len(reached) <= len(voters) // 2:
@@ -373,6 +379,8 @@ def _server_status(
         outstanding=answer.outstanding,
         carriers=answer.carriers,
         clients=answer.clients,
+        clients_max=answer.clients_max,
+        sessions_max=answer.sessions_max,
         problem="; ".join(problems),
     )
 

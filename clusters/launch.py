@@ -292,6 +292,8 @@ def replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "R
         value_bytes_max=config.value_limit_bytes,
         super_identities=tuple(Identity(*each.split(":", 1)) for each in config.super_ids),
         requests_max=config.requests_max,
+        clients_max=None if config.clients_max == "auto" else config.clients_max,
+        sessions_max=config.sessions_max,
         snapshot_every_txns=config.snapshot_every_txns,
         snapshots_kept=config.snapshots_kept,
         watch_history_changes=config.watch_history_changes,

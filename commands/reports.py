@@ -18,7 +18,7 @@ from raykeeper.zab.ids import ServerId, format_zxid
 
 if TYPE_CHECKING:
     from raykeeper.chaos.checks.judge import HistoryReport
-    from raykeeper.clusters.ensemble import EnsembleStatus
+    from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
     from raykeeper.clusters.running_settings import SettingsDifferError
     from raykeeper.commands.demo.run import DemoReport
 
@@ -42,7 +42,7 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
         if server.role in ("down", "unreached"):
             table.add_row(str(server.server_id), role)
             continue
-        numbers = (server.sessions, server.znodes, server.watches, server.outstanding)
+        numbers = (server.znodes, server.watches, server.outstanding)
         table.add_row(
             str(server.server_id),
             role,
@@ -51,7 +51,8 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
             str(server.pid),
             server.node_id[:8],
             _linked_to(server.carriers),
-            ", ".join(f"{number} by {by}" for by, number in sorted(server.clients.items())) or "0",
+            _clients(server),
+            _of(server.sessions, server.sessions_max),
             *(str(number) for number in numbers),
         )
     print_table(console, table)
@@ -83,6 +84,17 @@ def differences_document(error: "SettingsDifferError") -> Document:
     """Return the fields of `SettingDifference`; server ids as keys are strings."""
     differences = msgspec.to_builtins(list(error.differences), str_keys=True)
     return {"name": error.name, "differences": differences}
+
+
+def _clients(server: "ServerStatus") -> str:
+    """Format the clients by carrier and their limit, such as `3 by stream of 19000`."""
+    by_carrier = ", ".join(f"{number} by {by}" for by, number in sorted(server.clients.items()))
+    return _of(by_carrier or "0", server.clients_max)
+
+
+def _of(number: int | str, most: int) -> str:
+    """Format a number and its limit; a server that is starting has no limit yet."""
+    return f"{number} of {most}" if most else str(number)
 
 
 def _linked_to(carriers: Mapping[ServerId, str]) -> str:

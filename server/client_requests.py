@@ -231,7 +231,15 @@ class ClientRequests:
             self._close_connection(connection, Code.CONNECTION_LOSS)
         elif connection is not None and connection.phase is Phase.CONNECTING:
             zxid = self._context.state.zxid
-            self._send(number, ConnectReply(change.code, SessionId(0), Millis(0), zxid, 0))
+            reply = ConnectReply(
+                change.code,
+                SessionId(0),
+                Millis(0),
+                zxid,
+                0,
+                detail=_refusal_detail(change.sessions_max),
+            )
+            self._send(number, reply)
             self._close_link(number)
             self._remove(connection)
         self.dead_clients.on_session_refused(number)
@@ -501,6 +509,16 @@ class ClientRequests:
         options, limits = self._context.options, self._context.limits
         share = options.outstanding_requests_max // max(len(self._by_number), 1)
         self._send_queues.window = max(1, min(share, limits.outcomes_max))
+
+
+def _refusal_detail(sessions_max: int) -> str:
+    """Return what a person should know of a refused session; `sessions_max` 0 is another reason."""
+    if not sessions_max:
+        return ""
+    return (
+        f"the setting sessions_max is {sessions_max}, and the ensemble has as many sessions "
+        "already; close some, or raise it in the settings of the ensemble"
+    )
 
 
 def _write_reply(number: int, outcome: WriteOutcome) -> WriteReply:

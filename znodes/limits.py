@@ -50,7 +50,7 @@ class Limits(Struct, frozen=True):
     session_timeout_min_ms: Millis = Millis(2_000)
     session_timeout_max_ms: Millis = Millis(60_000)
     sessions_max: int = 100_000
-    """Sessions of the ensemble; one more is refused with CONNECTION_LOSS."""
+    """Sessions of the ensemble; one more is refused with CONNECTION_LOSS and this number."""
     outcomes_max: int = REPLY_CACHE_MAX
     """Unacknowledged writes a client may have; never above what the replicas keep."""
     watches_max: int = WATCHES_MAX

@@ -350,7 +350,9 @@ class PrepRequestProcessor:
             if len(password) != PASSWORD_BYTES:
                 return CreateSessionErrorTxn(server_id, connection, Code.AUTH_FAILED)
             if self._session_count >= limits.sessions_max:
-                return CreateSessionErrorTxn(server_id, connection, Code.CONNECTION_LOSS)
+                return CreateSessionErrorTxn(
+                    server_id, connection, Code.CONNECTION_LOSS, limits.sessions_max
+                )
             session_id = SessionId(zxid)
             future = OutstandingSession(
                 zxid, password, 0, request.attempt, host, (), identities_of((), host), None, 0

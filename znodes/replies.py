@@ -196,6 +196,7 @@ class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
     uuid of the ensemble, which salts the keys of the scheme `scrypt`.
     `read_only`: the server has no leader, and the session is a local one.
     `window`: see ServerFrame.
+    `detail` tells a person why the session was refused, "" if `code` says it all.
     """
 
     code: int
@@ -206,6 +207,7 @@ class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
     ensemble: str = ""
     read_only: bool = False
     window: int = REPLY_CACHE_MAX
+    detail: str = ""
 
 
 class ServerFrame(Struct, frozen=True, array_like=True, tag=2):

@@ -67,12 +67,13 @@ class CreateSessionErrorTxn(Struct, frozen=True, array_like=True, tag=5):
     """A session could not be opened or taken up.
 
     `code` is SESSION_EXPIRED, AUTH_FAILED, SESSION_MOVED when the client has gone on to another
-    connection since it asked, or CONNECTION_LOSS when there are too many.
+    connection since it asked, or CONNECTION_LOSS when there are `sessions_max` already.
     """
 
     server_id: ServerId
     connection: int
     code: int
+    sessions_max: int = 0
 
 
 class CloseSessionTxn(Struct, frozen=True, array_like=True, tag=6):

@@ -62,7 +62,7 @@ class SessionHandshake:
         `read_only`: a server without a leader is acceptable.
         """
         if answer.code != Code.OK:
-            return str(error_for(answer.code))
+            return answer.detail or str(error_for(answer.code))
         if answer.read_only:
             return "" if read_only else "it has no leader"
         if self.session_id not in (0, answer.session_id):

@@ -14,7 +14,7 @@ import ray
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client import AsyncClient, connect
-from raykeeper.client.errors import WrongContextError
+from raykeeper.client.errors import ConnectionLossError, WrongContextError
 from raykeeper.clusters import (
     ConfigError,
     Ensemble,
@@ -221,6 +221,26 @@ def test_a_larger_value_limit_reaches_the_client(launch_one: Launch) -> None:
     with ensemble.connect() as client:
         client.create("/large", bytes(3 << 20))
         assert client.get("/large")[1].data_length == 3 << 20
+
+
+@pytest.mark.parametrize("limit", ["clients_max", "sessions_max"])
+def test_one_client_too_many_is_told_the_setting_and_a_higher_one_takes_it(
+    launch_one: Launch, limit: str
+) -> None:
+    name = new_name()
+    ensemble = launch_one(name, servers=1, **{limit: 1})
+    (server,) = ensemble.status().servers
+    assert getattr(server, limit) == 1
+    with (
+        ensemble.connect(),
+        pytest.raises(ConnectionLossError, match=f"the setting {limit} is 1, .* raise it in"),
+    ):
+        ensemble.connect(timeout_s=1.0)
+    ensemble.shutdown()
+    ensemble = launch_one(name, servers=1, **{limit: 2})
+    with ensemble.connect() as one, ensemble.connect() as other:
+        one.create("/a")
+        assert one.session_id != other.session_id
 
 
 def test_two_launches_at_once_make_one_ensemble(ray_session: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from raykeeper.actors import client_process_monitor
+from raykeeper.actors.client_limit import client_limit
 from raykeeper.actors.client_process_monitor import (
     ClientProcessMonitor,
     is_dead,
@@ -69,7 +70,7 @@ class Scene:
     def __init__(self, *, pauses_s: tuple[float, ...], patrol_s: float, **dies_after: int) -> None:
         self.changed = asyncio.Event()
         self.events: list[Event] = []
-        self.links = ClientLinks(1, 1_000, self._deliver)
+        self.links = ClientLinks(1, client_limit(None, 1 << 20, 0), self._deliver)
         self.knows = Knows(self.changed, **dies_after)
         self.gone = ClientProcessMonitor(self.links, self.knows, self._deliver, pauses_s, patrol_s)
 

@@ -49,7 +49,9 @@ def config(**settings: Any) -> ReplicaConfig:
         ("segment_bytes", 1000, "segment_bytes is 1000"),
         ("watch_history_changes", -1, "watch_history_changes is -1, expected 0 to 10000000"),
         ("watch_history_bytes", -1, "watch_history_bytes is -1"),
-        ("clients_max", 0, "clients_max is 0"),
+        ("clients_max", 0, "clients_max is 0, expected 1 to 100000"),
+        ("clients_max", 100_001, "clients_max is 100001"),
+        ("sessions_max", 0, "sessions_max is 0, expected 1 to 10000000"),
         ("value_bytes_max", 0, "value_bytes_max is 0"),
         ("session_timeout_min_ms", 70_000, "session_timeout_min_ms is 70000"),
     ],
@@ -75,6 +77,7 @@ def test_settings_reach_the_parts() -> None:
     assert config(requests_max=7).options().outstanding_requests_max == 7
     assert made.options().ensemble == made.ensemble_uuid
     assert config(value_bytes_max=5).limits().value_bytes_max == 5
+    assert config(sessions_max=5).limits().sessions_max == 5
     root = Identity("digest", "root:hash")
     assert config(super_identities=(root,)).limits().super_identities == (root,)
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from raykeeper.actors.client_limit import client_limit
 from raykeeper.actors.server_links import (
     FRAME_BYTES_TARGET,
     LINKED,
@@ -50,7 +51,12 @@ class Links:
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.changed = asyncio.Event()
         self.links = ServerLinks(
-            config(links=setting, server_id=server_id), 5, host, self._deliver, self._log
+            config(links=setting, server_id=server_id),
+            5,
+            host,
+            self._deliver,
+            self._log,
+            client_limit(None, 1 << 20, 2),
         )
         self.handle = Calls(self._call)
 
@@ -336,7 +342,7 @@ def events() -> list[Event]:
 
 @pytest.fixture
 def links(events: list[Event]) -> ClientLinks:
-    return ClientLinks(6, 2, events.append)
+    return ClientLinks(6, client_limit(2, 1 << 20, 0), events.append)
 
 
 def test_frames_and_replies_carry_connection_numbers(
@@ -377,13 +383,24 @@ def test_a_client_beyond_the_bound_is_refused_until_another_disconnects(
 ) -> None:
     first = links.accept(Wire())
     links.accept(Wire())
-    with pytest.raises(LinkRefused, match="2 clients already"):
+    with pytest.raises(LinkRefused, match="clients_max is 2, and the server has as many"):
         links.accept(Wire())
     first.closed("gone")
     first.closed("again")
     assert events == [ClientDisconnected(FIRST)]
     assert len(links) == 1
     links.accept(Wire())
+
+
+def test_a_client_is_refused_while_too_many_files_are_open(events: list[Event]) -> None:
+    limit = client_limit(None, 1_024, 0)
+    free = [limit.files_max - limit.files_reserved]
+    links = ClientLinks(6, limit, events.append, lambda: free[0])
+    with pytest.raises(LinkRefused, match="limit of 1024 open files bears no more"):
+        links.accept(Wire())
+    free[0] -= 1
+    links.accept(Wire())
+    assert len(links) == 1
 
 
 def test_a_closed_link_delivers_nothing_more(links: ClientLinks, events: list[Event]) -> None:

@@ -53,6 +53,17 @@ def test_the_status_shows_carriers_and_why_streams_are_missing() -> None:
     assert status.problem == f"takes Ray calls only: it {reason}"
 
 
+def test_the_status_shows_the_limits_and_why_fewer_clients_are_taken() -> None:
+    limits = {
+        "clients_max": 512,
+        "sessions_max": 9,
+        "clients_problem": "takes 512 clients, not 600",
+    }
+    (status,) = summarize("coord", {ServerId(2): said(2, "leader", **limits)}).servers
+    assert (status.clients_max, status.sessions_max) == (512, 9)
+    assert status.problem == "takes 512 clients, not 600"
+
+
 def test_among_two_leaders_the_newer_epoch_counts() -> None:
     old, new = said(1, "leader", epoch=Epoch(1)), said(3, "leader", epoch=Epoch(2))
     assert summarize("coord", heard(old, said(2, "follower"), new)).leader == 3

@@ -32,6 +32,8 @@ LEADER = ServerStatus(
     znodes=4,
     carriers={ServerId(2): "stream", ServerId(3): "ray"},
     clients={"stream": 3},
+    clients_max=500,
+    sessions_max=900,
 )
 DOWN = ServerStatus(ServerId(2), "down", problem="no folder [red]/data[/]")
 
@@ -46,10 +48,15 @@ def test_a_table_of_the_servers_is_as_wide_as_it_is() -> None:
     assert name == "ensemble co[red]ord"
     assert re.split(" {2,}", leader) == [
         *("1", "leader", "2", "2:5", "77", "aaaaaaaa"),
-        *("2 by stream, 3 by ray", "3 by stream", "3", "4", "0", "0"),
+        *("2 by stream, 3 by ray", "3 by stream of 500", "3 of 900", "4", "0", "0"),
     ]
     assert down.split() == ["2", "down"]
     assert problem == "server 2 is down: no folder [red]/data[/]"
+
+
+def test_a_server_that_starts_has_no_limits_yet() -> None:
+    row = shown(None, "an election is under way", ServerStatus(ServerId(1), "looking"))[2]
+    assert re.split(" {2,}", row)[-5:] == ["0", "0", "0", "0", "0"]
 
 
 def test_a_leader_that_ray_cannot_reach_is_printed() -> None:
@@ -106,6 +113,7 @@ def test_a_document_has_the_fields_of_the_python_interface() -> None:
         {"2": "stream", "3": "ray"},
         {"stream": 3},
     )
+    assert (leader["clients_max"], leader["sessions_max"]) == (500, 900)
     assert (down["role"], down["problem"]) == ("down", DOWN.problem)
 
 

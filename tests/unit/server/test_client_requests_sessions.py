@@ -23,7 +23,7 @@ from raykeeper.znodes.requests import (
     SessionId,
     encode_client_frame,
 )
-from tests.harness.pure_servers import Caller, PureServer, PureServers
+from tests.harness.pure_servers import LIMITS, Caller, PureServer, PureServers
 
 PASSWORD = bytes(16)
 
@@ -108,10 +108,22 @@ def test_a_refused_connect_says_why(session_id: int, password: bytes | None, cod
     caller = Caller(servers[1], 2, password or b"another password")
     caller.password = caller.password.ljust(16)[:16]
     answer = caller.connect(session_id or first.session_id)
-    assert isinstance(answer, ConnectReply) and answer.code == code
+    assert isinstance(answer, ConnectReply) and (answer.code, answer.detail) == (code, "")
     assert servers[1].closed == [2]
     assert servers[1].server.stats().connections == 1
     assert first.ended is None
+
+
+def test_a_session_beyond_the_limit_is_refused_with_the_setting_and_its_value() -> None:
+    host = PureServer(limits=msgspec.structs.replace(LIMITS, sessions_max=1))
+    host.caller(1)
+    answer = Caller(host, 2, b"another password").connect()
+    assert isinstance(answer, ConnectReply) and answer.code == Code.CONNECTION_LOSS
+    assert answer.detail == (
+        "the setting sessions_max is 1, and the ensemble has as many sessions already; close some, "
+        "or raise it in the settings of the ensemble"
+    )
+    assert host.closed == [2]
 
 
 def test_refusal_for_a_connection_that_is_gone_or_served_is_dropped() -> None:

@@ -36,7 +36,7 @@ CHANGES: list[tuple[TxnBody, str]] = [
     (DeleteTxn("/a"), "92 02 a2 2f61"),
     (SetDataTxn("/a", b"v", STAT), "94 03 a2 2f61 c4 01 76 9b 01 02 03 04 05 06 00 07 01 09 0a"),
     (CreateSessionTxn(S, b"p", Millis(9), ServerId(1), 2, 3), "98 04 07 c4 01 70 09 01 02 03 a0"),
-    (CreateSessionErrorTxn(ServerId(1), 2, Code.AUTH_FAILED), "94 05 01 02 d0 8d"),
+    (CreateSessionErrorTxn(ServerId(1), 2, Code.CONNECTION_LOSS, 9), "95 05 01 02 fc 09"),
     (CloseSessionTxn(S, ["/a"]), "93 06 07 91 a2 2f61"),
     (ErrorTxn(Code.NO_NODE), "92 07 d0 9b"),
     (ReplaceVoterTxn(ServerId(2), DiskId("d1")), "93 08 02 a2 6431"),

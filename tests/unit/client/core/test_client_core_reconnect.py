@@ -196,6 +196,15 @@ def test_a_client_tries_another_server_after_a_refused_session(frame: Any) -> No
     assert isinstance(opening, OpenLink)
 
 
+def test_the_error_of_a_refused_session_has_the_reason_that_the_server_gave() -> None:
+    wire = Wire()
+    wire.start()
+    wire.opened()
+    reason = "the setting sessions_max is 5"
+    wire.told(ConnectReply(Code.CONNECTION_LOSS, SessionId(0), Millis(0), ZERO, 0, detail=reason))
+    assert reason in wire.core.explain()
+
+
 def test_a_reply_of_the_wrong_kind_is_refused() -> None:
     wire = Wire().serving()
     wire.submit(Query(Exists, "/a"))
