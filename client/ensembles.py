@@ -94,7 +94,8 @@ class _EnsembleDialer:
     async def dial(self, server: ServerId, events: LinkEvents) -> Link:
         """See `Dialer`. All calls are made on one loop."""
         if self._dialer is None:
-            directory = shared_directory(self._key, partial(_find_replica, self._ensemble))
+            find = partial(_find_replica, self._ensemble)
+            directory = shared_directory(self._key, find, check_joined)
             directory.keep(self._servers)
             self._dialer = AutoDialer(directory, self._hello, self._keepalive_ms)
         return await self._dialer.dial(server, events)
@@ -103,7 +104,23 @@ class _EnsembleDialer:
 def _find_replica(ensemble: str, server: ServerId) -> Any:
     import ray
 
+    check_joined()
     return ray.get_actor(replica_name(ensemble, server), namespace=NAMESPACE)
+
+
+def check_joined() -> None:
+    """Refuse to ask Ray after `ray.shutdown()`: Ray would start or join some cluster by itself.
+
+    Raises:
+        WrongContextError: this process has left its cluster.
+    """
+    import ray
+
+    if not ray.is_initialized():
+        raise WrongContextError(
+            "Ray is shut down in this process, so servers cannot be looked up: call ray.init() and "
+            "connect() again"
+        )
 
 
 def join_cluster() -> None:

@@ -37,6 +37,7 @@ class ServerDirectory:
     def __init__(
         self,
         find: Callable[[ServerId], Any],
+        check: Callable[[], None] = lambda: None,
         *,
         first_ms: int = DIRECTORY_FIRST_MS,
         retry_ms: int = DIRECTORY_RETRY_MS,
@@ -47,12 +48,14 @@ class ServerDirectory:
         Args:
             find: Looks up the handle of a server's actor by its name. It may block, so it runs in a
                 thread. The actors have the method `link_address`.
+            check: Raises if no actor may be called any more.
             first_ms: How long after `keep` a server is asked at the latest.
             retry_ms: How long after a failure; the pause doubles with each failure, up to
                 `refresh_ms`.
             refresh_ms: How long, about, after an answer.
         """
         self._look_up: SharedCall[Any] = SharedCall(find)
+        self._check = check
         self._first_s = first_ms / 1000
         self._retry_s = retry_ms / 1000
         self._refresh_s = refresh_ms / 1000
@@ -78,11 +81,12 @@ class ServerDirectory:
         """Return the handle of the server's actor, looked up if it is not known.
 
         Raises:
-            Exception: of the lookup.
+            Exception: of the lookup, or of `check`.
         """
         entry = self._entry(server)
         if entry.handle is None:
             entry.handle = await self._look_up(server)
+        self._check()
         return entry.handle
 
     async def ask_address(
@@ -197,7 +201,9 @@ _shared = weakref.WeakKeyDictionary()
 _shared_lock = threading.Lock()  # each loop has a thread of its own
 
 
-def shared_directory(key: Hashable, find: Callable[[ServerId], Any]) -> ServerDirectory:
+def shared_directory(
+    key: Hashable, find: Callable[[ServerId], Any], check: Callable[[], None] = lambda: None
+) -> ServerDirectory:
     """Return the directory of `key` on the running loop: a new one if no dialer there uses one.
 
     So a process that holds a thousand sessions asks each server once.
@@ -207,5 +213,5 @@ def shared_directory(key: Hashable, find: Callable[[ServerId], Any]) -> ServerDi
         directories = _shared.setdefault(loop, weakref.WeakValueDictionary())
         directory = directories.get(key)
         if directory is None:
-            directory = directories[key] = ServerDirectory(find)
+            directory = directories[key] = ServerDirectory(find, check)
         return directory

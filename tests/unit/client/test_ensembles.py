@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client import ensembles
-from raykeeper.client.errors import EnsembleNotFoundError
+from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
 from raykeeper.links.ray_names import NAMESPACE, replica_name, tracker_name
 from raykeeper.zab.ids import ServerId
 
@@ -40,3 +40,10 @@ def test_an_unknown_name_lists_the_ensembles(actors: list[dict[str, Any]], known
         ensembles.servers_among("cord", actors)
     assert '"cord"' in str(caught.value)
     assert str(caught.value).endswith(known)
+
+
+def test_no_question_starts_a_ray_after_the_shutdown() -> None:
+    """Ray's own calls do that, which would be a surprise from the background."""
+    for ask in (ensembles.check_joined, lambda: ensembles._find_replica("coord", ServerId(1))):
+        with pytest.raises(WrongContextError, match=r"Ray is shut down in this process"):
+            ask()

@@ -29,6 +29,7 @@ class Servers:
     def __init__(self) -> None:
         self.there = threading.Event()
         self.there.set()
+        self.has_left = False
         self.found: list[ServerId] = []
         self.asked: list[ServerId] = []
         self.answers: dict[ServerId, StreamAddress | Exception] = {}
@@ -51,7 +52,11 @@ class Servers:
         return handle
 
     def directory(self, **options: Any) -> ServerDirectory:
-        return ServerDirectory(self.find, **{"first_ms": 1, **options})
+        return ServerDirectory(self.find, self.check, **{"first_ms": 1, **options})
+
+    def check(self) -> None:
+        if self.has_left:
+            raise RuntimeError("the process has left its cluster")
 
     def find(self, server: ServerId) -> Calls:
         self.found.append(server)
@@ -102,6 +107,21 @@ async def test_a_stale_address_is_asked_for_through_the_handle() -> None:
     assert directory.address(S2) == address(22)
     assert (len(servers.found), len(servers.asked)) == (3, 4)
     servers.there.set()
+
+
+async def test_nobody_is_asked_after_the_process_has_left_the_cluster() -> None:
+    servers = Servers()
+    directory = await known(servers, retry_ms=0)
+    servers.has_left = True
+    with pytest.raises(RuntimeError, match="left"):
+        await directory.ask_address(S1, stale=address(1))
+    directory.ask_again(S2)
+    with pytest.raises(RuntimeError, match="left"):
+        await directory.ask_address(S2, stale=address(2))
+    with pytest.raises(RuntimeError, match="left"):
+        await directory.handle(S3)
+    assert directory.address(S1) == address(1)
+    assert (len(servers.found), len(servers.asked)) == (3, 3)
 
 
 async def test_dialers_share_one_question() -> None:
