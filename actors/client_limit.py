@@ -17,10 +17,11 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.actors.replica_config import CLIENTS_MAX_CEILING
-from raykeeper.links.limits import HANDSHAKES_MAX
+from raykeeper.links.limits import HANDSHAKES_MAX, HANDSHAKES_WAITING_MAX
 
 OWN_FILES: Final = 256
 """Files of Ray's worker, of the disk and of the companions; about 60 are open in an idle server."""
+HANDSHAKES_WAITING_MIN: Final = 16
 FILES_PER_PEER: Final = 4
 """A link, the one that takes its place, and Ray's connections in both directions."""
 _ADVICE: Final = "raise that (ulimit -n) where Ray is started on its node"
@@ -34,6 +35,8 @@ class ClientLimit(Struct, frozen=True):
     """The limit of open files of the server's process."""
     files_reserved: int
     """Those of them that streams of clients do not take."""
+    handshakes_waiting_max: int
+    """Connections that may wait for their handshake."""
     is_set: bool
     """Whether `clients_max` is the setting, and not what the files bear."""
     problem: str = ""
@@ -64,17 +67,20 @@ class ClientLimit(Struct, frozen=True):
 
 def client_limit(setting: int | None, files_max: int, peers: int) -> ClientLimit:
     """Return the limit of a server with `peers` other servers; `setting` None is automatic."""
-    reserved = min(OWN_FILES + HANDSHAKES_MAX + FILES_PER_PEER * peers, files_max // 2)
+    own = OWN_FILES + HANDSHAKES_MAX + FILES_PER_PEER * peers
+    reserved = min(own + HANDSHAKES_WAITING_MAX, files_max // 2)
+    # Each connection that waits is an open file, and none of the server's own.
+    waiting = max(reserved - own, HANDSHAKES_WAITING_MIN)
     borne = min(files_max - reserved, CLIENTS_MAX_CEILING)
     if setting is not None and setting <= borne:
-        return ClientLimit(setting, files_max, reserved, is_set=True)
+        return ClientLimit(setting, files_max, reserved, waiting, is_set=True)
     problem = ""
     if setting is not None:
         problem = (
             f"takes {borne} clients, not the {setting} of its setting clients_max: its limit of "
             f"{files_max} open files bears no more; {_ADVICE}"
         )
-    return ClientLimit(borne, files_max, reserved, is_set=False, problem=problem)
+    return ClientLimit(borne, files_max, reserved, waiting, is_set=False, problem=problem)
 
 
 def raise_files_limit(wanted: int) -> int:

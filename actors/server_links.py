@@ -147,7 +147,12 @@ class ServerLinks:
 
     def _listen(self, host: str, log: Callable[..., None]) -> None:
         try:
-            self._listener = StreamListener(self._upgrading, host, log=log)
+            self._listener = StreamListener(
+                self._upgrading,
+                host,
+                waiting_max=self.clients.limit.handshakes_waiting_max,
+                log=log,
+            )
         except OSError as error:
             if self._config.links != AUTO:
                 raise CannotListenError(f"cannot listen at {host}: {error}") from error

@@ -12,6 +12,7 @@ from raykeeper.actors.client_limit import (
     next_free_file,
     raise_files_limit,
 )
+from raykeeper.links.limits import HANDSHAKES_MAX
 
 FILES = "open files"
 SETTING = "the setting clients_max"
@@ -21,9 +22,9 @@ SETTING = "the setting clients_max"
     ("setting", "files_max", "peers", "clients_max", "source"),
     [
         # Automatic: what the server does not need for itself.
-        (None, 20_000, 2, 19_480, FILES),
-        (None, 20_000, 0, 19_488, FILES),
-        (None, 65_536, 253, 64_012, FILES),
+        (None, 20_000, 2, 18_456, FILES),
+        (None, 20_000, 0, 18_464, FILES),
+        (None, 65_536, 253, 62_988, FILES),
         # Of few files the server keeps half.
         (None, 1_024, 2, 512, FILES),
         (None, 256, 2, 128, FILES),
@@ -31,8 +32,8 @@ SETTING = "the setting clients_max"
         (None, 1 << 30, 2, 100_000, FILES),
         # The setting, as far as the files bear it.
         (1, 20_000, 2, 1, SETTING),
-        (19_480, 20_000, 2, 19_480, SETTING),
-        (19_481, 20_000, 2, 19_480, FILES),
+        (18_456, 20_000, 2, 18_456, SETTING),
+        (18_457, 20_000, 2, 18_456, FILES),
         (100_000, 1_024, 2, 512, FILES),
         (100_000, 1 << 30, 2, 100_000, SETTING),
     ],
@@ -44,6 +45,13 @@ def test_the_limit_is_the_setting_as_far_as_the_files_bear_it(
     assert limit.clients_max == clients_max
     assert limit.source == (SETTING if source == SETTING else f"{files_max} open files")
     assert bool(limit.problem) == (setting is not None and setting > clients_max)
+
+
+@pytest.mark.parametrize(("files_max", "waiting"), [(20_000, 1_024), (2_048, 504), (1_024, 16)])
+def test_waiting_handshakes_leave_the_server_its_own_files(files_max: int, waiting: int) -> None:
+    limit = client_limit(None, files_max, 2)
+    assert limit.handshakes_waiting_max == waiting
+    assert limit.files_reserved - waiting - HANDSHAKES_MAX >= 200
 
 
 def test_a_setting_beyond_the_files_is_told_with_both_numbers_and_the_way_out() -> None:
@@ -79,7 +87,9 @@ BY_FILES = (
 def test_a_refusal_names_the_limit_and_where_to_raise_it(
     is_set: bool, clients: int, next_file: int, reason: str
 ) -> None:
-    limit = ClientLimit(3, files_max=1_000, files_reserved=100, is_set=is_set)
+    limit = ClientLimit(
+        3, files_max=1_000, files_reserved=100, handshakes_waiting_max=16, is_set=is_set
+    )
     assert limit.refusal_reason(clients, next_file) == reason
 
 
