@@ -130,6 +130,17 @@ def test_what_others_have_delivered_counts_until_it_is_delivered_here() -> None:
     assert (counted(members), members.voter_disks) == (REPLACED, {S2: NEW_DISK})
 
 
+def test_a_voter_whose_disk_is_changing_has_no_counted_disk() -> None:
+    members = Members(THREE)
+    assert members.counted_disks == dict.fromkeys(THREE, FOUNDING_DISK)
+    members.change_logged(S2, NEW_DISK)
+    members.learn_delivered(S3, NEW_DISK)
+    assert members.counted_disks == {S1: FOUNDING_DISK}
+    members.change_delivered(S2, NEW_DISK)
+    members.change_delivered(S3, NEW_DISK)
+    assert members.counted_disks == {S1: FOUNDING_DISK, S2: NEW_DISK, S3: NEW_DISK}
+
+
 @pytest.mark.parametrize("told", ["replace", "adopt"])
 def test_an_own_delivery_overrides_what_others_said(told: str) -> None:
     members = Members(THREE)
