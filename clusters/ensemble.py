@@ -141,16 +141,21 @@ class Ensemble:
                 return described
         return None
 
-    def status(self) -> EnsembleStatus:
-        """Ask every server for its status; a server that does not answer within 2 s is down.
+    def status(self, *, timeout_s: float = ANSWER_TIMEOUT_S) -> EnsembleStatus:
+        """Ask every server for its status.
 
         A leader that does not answer while a majority follows it is unreached.
+
+        Args:
+            timeout_s: A server that does not answer within this time is down.
 
         Raises:
             EnsembleNotFoundError: no server of the ensemble runs.
         """
         handles = find_replicas(self.name)
-        answers = call_actors([*handles.values(), *handles.values()], "status", "describe")
+        answers = call_actors(
+            [*handles.values(), *handles.values()], "status", "describe", timeout_s=timeout_s
+        )
         heard: dict[ServerId, ReplicaStatus | str] = dict(zip(handles, answers, strict=False))
         servers: set[ServerId] = set(handles)
         observers: set[ServerId] = set()
@@ -163,9 +168,8 @@ class Ensemble:
         if leader is not None:
             # They may have answered before they noticed the leader's end, which Ray knows by now.
             again = [server for server in handles if server != leader]
-            every.update(
-                zip(again, call_actors([handles[s] for s in again], "status"), strict=True)
-            )
+            asked = [handles[server] for server in again]
+            every.update(zip(again, call_actors(asked, "status", timeout_s=timeout_s), strict=True))
         return summarize(self.name, every, observers)
 
     def wait_for_leader(self, timeout_s: float = 10.0) -> ServerId:

@@ -52,7 +52,9 @@ def count(pattern: str, story: list[str]) -> int:
 
 
 def test_every_example_has_a_test_and_is_in_the_index() -> None:
-    tests = re.findall(r"^def test_(\w+)\(run: Run\)", Path(__file__).read_text(), re.MULTILINE)
+    tests = re.findall(
+        r"^def test_(\w+)_runs\(run: Run\)", Path(__file__).read_text(), re.MULTILINE
+    )
     index = re.findall(r"^\| \[(\w+)\.py\]", (SYSTEMS / "README.md").read_text(), re.M)
     assert sorted(tests) == sorted(index) == EXAMPLES
 
