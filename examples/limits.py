@@ -38,10 +38,9 @@ class Service:
 @ray.remote(num_cpus=0, max_retries=0)
 @few
 def ask(service, dies):
-    asked = service.ask.remote(0.2)
-    if dies:
-        os.kill(os.getpid(), signal.SIGKILL)  # its permit is given to the next one
-    return ray.get(asked)
+    if dies:  # before it asks: what a dead holder has asked may still run beside the next one's
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ray.get(service.ask.remote(0.2))
 
 
 @ray.remote(num_cpus=0)

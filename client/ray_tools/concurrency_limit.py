@@ -15,6 +15,10 @@ permits, and callers are served in the order in which they came. A permit belong
 its process. It is given back when the block ends, also by an error or a cancelled task, and when
 the process is known to be dead or was silent for the session timeout. `held.lost` is set before
 another caller can get the permit.
+
+The permits count holders, not the work that they have started elsewhere. What a dead holder asked
+of a service may run there for a while beside the next holder's; a service that must not bear that
+checks the fencing token (FencedResource).
 """
 
 from typing import Any, cast
