@@ -178,11 +178,19 @@ def outcome(truth: Truth, zxid: Zxid, txn: Txn) -> Told:
 
 
 def expired_sessions_are_not_answered(truth: Truth, seen: SessionView) -> None:
-    """A client whose session has expired has let go and takes no answer any more."""
+    """A client whose session has expired has let go and takes no answer any more.
+
+    `truth` also has sessions whose clients never heard of them, because the link broke before the
+    answer to Connect. Such a handle was never CONNECTED, so its user holds nothing by the session
+    and has nothing to let go of when it ends. Its Connect names no session, and a server without
+    a leader serves it like any reader: GUARANTEES.md, "A client that allows it can read without a
+    quorum". A handle that was CONNECTED once stays under the check, also while it is read-only: "A
+    session that was open before is considered lost in time all the same".
+    """
     assert not seen.client.has_let_go, f"LetGo: {seen} is answered after it must have let go"
+    if seen.is_read_only and not seen.was_connected:
+        return
     session = truth.sessions.get(seen.session_id)
-    if session is None and seen.is_read_only:
-        return  # it never had one
     assert session is not None, f"LetGo: {seen} is answered without a session"
     # Who had it taken away may not know yet; whoever took it may have closed it.
     is_anothers = seen.fenced_after is not None

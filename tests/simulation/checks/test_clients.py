@@ -220,6 +220,12 @@ RIGHT: list[Callable[[], object]] = [
     ),
     lambda: sessions.expired_sessions_are_not_answered(TRUTH, client()),
     lambda: sessions.expired_sessions_are_not_answered(closed_world(), client(has_closed=True)),
+    lambda: sessions.expired_sessions_are_not_answered(
+        closed_world(), client(is_read_only=True, was_connected=False)
+    ),
+    lambda: sessions.expired_sessions_are_not_answered(
+        world(), client(session_id=0, is_read_only=True, was_connected=False)
+    ),
     lambda: session_deadlines.lets_go_before_it_can_expire("c1", 10, 10),
     lambda: session_deadlines.old_news_are_kept_back(ServerId(1), Millis(9), Millis(5), Millis(5)),
     lambda: session_deadlines.servers_keep_the_protocol("c1", "link broken"),
@@ -398,6 +404,25 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     (
         "LetGo",
         lambda: sessions.expired_sessions_are_not_answered(world(), client(session_id=0)),
+    ),
+    *(
+        (
+            "LetGo",
+            lambda truth=truth, known=known: (  # type: ignore[misc]
+                sessions.expired_sessions_are_not_answered(truth, client(**known))
+            ),
+        )
+        for truth, known in (
+            (closed_world(), {"is_read_only": True, "was_connected": True}),
+            (world(), {"session_id": 0, "is_read_only": True, "was_connected": True}),
+        )
+    ),
+    (
+        "LetGo",
+        lambda: sessions.expired_sessions_are_not_answered(
+            closed_world(),
+            client(is_read_only=True, client=Client(Core(SESSION), has_let_go=True)),
+        ),
     ),
     ("LetGo", lambda: session_deadlines.lets_go_before_it_can_expire("c1", 11, 10)),
     (

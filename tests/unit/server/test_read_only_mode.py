@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.server import server_trace_events
+from raykeeper.server.events import ClientDisconnected
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import Millis, Now, Zxid
 from raykeeper.znodes.acl import Acl, Identity, Permission, digest_id
@@ -226,6 +227,32 @@ def test_a_client_proves_its_earlier_session_by_its_password() -> None:
     who, read = same.ask(WhoAmI(same.next_xid()), same.get("/a"))
     assert who == WhoAmIReply(1, zxid_of(host), (ann,))
     assert isinstance(read, GetDataReply)
+
+
+def test_a_client_that_never_heard_of_its_session_reads_after_its_end() -> None:
+    """The answer to its Connect was lost, so it still names no session when it connects again."""
+    servers = PureServers(3)
+    servers.leader.track()
+    writer = servers[1].caller(9)
+    writer.ask(writer.create("/a", b"1"))
+    unheard = reader(servers[1], 1, password=b"u" * 16)
+    assert isinstance(unheard.greeting, ConnectReply) and not unheard.greeting.read_only
+    servers[1].step(ClientDisconnected(1))
+    servers.pass_time(2 * unheard.greeting.timeout_ms)
+    host = servers[1]
+    assert unheard.greeting.session_id not in host.server.state.sessions.by_id
+    for other in (2, 3):
+        servers.crash(other)
+    servers.pass_time(GIVEN_UP_MS + AFTER_MS)
+    again = reader(host, 2, password=unheard.password)
+    assert isinstance(again.greeting, ConnectReply)
+    assert (again.greeting.session_id, again.greeting.read_only) == (0, True)
+    assert isinstance(again.ask(again.get("/a"))[0], GetDataReply)
+    servers.restart(2)
+    servers.pass_time(TIMING.tick_ms)
+    final = reader(host, 3, password=unheard.password)
+    assert isinstance(final.greeting, ConnectReply)
+    assert final.greeting.session_id > unheard.greeting.session_id
 
 
 def test_a_second_connect_ends_the_link() -> None:
