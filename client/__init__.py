@@ -10,6 +10,7 @@ client.py, async_client.py  the two clients: blocking, and to await; both share
     request_builder.py, arguments.py    the checks and requests behind them
     recipe_methods.py       the recipes as methods
 transaction.py, access.py   several operations as one; ACLs as users write them
+subtree_copy.py             copies a subtree, also into another ensemble
 fencing.py, fair_mutex.py   a guard that refuses stale tokens; a lock for threads and tasks
 recipes/                    the recipes, one file each
 ray_tools/, async_flow_runner.py    for Ray's tasks and actors: elected actors, gangs, limits, …
@@ -77,6 +78,7 @@ from raykeeper.client.recipes.simple_lock import SimpleLock
 from raykeeper.client.recipes.tree_cache import ChildrenCache, TreeCache
 from raykeeper.client.recipes.tree_mirror import CachedZnode, ChangeKind, TreeChange
 from raykeeper.client.recipes.two_phase_commit import CommitProgress, Decision, TwoPhaseCommit
+from raykeeper.client.subtree_copy import CopyReport, copy_subtree
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
 from raykeeper.client.with_session import with_session
 from raykeeper.znodes.quotas import QuotaLimits
@@ -86,6 +88,8 @@ from raykeeper.znodes.stat import Stat
 __all__ = [
     "connect",
     "with_session",
+    "copy_subtree",
+    "CopyReport",
     "Client",
     "AsyncClient",
     "BlockingTransaction",

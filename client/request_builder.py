@@ -33,12 +33,13 @@ class RequestBuilder:
     """Builds the requests of one client. Each method checks its arguments."""
 
     def __init__(
-        self, value_bytes_max: int, default_acl: Acls | None = None, *, has_chroot: bool = False
+        self, value_bytes_max: int, default_acl: Acls | None = None, *, chroot: str = ""
     ) -> None:
         """`default_acl`, which has been checked, is that of znodes created without one."""
         self._bytes_max = value_bytes_max
         self._default_acl = default_acl
-        self._has_chroot = has_chroot
+        self.chroot = chroot
+        """The path of the znode that is the root of the handle, "" for the root of the ensemble."""
 
     def creation(
         self,
@@ -74,7 +75,7 @@ class RequestBuilder:
             if sequence:
                 flags |= CreateMode.SEQUENTIAL
         value = arguments.checked_value(path, value, self._bytes_max)
-        if not self._has_chroot and not sequence:
+        if not self.chroot and not sequence:
             arguments.check_quota(path, value)
         return Create(path, value, flags, None if acls is None else list(acls), ttl_ms)
 
@@ -87,7 +88,7 @@ class RequestBuilder:
         arguments.checked_path(path)
         value = arguments.checked_value(path, value, self._bytes_max)
         request = SetData(path, value, arguments.checked_version(path, version))
-        if not self._has_chroot:
+        if not self.chroot:
             arguments.check_quota(path, value)
         return request
 
@@ -107,7 +108,7 @@ class RequestBuilder:
         Raises:
             BadArgumentsError: the subtree cannot have a quota, or the client has a chroot.
         """
-        if self._has_chroot:
+        if self.chroot:
             raise BadArgumentsError(path, "a handle with a chroot cannot change quotas")
         kept = limits_path(arguments.checked_path(path))
         if path == "/" or quota_subtree(kept) is None:

@@ -82,4 +82,4 @@ def checked_default_acl(acls: Iterable[Acl] | None) -> Acls | None:
 def new_request_builder(options: SessionOptions) -> RequestBuilder:
     """Return the request builder of a handle with these options."""
     bytes_max, acls = options.value_bytes_max, options.default_acl
-    return RequestBuilder(bytes_max, acls, has_chroot=bool(options.chroot))
+    return RequestBuilder(bytes_max, acls, chroot=options.chroot)

@@ -339,6 +339,47 @@ def shell(
             err.print("the session ends with this command, and the ephemeral znode with it")
 
 
+@app.command()
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="What: ENSEMBLE/PATH, or /PATH.")],
+    target: Annotated[
+        str, typer.Argument(metavar="DST", help="Where to: ENSEMBLE/PATH, or /PATH.")
+    ],
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge", help="Copy into an existing DST, or complete a copy; deletes nothing."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read both, and say what would be done.")
+    ] = False,
+    credentials: Annotated[
+        Path | None,
+        typer.Option(help='File with lines such as "scrypt user:password", proven to both.'),
+    ] = None,
+    timeout_s: Annotated[float, typer.Option(help="How long one request may take.")] = 30.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a subtree into another place or ensemble: values, ACLs, TTLs, no ephemeral znodes."""
+    from raykeeper.client.session_options import split_ensemble_name
+    from raykeeper.commands.subtree_copy import copy_and_tell, read_credentials
+
+    (source_name, source_path), (target_name, target_path) = map(
+        split_ensemble_name, (source, target)
+    )
+    proofs = [] if credentials is None else read_credentials(credentials)
+    _join(address)
+    from_, to = _find(source_name or None), _find(target_name or None)
+    with from_.connect(timeout_s=timeout_s) as reader, to.connect(timeout_s=timeout_s) as writer:
+        for client in (reader, writer):
+            for scheme, credential in proofs:
+                client.add_auth(scheme, credential)
+        places = ((reader, source_path or "/"), (writer, target_path or "/"))
+        copy_and_tell(*places, out, err, merge=merge, dry_run=dry_run, as_json=as_json)
+
+
 def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":
     """Start a head for `up` if no Ray runs here or `own_ray` is set; else return None."""
     from raykeeper.clusters.local_head import find_head, start_head

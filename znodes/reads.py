@@ -143,8 +143,9 @@ def _about(
         return count.next(state) or count
     if not is_allowed(znode.attributes, identities, Permission.READ | Permission.ADMIN):
         return ErrorReply(xid, zxid, Code.NO_AUTH)
-    acls = None if znode.attributes is None else znode.attributes.acls
-    return GetAclsReply(xid, zxid, mask_hashes(acls, identities), stat_of(znode))
+    attributes = znode.attributes
+    acls, ttl_ms = (None, 0) if attributes is None else (attributes.acls, attributes.ttl_ms)
+    return GetAclsReply(xid, zxid, mask_hashes(acls, identities), stat_of(znode), ttl_ms)
 
 
 def _quota(state: State, identities: Identities, request: GetQuota) -> Item:

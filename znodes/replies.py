@@ -125,10 +125,11 @@ class WatcherEvent(Struct, frozen=True, array_like=True, tag=7, gc=False):
 
 
 class GetAclsReply(_Reply, frozen=True, array_like=True, tag=8):
-    """Answer to GetAcls."""
+    """Answer to GetAcls. `ttl_ms`: as in `ZnodeAttributes`, for no Stat has it."""
 
     acls: Acls
     stat: Stat
+    ttl_ms: int = 0
 
 
 class WhoAmIReply(_Reply, frozen=True, array_like=True, tag=9):

@@ -42,10 +42,10 @@ Open = Callable[..., Any]
 class Room:
     """Three servers that talk at once, on the loop of the clients; their time stands still."""
 
-    def __init__(self) -> None:
+    def __init__(self, ensemble: str = UUID) -> None:
         root = Identity("digest", digest_id(*SUPER.split(":")))
         limits = Limits(session_timeout_min_ms=Millis(1_000), super_identities=(root,))
-        self._servers = PureServers(3, limits=limits, options=ServerOptions(ensemble=UUID))
+        self._servers = PureServers(3, limits=limits, options=ServerOptions(ensemble=ensemble))
         self._links: dict[int, tuple[PureServer, LinkEvents]] = {}
         self._told: dict[int, int] = {}
         self._connections = 0

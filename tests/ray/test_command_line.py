@@ -166,6 +166,27 @@ def test_json_prints_one_document(shared: Ensemble, run: Run) -> None:
     assert run("shell", "--json")[:2] == (2, "")
 
 
+def test_a_subtree_is_copied(shared: Ensemble, run: Run) -> None:
+    with shared.connect() as client:
+        client.create("/from/a", b"12", makepath=True)
+        client.create("/from/e", ephemeral=True)
+        words = ("copy", f"{shared.name}/from", f"{shared.name}/to")
+        code, out, _ = run(*words, "--json")
+        told = json.loads(out)
+        assert (code, told["created"], told["ephemerals"], told["value_bytes"]) == (0, 2, 1, 2)
+        assert client.get("/to/a")[0] == b"12"
+        code, _, error = run(*words)
+        assert (code, "/to" in error, "merge" in error) == (1, True, True)
+        code, out, _ = run("copy", "/from", "/to", "--merge", "--dry-run")
+        assert (code, out.splitlines()[0].partition(" in ")[0]) == (
+            0,
+            "would copy 2 znodes with 2 bytes",
+        )
+        for path in ("/from", "/to"):
+            client.delete(path, recursive=True)
+    assert run("copy", "no-such-one/a", "/b")[0] == 3
+
+
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [

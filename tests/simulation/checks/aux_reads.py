@@ -43,9 +43,9 @@ def aux_reads_are_true(truth: Truth, seen: SessionView, ask: NewRequest, answer:
         case GetAclsReply():
             assert isinstance(ask, GetAcls), ask
             was = truth.at(ask.path, zxid)
-            told, due = (answer.acls, answer.stat), None
+            told, due = (answer.acls, answer.stat, answer.ttl_ms), None
             if was is not None and may(was.acls, who, acls.READ | acls.ADMIN):
-                due = (acls.as_shown(was.acls, who), was.stat)
+                due = (acls.as_shown(was.acls, who), was.stat, was.ttl_ms)
         case WhoAmIReply():
             assert isinstance(ask, WhoAmI), ask
             told, due = answer.identities, who

@@ -94,6 +94,7 @@ class PastZnode(Struct, frozen=True):
     value: bytes
     stat: Stat
     acls: Acls | None = None
+    ttl_ms: int = 0
 
 
 class Trigger(Struct, frozen=True):
@@ -332,7 +333,7 @@ def delete_znode(znodes: dict[str, TrueZnode], zxid: Zxid, path: str) -> TrueZno
 
 
 def _was(znode: TrueZnode) -> PastZnode:
-    return PastZnode(znode.value, znode.stat(), znode.acls)
+    return PastZnode(znode.value, znode.stat(), znode.acls, znode.ttl_ms)
 
 
 def _zxid_of(trigger: Trigger) -> Zxid:

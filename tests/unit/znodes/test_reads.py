@@ -11,6 +11,7 @@ from raykeeper.znodes.replies import (
     ErrorReply,
     EventType,
     ExistsReply,
+    GetAclsReply,
     GetChildrenReply,
     GetDataReply,
     GetEphemeralsReply,
@@ -41,7 +42,7 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import OpChildren, OpFailed, OpStat, OpValue
 from raykeeper.znodes.watches import WatchTable
-from raykeeper.znodes.znode import stat_of
+from raykeeper.znodes.znode import CONTAINER, stat_of
 from tests.unit.znodes.one_leader import OneLeader
 
 XID, CONNECTION = 5, 9
@@ -192,3 +193,19 @@ class TestAuxReads:
             )
         item = reply_to_aux_read(state, other_session, MultiRead(1, [ReadStat("/a")]))
         assert item == MultiReadReply(1, state.zxid, [OpFailed(Code.NO_AUTH)])
+
+
+def test_the_read_of_an_acl_tells_the_kind_of_the_znode() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    leader.create(session, "/plain")
+    for path, flags, ttl_ms in (("/box", CreateMode.CONTAINER, 0), ("/ttl", CreateMode.TTL, 1500)):
+        leader.do(session, Create(path, b"", flags, None, ttl_ms))
+    kinds = {}
+    for path in ("/plain", "/box", "/ttl"):
+        item = reply_to_aux_read(
+            leader.state, leader.state.sessions.by_id[session], GetAcls(1, path)
+        )
+        assert isinstance(item, GetAclsReply)
+        kinds[path] = item.ttl_ms
+    assert kinds == {"/plain": 0, "/box": CONTAINER, "/ttl": 1500}
