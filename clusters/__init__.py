@@ -2,12 +2,19 @@
 
 config.py                        settings, their defaults and the file they come from
 launch.py                        start, complete or attach an ensemble
+    running_servers.py           asks the servers that run
     running_settings.py          how the running servers differ from what is asked for
     disk_choice.py               which of several disks a server starts from
     voting_disks.py              which disk of a voter counts, as the running servers know
     placement.py                 which server runs on which node: a pure decision
+    starting.py                  formats folders and starts servers, as planned
     node_report.py               what a node reports
-    node_discovery.py                    what the nodes hold, and the formatting of folders
+    node_discovery.py            what the nodes hold, and the formatting of folders
+keeper.py                        moves servers whose nodes are lost
+    healing/                     its decisions: pure
+    moves.py                     what it sees of Ray, and how it moves a server
+    keeper_journal.py            what it writes into the tree
+    stale_folders.py             folders of which another disk has the vote
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 local_ray.py, local_head.py      find Ray, start it, keep it running
 """

@@ -91,6 +91,10 @@ Seconds = Annotated[
     float, Meta(ge=0.1, le=86_400, description="a number of seconds from 0.1 to 86400")
 ]
 
+Patience = Annotated[
+    float, Meta(ge=0, le=604_800, description="a number of seconds from 0 to 604800")
+]
+
 
 class EnsembleConfig(Struct, frozen=True, kw_only=True):
     """The settings of one ensemble. Made by `make_config` or `load_config`, which check them."""
@@ -219,6 +223,27 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     """auto: on different nodes, sharing nodes (with a warning) when there are too few.
     spread: on different nodes, or an error. A pin ties server i to a label or resource.
     """
+
+    heal_after_s: Patience = 0
+    """When the node of a voting server is dead for so long, the keeper moves the server to another
+    node. 0: there is no keeper, and the next `launch` moves it.
+    """
+
+    heal_pause_s: Patience = 600
+    """The keeper moves servers at least so far apart; doubled for each move of one server within a
+    day.
+    """
+
+    heal_moves_per_hour: Annotated[
+        int, Meta(ge=1, le=20, description="a whole number from 1 to 20")
+    ] = 2
+    """The keeper moves at most so many servers within an hour."""
+
+    heal_node_age_s: Patience = 60
+    """The keeper moves servers only to nodes that have been alive for so long."""
+
+    heal_vote_wait_s: Patience = 600
+    """A server that was moved and gets no vote within this time is stopped; the move is undone."""
 
     links: Annotated[Literal["auto", "ray", "direct"], Meta(description="auto, ray or direct")] = (
         "auto"

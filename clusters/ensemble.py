@@ -29,7 +29,7 @@ from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.client.session_options import VALUE_BYTES_MAX
 from raykeeper.clusters.local_ray import join_ray
-from raykeeper.links.ray_names import NAMESPACE, replicas_among
+from raykeeper.links.ray_names import NAMESPACE, keeper_name, replicas_among
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 from raykeeper.znodes.acl import Acl
@@ -198,6 +198,7 @@ class Ensemble:
         """
         join_ray()
         names = sorted(_actors_of(self.name))
+        stop_actor(keeper_name(self.name))  # before it moves a server that ends
         handles = {name: handle for name in names if (handle := _find_actor(name)) is not None}
         replicas = [handle for name, handle in handles.items() if "/replica/" in name]
         if replicas:
@@ -445,6 +446,13 @@ def _actors_of(ensemble: str) -> set[str]:
         for actor in actors
         if actor["namespace"] == NAMESPACE and actor["name"].startswith(f"{ensemble}/")
     }
+
+
+def stop_actor(name: str) -> None:
+    """End an actor of an ensemble for good, if there is one."""
+    handle = _find_actor(name)
+    if handle is not None:
+        ray.kill(handle, no_restart=True)
 
 
 def _find_actor(name: str) -> Any | None:

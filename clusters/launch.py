@@ -7,10 +7,9 @@ do each step at the same time: a folder is formatted once, and an actor is creat
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import Any
 
 import ray
 import ray.util
@@ -18,28 +17,20 @@ import ray.util
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import ReplicaDescription
-from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.clusters.config import (
     EnsembleConfig,
-    LabelPin,
-    ResourcePin,
     resolve_requested,
     warnings_about,
 )
-from raykeeper.clusters.ensemble import Ensemble, NoLeaderError, call_actors, find_replicas
+from raykeeper.clusters.ensemble import Ensemble, NoLeaderError
 from raykeeper.clusters.local_ray import join_or_start_ray
-from raykeeper.clusters.node_discovery import discover_nodes, on_node, prepare_folder, write_record
-from raykeeper.clusters.node_report import EnsembleRecord, NodeReport
-from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement, place
-from raykeeper.clusters.running_settings import adopt_settings, check_settings, settings_of
-from raykeeper.clusters.voting_disks import VotingDisks, find_voting_disks
-from raykeeper.zab.ids import Millis, ServerId
-from raykeeper.znodes.acl import Identity
+from raykeeper.clusters.node_discovery import discover_nodes
+from raykeeper.clusters.placement import place
+from raykeeper.clusters.running_servers import ask_voting_disks, find_running
+from raykeeper.clusters.running_settings import adopt_settings, check_settings
+from raykeeper.clusters.starting import start_planned
+from raykeeper.zab.ids import ServerId
 
-if TYPE_CHECKING:
-    from raykeeper.actors.replica_config import ReplicaConfig
-
-_PIN_CPU_SHARE = 0.001
 _GRACE_S = 2.0
 """How long a launch that has a majority waits for the next server."""
 _WAS_STOPPED = "it was stopped meanwhile"
@@ -59,8 +50,9 @@ def launch(
     All folders are formatted only if no node holds anything of the ensemble; a single missing
     folder is formatted again, and its server gets its vote from the others. While a node or a
     folder cannot be read, nothing is formatted: the others start if they are a majority, and the
-    log names what was not read. If this process is not connected to Ray and no Ray runs here, it
-    starts one, which ends with the process.
+    log names what was not read. With the setting `heal_after_s` it starts the keeper, too, which
+    from then on moves servers whose nodes are lost. If this process is not connected to Ray and no
+    Ray runs here, it starts one, which ends with the process.
 
     Args:
         config: A settings file such as ray-config.yaml; None for the defaults.
@@ -84,7 +76,7 @@ def launch(
     given = {key: value for key, value in settings.items() if value is not None}
     resolved, stated = resolve_requested(config, given)
     join_or_start_ray()
-    running = _running(resolved.name)
+    running = find_running(resolved.name)
     described = [answer for answer in running.values() if answer is not None]
     check_settings(resolved, stated, described)
     resolved, warnings = adopt_settings(resolved, stated, described)
@@ -97,122 +89,40 @@ def launch(
     _wait_until_ready(resolved, refused, deadline)
     if len(running) < resolved.servers + resolved.observers:
         # Another launch may have started them at the same time.
-        described = [answer for answer in _running(resolved.name).values() if answer is not None]
-        check_settings(resolved, stated, described)
+        check_settings(resolved, stated, _described(resolved.name))
     ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
+    _start_keeper(resolved)
     return ensemble
 
 
-def _running(name: str) -> dict[ServerId, ReplicaDescription | None]:
-    """Return the servers that Ray knows; None for a server that does not answer now."""
-    try:
-        handles = find_replicas(name)
-    except EnsembleNotFoundError:
-        return {}
-    answers = call_actors(handles.values(), "describe")
-    return {
-        server: answer if isinstance(answer, ReplicaDescription) else None
-        for server, answer in zip(handles, answers, strict=True)
-    }
+def _described(name: str) -> list[ReplicaDescription]:
+    return [answer for answer in find_running(name).values() if answer is not None]
+
+
+def _start_keeper(config: EnsembleConfig) -> None:
+    """Start the keeper if the settings ask for one and it does not run."""
+    if not config.heal_after_s:
+        return
+    from raykeeper.clusters.keeper import start_keeper  # only an ensemble with a keeper loads it
+
+    start_keeper(config, {each.server_id: each.node_id for each in _described(config.name)})
 
 
 def _start_missing(
     config: EnsembleConfig, running: dict[ServerId, ReplicaDescription | None]
 ) -> dict[ServerId, str]:
     """Start the servers that were found or may be formatted; return why the others were not."""
-    # A late import: a process that only asks for the status must not load the server.
-    from raykeeper.actors.replica import start_replica
-
     described = [answer for answer in running.values() if answer is not None]
     nodes = discover_nodes(config.data_dir, config.name)
     at = {server: "" if a is None else a.node_id for server, a in running.items()}
     uuid = described[0].ensemble_uuid if described else None
-    plan = place(config, nodes, at, uuid, _ask_voting_disks(config))
+    plan = place(config, nodes, at, uuid, ask_voting_disks(config))
     for warning in plan.warnings:
         _log.warning(warning)
     if not plan.placements and not plan.damaged_record_nodes:
         return plan.refused
-    uuid = _format(config, plan, nodes)
-    _rewrite_records(config, plan, uuid)
-    for seat in plan.placements:
-        node_id, pin = _location(config, seat, nodes)
-        start_replica(replica_config(config, uuid, seat.server_id), node_id, pin)
+    start_planned(config, plan, nodes)
     return plan.refused
-
-
-def _ask_voting_disks(config: EnsembleConfig) -> VotingDisks:
-    """Ask the running servers which disks have the votes."""
-    try:
-        handles = find_replicas(config.name)
-    except EnsembleNotFoundError:
-        return VotingDisks()
-    answers = call_actors(handles.values(), "status")
-    return find_voting_disks(config.voter_ids, dict(zip(handles, answers, strict=True)))
-
-
-def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> str:
-    """Format the folders of the plan, and return the uuid of the ensemble.
-
-    Raises:
-        StorageError: a folder cannot be written; names its node. No server was started.
-    """
-    seats = [seat for seat in plan.placements if seat.format is not FolderFormat.KEEP]
-    uuid = plan.ensemble_uuid
-    if seats and uuid is None:
-        # Of two concurrent launches the one that formats the first folder determines the uuid.
-        uuid = _prepare(config, str(uuid4()), seats[:1], nodes)
-        seats = seats[1:]
-    assert uuid is not None, plan
-    if seats:
-        _prepare(config, uuid, seats, nodes)
-    return uuid
-
-
-def _prepare(
-    config: EnsembleConfig, uuid: str, seats: Sequence[Placement], nodes: Sequence[NodeReport]
-) -> str:
-    record = EnsembleRecord(uuid, config.servers)
-    tasks = [
-        on_node(
-            seat.node_id,
-            prepare_folder,
-            *(config.data_dir, config.name, record, seat.server_id),
-            seat.format is FolderFormat.FOUNDING,
-        )
-        for seat in seats
-    ]
-    names = {node.node_id: node.name for node in nodes}
-    for seat, task in zip(seats, tasks, strict=True):
-        try:
-            uuid = ray.get(task).owner.ensemble_uuid
-        except StorageError as error:
-            cause = getattr(error, "cause", error)
-            raise StorageError(f"{cause} (node {names[seat.node_id]})") from None
-    return uuid
-
-
-def _rewrite_records(config: EnsembleConfig, plan: LaunchPlan, uuid: str) -> None:
-    record = EnsembleRecord(uuid, config.servers)
-    for node_id in plan.damaged_record_nodes:
-        try:
-            ray.get(on_node(node_id, write_record, config.data_dir, config.name, record))
-        except (StorageError, ray.exceptions.RayError) as error:
-            # The servers run without it; the next launch tries again.
-            _log.warning("the record was not written: %s", getattr(error, "cause", error))
-
-
-def _location(
-    config: EnsembleConfig, seat: Placement, nodes: Sequence[NodeReport]
-) -> tuple[str | None, dict[str, Any] | None]:
-    """Return a node id or a pin for Ray. A pin outlives its node, which returns with a new id."""
-    pin, node = config.placement, next(n for n in nodes if n.node_id == seat.node_id)
-    if isinstance(pin, LabelPin) and node.labels.get(pin.label) == str(seat.server_id):
-        return None, {"label_selector": {pin.label: str(seat.server_id)}}
-    if isinstance(pin, ResourcePin):
-        resource = f"{pin.resource}_{seat.server_id}"
-        if resource in node.resources:
-            return None, {"resources": {resource: _PIN_CPU_SHARE}}
-    return seat.node_id, None
 
 
 def _wait_until_ready(
@@ -270,34 +180,3 @@ def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError |
     except ray.exceptions.TaskCancelledError:
         return _WAS_STOPPED
     return None
-
-
-def replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "ReplicaConfig":
-    """Return the settings of one server."""
-    # This import loads the server's code, which only a launch needs.
-    from raykeeper.actors.replica_config import ReplicaConfig
-
-    return ReplicaConfig(
-        ensemble=config.name,
-        ensemble_uuid=uuid,
-        server_id=server_id,
-        voters=config.voter_ids,
-        observers=config.observer_ids,
-        folder=f"{config.data_dir}/{config.name}/{server_id}",
-        tick_ms=Millis(config.tick_ms),
-        init_limit=config.init_limit,
-        sync_limit=config.sync_limit,
-        session_timeout_min_ms=Millis(round(config.session_timeout_min_s * 1000)),
-        session_timeout_max_ms=Millis(round(config.session_timeout_max_s * 1000)),
-        value_bytes_max=config.value_limit_bytes,
-        super_identities=tuple(Identity(*each.split(":", 1)) for each in config.super_ids),
-        requests_max=config.requests_max,
-        clients_max=None if config.clients_max == "auto" else config.clients_max,
-        sessions_max=config.sessions_max,
-        snapshot_every_txns=config.snapshot_every_txns,
-        snapshots_kept=config.snapshots_kept,
-        watch_history_changes=config.watch_history_changes,
-        watch_history_bytes=config.watch_history_bytes,
-        links=config.links,
-        launch_settings=settings_of(config),
-    )

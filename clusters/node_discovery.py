@@ -5,8 +5,10 @@ A task that does not run on its node within the timeout is reported as a node th
 
 import os
 import platform
+import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -49,6 +51,8 @@ class DiskContents(Struct, frozen=True):
     record_damage: str
     folders: list[FoundFolder]
     unreadable: list[UnreadableFolder]
+    free_bytes: int = 0
+    wall_s: int = 0
 
 
 def server_folder(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
@@ -58,13 +62,14 @@ def server_folder(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
 
 def discover_nodes(data_dir: str, ensemble: str, timeout_s: float = _TIMEOUT_S) -> list[NodeReport]:
     """Ask every live node what it holds. Changes nothing."""
-    nodes = [node for node in _nodes() if node["Alive"]]
+    nodes = [node for node in known_nodes() if node["Alive"]]
     asked = [on_node(node["NodeID"], inspect_node, data_dir, ensemble) for node in nodes]
     ray.wait(asked, num_returns=len(asked), timeout=timeout_s)
     return [_report(node, ref) for node, ref in zip(nodes, asked, strict=True)]
 
 
-def _nodes() -> list[dict[str, Any]]:
+def known_nodes() -> list[dict[str, Any]]:
+    """Return what Ray tells of each node, dead ones included."""
     found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     return found
 
@@ -126,9 +131,12 @@ def inspect_node(data_dir: str, ensemble: str) -> DiskContents:
             unreadable.append(UnreadableFolder(server_id, str(error)))
         else:
             if identity is not None:
-                holdings.append(FoundFolder(server_id, str(folder), identity))
+                size = _size_of(folder)
+                holdings.append(FoundFolder(server_id, str(folder), identity, data_bytes=size))
     record, damage = _read_record(home / RECORD_FILE)
-    return DiskContents(record, damage, holdings, unreadable)
+    with storage_errors(home):
+        free = shutil.disk_usage(_nearest_folder(home)).free
+    return DiskContents(record, damage, holdings, unreadable, free, int(time.time()))
 
 
 def write_record(data_dir: str, ensemble: str, record: EnsembleRecord) -> None:
@@ -200,6 +208,20 @@ def _check_is_absent(path: Path) -> None:
             return
         if each.is_symlink():
             raise StorageError(f"{each} is a link to {each.readlink()}, which is not there")
+
+
+def _nearest_folder(path: Path) -> Path:
+    return next(each for each in (path, *path.parents) if each.is_dir())
+
+
+def _size_of(folder: Path) -> int:
+    """Return what the files of a folder take on the disk; those that end meanwhile do not count."""
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += 512 * (Path(place) / name).lstat().st_blocks
+    return size
 
 
 def _read_record(file: Path) -> tuple[EnsembleRecord | None, str]:

@@ -26,6 +26,8 @@ class FoundFolder(Struct, frozen=True):
     """None when it is damaged: the server starts there and repairs its folder (rule D4)."""
     damage: str = ""
     """Why the identity cannot be read."""
+    data_bytes: int = 0
+    """What its files take on the disk."""
 
 
 class UnreadableFolder(Struct, frozen=True):
@@ -49,6 +51,10 @@ class NodeReport(Struct, frozen=True):
     unreadable: list[UnreadableFolder] = []
     problem: str | None = None
     """Why the node did not report: no answer, or the folder of the ensemble is unreadable."""
+    free_bytes: int = 0
+    """What is free where `data_dir` is."""
+    wall_s: int = 0
+    """The node's wall clock."""
 
 
 def unread(nodes: Iterable[NodeReport]) -> list[str]:

@@ -72,12 +72,14 @@ def place(
     running: Mapping[ServerId, str],
     uuid: str | None = None,
     voting: VotingDisks | None = None,
+    targets: Collection[str] | None = None,
 ) -> LaunchPlan:
     """Plan a placement for every server that is not `running`, a map from servers to nodes.
 
     `uuid` is that of the ensemble if a running server told it, and `voting` what the running
-    servers know of the disks with the votes. A server with several disks of which none is known to
-    count is refused if the others are a majority: once they run, they know.
+    servers know of the disks with the votes. New folders go to the nodes `targets` only, one at
+    least, if they are given. A server with several disks of which none is known to count is refused
+    if the others are a majority: once they run, they know.
 
     Raises:
         ForeignFolder: a folder belongs to another ensemble or server.
@@ -107,11 +109,12 @@ def place(
     if refused:
         missing = []
     refused |= choice.doubtful
+    allowed = [node for node in nodes if targets is None or node.node_id in targets]
     loads = Counter(running.values())
     seats = []
     # Servers with a disk first: they have the fewest possible nodes.
     for server_id in sorted(set(disks) - set(running)) + missing:
-        candidates = disks.get(server_id) or _candidate_nodes(config, nodes, server_id)
+        candidates = disks.get(server_id) or _candidate_nodes(config, allowed, server_id)
         node_id = min(candidates, key=lambda node_id: (loads[node_id], node_id))
         loads[node_id] += 1
         fresh = FolderFormat.JOINING if was_started else FolderFormat.FOUNDING
@@ -249,18 +252,23 @@ def _candidate_nodes(
 ) -> list[str]:
     """Return the nodes on which a server without a disk may start."""
     pin = config.placement
+    found = [node.node_id for node in nodes if allows(config, node, server_id)]
+    if found or not isinstance(pin, LabelPin | ResourcePin):
+        return found
+    wanted = (
+        f"label {pin.label}={server_id}"
+        if isinstance(pin, LabelPin)
+        else f"custom resource {pin.resource}_{server_id}"
+    )
+    raise PlacementError(f"no node has the {wanted}, to which server {server_id} is pinned")
+
+
+def allows(config: EnsembleConfig, node: NodeReport, server_id: ServerId) -> bool:
+    """Return whether the setting `placement` lets a server without a disk start on a node."""
+    pin = config.placement
     if isinstance(pin, LabelPin):
-        found = [node.node_id for node in nodes if node.labels.get(pin.label) == str(server_id)]
-        wanted = f"label {pin.label}={server_id}"
-    elif isinstance(pin, ResourcePin):
-        wanted = f"{pin.resource}_{server_id}"
-        found = [node.node_id for node in nodes if wanted in node.resources]
-        wanted = f"custom resource {wanted}"
-    else:
-        return [node.node_id for node in nodes]
-    if not found:
-        raise PlacementError(f"no node has the {wanted}, to which server {server_id} is pinned")
-    return found
+        return node.labels.get(pin.label) == str(server_id)
+    return not isinstance(pin, ResourcePin) or f"{pin.resource}_{server_id}" in node.resources
 
 
 def _check_spread(

@@ -34,24 +34,45 @@ class VotingDisks(Struct, frozen=True):
     """Why `disks` is empty."""
 
 
-def find_voting_disks(
+class LeaderWithQuorum(Struct, frozen=True):
+    """The leader that is believed, by its own answer."""
+
+    status: ReplicaStatus | None
+    following: tuple[ServerId, ...] = ()
+    """The voters with a vote that say they follow it in its epoch, itself included."""
+    doubt: str = ""
+    """Why `status` is None."""
+
+
+def find_leader(
     voters: Collection[ServerId], answers: Mapping[ServerId, ReplicaStatus | str]
-) -> VotingDisks:
-    """Return the disks of the voters that the servers' answers prove; see above."""
+) -> LeaderWithQuorum:
+    """Return the leader that the servers' answers prove; see above."""
     statuses = [answer for answer in answers.values() if isinstance(answer, ReplicaStatus)]
     leaders = [each for each in statuses if each.role == "leader" and each.is_active]
     if not leaders:
-        return VotingDisks(doubt="no leader answers" if answers else "no server runs")
+        return LeaderWithQuorum(None, (), "no leader answers" if answers else "no server runs")
     leader = max(leaders, key=lambda each: each.epoch)
-    following = [
+    following = tuple(
         each.server_id
         for each in statuses
         if each.is_active
         and each.votes
         and each.epoch == leader.epoch
         and leader.server_id in (each.server_id, each.leader)
-    ]
-    quorum = Quorum(voters)
-    if not quorum.is_quorum(following):
-        return VotingDisks(doubt=f"no majority of the voters follows server {leader.server_id}")
-    return VotingDisks(dict(leader.voter_disks), "")
+        and each.server_id in voters
+    )
+    if not Quorum(voters).is_quorum(following):
+        doubt = f"no majority of the voters follows server {leader.server_id}"
+        return LeaderWithQuorum(None, following, doubt)
+    return LeaderWithQuorum(leader, following)
+
+
+def find_voting_disks(
+    voters: Collection[ServerId], answers: Mapping[ServerId, ReplicaStatus | str]
+) -> VotingDisks:
+    """Return the disks of the voters that the servers' answers prove; see above."""
+    leader = find_leader(voters, answers)
+    if leader.status is None:
+        return VotingDisks(doubt=leader.doubt)
+    return VotingDisks(dict(leader.status.voter_disks), "")

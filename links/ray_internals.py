@@ -81,6 +81,16 @@ def current_task() -> object | None:
     return task
 
 
+def draining_nodes() -> list[str]:
+    """Return the ids of the nodes that Ray is about to lose, as it was told: it preempts them.
+
+    Without it: none, as if Ray knew of no preemption; such a node is dead one day.
+    """
+    state = _import_attribute("ray._private.state", "state")
+    told = getattr(state, "get_draining_nodes", None)
+    return sorted(told()) if told is not None else []
+
+
 def raylet_pid() -> int | None:
     """Return the process of the raylet that has started this worker, as Ray tells its workers.
 

@@ -25,6 +25,11 @@ def snapshotter_name(ensemble: str, server_id: ServerId) -> str:
     return f"{ensemble}/snapshotter/{server_id}"
 
 
+def keeper_name(ensemble: str) -> str:
+    """Return the name of the ensemble's keeper."""
+    return f"{ensemble}/keeper"
+
+
 def replicas_among(actors: Iterable[Mapping[str, Any]]) -> dict[str, list[ServerId]]:
     """Return the servers of each ensemble, in order, from Ray's list of named actors."""
     servers: dict[str, list[ServerId]] = {}

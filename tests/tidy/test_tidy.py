@@ -58,6 +58,7 @@ PURE = {
         *(*CORE, "raykeeper.znodes", "raykeeper.links.limits", "raykeeper.client.core"),
         "raykeeper.client.errors",
     ],
+    "clusters/healing/*": [*CORE, "raykeeper.clusters.healing"],
     "chaos/checks/*": [*CORE, "raykeeper.znodes", "raykeeper.chaos.checks"],
 }
 SHELLS = {

@@ -28,7 +28,9 @@ RECORD = EnsembleRecord("uuid", 3)
 
 
 def test_an_empty_disk_holds_nothing(tmp_path: Path) -> None:
-    assert inspect_node(str(tmp_path / "missing"), "coord") == DiskContents(None, "", [], [])
+    found = inspect_node(str(tmp_path / "missing"), "coord")
+    assert found == DiskContents(None, "", [], [], found.free_bytes, found.wall_s)
+    assert found.free_bytes > 0 and found.wall_s > 0
     assert list(tmp_path.iterdir()) == []
 
 

@@ -18,12 +18,13 @@ from raykeeper.clusters.config import (
     make_config,
     resolve_requested,
 )
-from raykeeper.clusters.launch import replica_config
+from raykeeper.clusters.keeper import heal_settings
 from raykeeper.clusters.running_settings import (
     SettingsDifferError,
     adopt_settings,
     check_settings,
 )
+from raykeeper.clusters.starting import replica_config
 from raykeeper.zab.ids import ServerId
 
 ROOT_ID = "digest:root:D/InIHSb7yEEbrWz8b9l71RjZJU="
@@ -71,13 +72,13 @@ def test_every_setting_is_compared_or_named_as_not_comparable(setting: str) -> N
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_setting_reaches_the_servers(setting: str) -> None:
-    """What a server describes is what it runs with; a placement ends with the launch."""
+    """What a server describes is what it or the keeper has; a placement ends with the launch."""
     if setting == "placement":
         return
 
     def effective(config: EnsembleConfig) -> Any:
         made = replica_config(config, "uuid", ServerId(1))
-        return msgspec.structs.replace(made, launch_settings={})
+        return msgspec.structs.replace(made, launch_settings={}), heal_settings(config)
 
     assert effective(unlike_the_default(setting)) != effective(DEFAULTS)
 

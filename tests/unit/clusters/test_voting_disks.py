@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.actors.replica_status import ReplicaStatus
-from raykeeper.clusters.voting_disks import VotingDisks, find_voting_disks
+from raykeeper.clusters.voting_disks import VotingDisks, find_leader, find_voting_disks
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, ServerId, Zxid
 
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
@@ -82,3 +82,13 @@ def test_only_a_leader_with_a_quorum_is_believed(
     else:
         assert found.disks == {}
         assert found.doubt.startswith(expected)
+
+
+def test_the_followers_of_a_leader_are_named() -> None:
+    observer = answer(ServerId(4), OLD)
+    answers = [answer(S1, OLD), answer(S2, OLD, votes=False), answer(S3, OLD), observer]
+    found = find_leader(VOTERS, {each.server_id: each for each in answers})
+    assert found.status is answers[0] and found.doubt == ""
+    assert found.following == (S1, S3)
+    alone = find_leader(VOTERS, {S1: answers[0]})
+    assert (alone.status, alone.following) == (None, (S1,))

@@ -4,6 +4,7 @@ from typing import Any
 
 from raykeeper.links.ray_names import (
     NAMESPACE,
+    keeper_name,
     replica_name,
     replicas_among,
     snapshotter_name,
@@ -23,6 +24,7 @@ def test_actor_names_are_built_and_parsed() -> None:
     assert replica_name("coord", S3) == "coord/replica/3"
     assert tracker_name("coord", S3) == "coord/tracker/3"
     assert snapshotter_name("coord", S3) == "coord/snapshotter/3"
+    assert keeper_name("coord") == "coord/keeper"
 
 
 def test_replicas_are_recognized_among_all_actors() -> None:
@@ -31,6 +33,7 @@ def test_replicas_are_recognized_among_all_actors() -> None:
         actor(replica_name("one", S2)),
         actor(replica_name("another", S3)),
         actor(tracker_name("one", S3)),
+        actor(keeper_name("one")),
         actor(replica_name("one", S3), "somebody-else"),
         actor("one/replica/x"),
         actor("one"),

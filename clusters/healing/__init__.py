@@ -1,0 +1,7 @@
+"""The decisions of the keeper: when a server whose node is lost moves, and where to. Pure.
+
+vocabulary.py    what the keeper sees, decides and does
+pauses.py        how long it waits between two moves
+targets.py       the node to which a server moves
+healing.py       the decisions of one leadership: looks in, effects out
+"""

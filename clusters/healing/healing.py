@@ -1,0 +1,302 @@
+"""The decisions of a keeper during one leadership: looks in, effects out.
+
+A voter moves when all of this holds: a leader with a majority behind it is known and does not hear
+the voter; Ray says that the voter's node is dead; both have lasted for `heal_after_ms`; no change
+of a member and no repair is open; the pauses are over (pauses.py); there is a node for it
+(targets.py). The voter on a node that will go moves at once, while the others are a majority.
+
+Invariants: one move at a time, across keepers: a move begins with a decision in the tree, which
+only the elected keeper can write, and a keeper reads the decisions of those before it first. A
+server that is linked to the leader, or whose node is alive, does not move. Without a majority
+nothing is begun, started or undone. What is unknown counts neither as dead nor as alive: a clock
+that runs goes on, and nothing happens before the next sight of a majority.
+
+Each effect but SaveSeats has one answer, and the next look comes after it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from raykeeper.clusters.healing.pauses import pause_left
+from raykeeper.clusters.healing.targets import choose_target
+from raykeeper.clusters.healing.vocabulary import (
+    AskNodes,
+    Cause,
+    Decision,
+    Effect,
+    Entry,
+    HealSettings,
+    Move,
+    Note,
+    SaveSeats,
+    Seat,
+    Step,
+    Survey,
+    Undo,
+    View,
+)
+from raykeeper.zab.ids import Millis, ServerId
+
+ENTRIES_KEPT: Final = 100
+SURVEY_PAUSE_MS: Final = 5_000
+"""How long the nodes are not asked again after none was found for a server."""
+
+
+class _OpenMove(Struct):
+    """The move under way."""
+
+    decision: Decision
+    started_at: Millis | None
+    """When this keeper knew the server started; None before."""
+    why_undone: str = ""
+    """Why the move is given up, while what it did is undone."""
+
+
+class Healing:
+    """What one elected keeper knows and decides."""
+
+    def __init__(
+        self,
+        settings: HealSettings,
+        entries: Iterable[Entry],
+        seats: Mapping[ServerId, Seat],
+        now: Millis,
+    ) -> None:
+        """Go on from what stands in the tree.
+
+        Args:
+            settings: The limits.
+            entries: The decisions of all keepers, in order.
+            seats: Where the servers were seen by the last keeper.
+            now: This keeper's clock; so are all times below.
+        """
+        self.waiting: str = ""
+        """Why a server that should move does not; empty if all is well or a move is under way."""
+        self.entries: list[Entry] = list(entries)
+        self.seats: dict[ServerId, Seat] = dict(seats)
+        self._settings = settings
+        self._alive_since: dict[str, Millis] = {}
+        self._dead: dict[str, Millis] = {}
+        self._leaving: dict[str, Cause] = {}
+        self._lost_since: dict[ServerId, Millis] = {}
+        self._made_at: dict[int, Millis] = {}
+        self._survey_at = now
+        self._survey_problem = ""
+        self._due: list[tuple[ServerId, Cause]] = []
+        self._open = _open_move(self.entries, now)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a move is under way."""
+        return self._open is not None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the keeper should look often."""
+        return self.is_moving or bool(self._lost_since) or bool(self._due)
+
+    def look(self, view: View, now: Millis) -> list[Effect]:
+        """Take a look at Ray and the servers."""
+        effects = self._take_seats(view)
+        self._take_nodes(view, now)
+        self._take_losses(view, now)
+        if self._open is not None:
+            self.waiting = view.doubt
+            return effects + self._go_on(self._open, view, now)
+        self._due = self._find_due(view, now)
+        self.waiting = self._why_not(view) if self._due else ""
+        if self._due and not self.waiting:
+            if now >= self._survey_at:
+                return [*effects, AskNodes()]
+            self.waiting = self._survey_problem
+        return effects
+
+    def surveyed(self, survey: Survey, now: Millis) -> list[Effect]:
+        """Take what the nodes have; begin the first move that is possible."""
+        staying = [node for node in self._alive_since if node not in self._leaving]
+        age = self._settings.node_age_ms
+        ripe = [node for node in staying if now - self._alive_since[node] >= age]
+        ages = {number: now - made_at for number, made_at in self._made_at.items()}
+        problems = []
+        for server, cause in self._due:
+            left, why = pause_left(
+                self._settings, self.entries, server, cause, survey.time_ms, ages
+            )
+            if left > 0:
+                problems.append(f"server {server} waits for {duration(left)}: {why}")
+                continue
+            target = choose_target(server, survey, self.seats, staying, ripe)
+            if target.node is None:
+                problems.append(f"no node for server {server}: {target.problem}")
+                continue
+            decision = Decision(
+                step=Step.BEGUN,
+                server=server,
+                cause=cause,
+                source=self.seats[server].node_id,
+                source_name=self.seats[server].node_name,
+                target=target.node.node_id,
+                target_name=target.node.name,
+                reason=self._reason(server, cause, now),
+            )
+            self.waiting = ""
+            return [Note(decision)]
+        self.waiting = self._survey_problem = "; ".join(problems)
+        self._survey_at = Millis(now + SURVEY_PAUSE_MS)
+        return []
+
+    def noted(self, entry: Entry, now: Millis) -> None:
+        """Take a decision that stands in the tree now. The next look acts on it."""
+        self.entries = [*self.entries, entry][-ENTRIES_KEPT:]
+        self._made_at[entry.number] = now
+        self._open = _open_move(self.entries, now)
+        if self._open is None:
+            # If it is lost again, its time begins anew.
+            self._lost_since.pop(entry.decision.server, None)
+
+    def acted(self, problem: str) -> list[Effect]:
+        """Take the end of `Move` or `Undo`; `problem` says why it failed, or is empty."""
+        assert self._open is not None
+        decision, why = self._open.decision, self._open.why_undone
+        if why:
+            return [
+                _note(decision, Step.UNDONE, "; ".join(text for text in (why, problem) if text))
+            ]
+        if problem:
+            self._open.why_undone = problem
+            return [Undo(decision)]
+        return [_note(decision, Step.STARTED)]
+
+    def _take_seats(self, view: View) -> list[Effect]:
+        seats = dict(self.seats)
+        for server, seat in view.running.items():
+            before = seats.get(server)
+            highest = max(seat.incarnation, before.incarnation if before is not None else 0)
+            seats[server] = replace(seat, incarnation=highest)
+        if seats == self.seats:
+            return []
+        self.seats = seats
+        return [SaveSeats(seats)]
+
+    def _take_nodes(self, view: View, now: Millis) -> None:
+        self._leaving = dict(view.leaving)
+        for node, is_alive in view.nodes.items():
+            if is_alive:
+                self._alive_since.setdefault(node, now)
+            else:
+                # Ray gives a node that comes back another id.
+                self._dead.setdefault(node, now)
+        gone = [node for node in self._alive_since if not view.nodes.get(node, False)]
+        for node in gone:
+            del self._alive_since[node]
+
+    def _take_losses(self, view: View, now: Millis) -> None:
+        for server in self._settings.voters:
+            seat = self.seats.get(server)
+            is_there = server in view.heard or server in view.running
+            if seat is None or is_there or seat.node_id not in self._dead:
+                self._lost_since.pop(server, None)
+            elif not view.doubt:
+                self._lost_since.setdefault(server, now)
+
+    def _find_due(self, view: View, now: Millis) -> list[tuple[ServerId, Cause]]:
+        """Return the servers that should move, those of dead nodes first."""
+        lost = [
+            (server, Cause.LOST)
+            for server, since in sorted(self._lost_since.items(), key=lambda item: item[::-1])
+            if now - since >= self._settings.heal_after_ms
+        ]
+        leaving = [
+            (server, view.leaving[seat.node_id])
+            for server, seat in sorted(view.running.items())
+            if server in self._settings.voters and seat.node_id in view.leaving
+        ]
+        return lost + leaving
+
+    def _why_not(self, view: View) -> str:
+        """Return why nothing may move; drop from `_due` what the majority needs."""
+        if view.doubt or view.changing:
+            return view.doubt or view.changing
+        self._due = [each for each in self._due if self._is_spare(each[0], view)]
+        return "" if self._due else _NEEDED
+
+    def _go_on(self, move: _OpenMove, view: View, now: Millis) -> list[Effect]:
+        decision = move.decision
+        server = decision.server
+        if view.doubt:
+            return []
+        seat = view.running.get(server)
+        has_left = seat is not None and seat.node_id != decision.source
+        if has_left and server in view.voting:
+            return [_note(decision, Step.DONE)]
+        is_target_lost = decision.target not in self._alive_since
+        why = ""
+        if is_target_lost and seat is None and server not in view.heard:
+            why = f"{decision.target_name} was lost too"
+        elif move.started_at is not None:
+            if now - move.started_at >= self._settings.vote_wait_ms:
+                why = _NO_VOTE
+        elif has_left:
+            # The keeper before this one has started it.
+            return [_note(decision, Step.STARTED)]
+        elif not (why := self._why_stay(decision, view)):
+            return [Move(decision)]
+        else:
+            return [_note(decision, Step.UNDONE, why)]
+        if not why:
+            return []
+        move.why_undone = why
+        return [Undo(decision)]
+
+    def _why_stay(self, decision: Decision, view: View) -> str:
+        """Return why a server that still runs on its old node must stay there after all."""
+        server = decision.server
+        if decision.cause is Cause.LOST:
+            return "it is there again" if server in view.heard else ""
+        if server not in view.running:
+            return ""  # it was stopped for the move
+        if decision.source not in view.leaving:
+            return "its node stays"
+        if decision.target not in self._alive_since:
+            return f"{decision.target_name} was lost"
+        return "" if self._is_spare(server, view) else _NEEDED
+
+    def _is_spare(self, server: ServerId, view: View) -> bool:
+        """Return whether the voters that follow are a majority without this one."""
+        others = [voter for voter in view.voting if voter != server]
+        return len(others) > len(self._settings.voters) // 2
+
+    def _reason(self, server: ServerId, cause: Cause, now: Millis) -> str:
+        if cause is Cause.DRAINED:
+            return "its node is drained"
+        if cause is Cause.PREEMPTED:
+            return "its node is about to be taken away"
+        return f"its node was lost for {duration(now - self._lost_since[server])}"
+
+
+_NO_VOTE: Final = "it did not get its vote in time"
+_NEEDED: Final = "without it the other voters are no majority"
+
+
+def duration(ms: int) -> str:
+    """Format a duration in the largest unit that fits, such as `5 min`."""
+    seconds = -(-ms // 1000)
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size or seconds == size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _note(decision: Decision, step: Step, detail: str = "") -> Note:
+    return Note(replace(decision, step=step, detail=detail))
+
+
+def _open_move(entries: list[Entry], now: Millis) -> _OpenMove | None:
+    """Return the move that the keeper before has left open."""
+    if not entries or entries[-1].decision.step in (Step.DONE, Step.UNDONE):
+        return None
+    decision = entries[-1].decision
+    return _OpenMove(decision, now if decision.step is Step.STARTED else None)

@@ -1,0 +1,64 @@
+"""How long the keeper waits between two moves, so that flapping nodes do not shuffle servers.
+
+The limits count the beginnings of moves in the tree, so they hold across keepers. They are taken in
+the ensemble's time, which never goes back. If the clocks of leaders jump ahead, the keeper's own
+monotonic clock still counts the moves that this keeper began.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from raykeeper.clusters.healing.vocabulary import Cause, Entry, HealSettings, Step
+from raykeeper.zab.ids import Millis, ServerId
+
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+
+
+def pause_left(
+    settings: HealSettings,
+    entries: Sequence[Entry],
+    server: ServerId,
+    cause: Cause,
+    time_ms: Millis,
+    own_ages_ms: Mapping[int, int],
+) -> tuple[int, str]:
+    """Return for how long a server must not move yet, and why; 0 if it may.
+
+    The move of a server that an operator drains counts, and waits for other moves of this server
+    only.
+
+    Args:
+        settings: The limits.
+        entries: The decisions in the tree, in order.
+        server: The server that is to move.
+        cause: Why it is to move.
+        time_ms: The ensemble's time.
+        own_ages_ms: For the numbers of entries of this keeper: how long ago they were made, by its
+            own clock.
+    """
+    begun = [each for each in entries if each.decision.step is Step.BEGUN]
+
+    def age(entry: Entry) -> int:
+        by_ensemble = max(0, time_ms - entry.time_ms)
+        return min(by_ensemble, own_ages_ms.get(entry.number, by_ensemble))
+
+    own = [each for each in begun if each.decision.server == server and age(each) < DAY_MS]
+    waits: list[tuple[int, str]] = [(0, "")]
+    if own:
+        count = len(own)
+        left = settings.pause_ms * 2 ** (count - 1) - age(own[-1])
+        waits.append((left, f"server {server} has moved {_times(count)} within a day"))
+    if cause is not Cause.DRAINED:
+        if begun:
+            waits.append((settings.pause_ms - age(begun[-1]), "a server has moved just now"))
+        recent = [each for each in begun if age(each) < HOUR_MS]
+        if len(recent) >= settings.moves_per_hour:
+            first = recent[-settings.moves_per_hour]
+            why = f"{_times(len(recent))} a server has moved within an hour"
+            waits.append((HOUR_MS - age(first), why))
+    return max(waits, key=lambda wait: wait[0])
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

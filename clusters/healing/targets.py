@@ -1,0 +1,71 @@
+"""Choose the node to which a server moves.
+
+If a live node has the disk on which the server's vote rests, the server starts there. Otherwise it
+gets an empty folder, and only if every live node could tell what it has: one that could not may
+have that disk (rule D2).
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.clusters.healing.vocabulary import NodeSurvey, Seat, Survey
+from raykeeper.zab.ids import ServerId
+
+CLOCK_BEHIND_MAX_S: Final = 60
+"""How far behind the middle clock of all nodes a target's clock may be."""
+
+
+class Target(Struct, frozen=True):
+    """A node for a server; or None, and why there is none."""
+
+    node: NodeSurvey | None
+    problem: str = ""
+
+
+def choose_target(
+    server: ServerId,
+    survey: Survey,
+    seats: Mapping[ServerId, Seat],
+    staying: Collection[str],
+    ripe: Collection[str],
+) -> Target:
+    """Choose a node for a server.
+
+    Args:
+        server: The server that moves.
+        survey: What the live nodes have.
+        seats: Where the servers were seen last.
+        staying: The nodes that are alive and will stay.
+        ripe: Those of them that have been alive for long enough.
+    """
+    named = survey.voting_disks.get(server)
+    left = seats[server].node_id
+    nodes = sorted((n for n in survey.nodes if n.node_id != left), key=lambda n: n.node_id)
+    for node in nodes:
+        if named is not None and node.disks.get(server) == named and node.node_id in staying:
+            return Target(node)
+    if survey.unread:
+        return Target(None, f"not all could tell what they have: {'; '.join(survey.unread)}")
+    data = max((node.data_bytes for node in survey.nodes), default=0)
+    clocks = sorted(node.wall_s for node in survey.nodes)
+    earliest = clocks[len(clocks) // 2] - CLOCK_BEHIND_MAX_S if clocks else 0
+    problems = []
+    for node in nodes:
+        there = [i for i, seat in seats.items() if i != server and seat.node_id == node.node_id]
+        if there:
+            problem = f"has server {', '.join(str(i) for i in sorted(there))}"
+        elif server not in node.fits:
+            problem = "is not the one to which the server is pinned"
+        elif node.node_id not in ripe:
+            problem = "is too new, or will go"
+        elif node.free_bytes < 2 * data:
+            problem = f"has {node.free_bytes} bytes free, of {2 * data} that are needed"
+        elif node.wall_s < earliest or node.wall_s <= seats[server].incarnation:
+            # A server begins its incarnation at its clock, and peers refuse one that is too low.
+            problem = "has a clock that is behind"
+        else:
+            return Target(node)
+        problems.append(f"{node.name} {problem}")
+    return Target(None, "; ".join(problems) or "there is no other node")

@@ -1,0 +1,139 @@
+"""Format the folders of a plan and start its servers: the last steps of a launch, and of a move.
+
+Everything is formatted before anything starts. Another process may do the same at the same time: a
+folder is formatted once, and an actor is created once.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import ray
+
+from raykeeper.actors.disk.storage_errors import StorageError
+from raykeeper.clusters.config import EnsembleConfig, LabelPin, ResourcePin
+from raykeeper.clusters.node_discovery import on_node, prepare_folder, write_record
+from raykeeper.clusters.node_report import EnsembleRecord, NodeReport
+from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement
+from raykeeper.clusters.running_settings import settings_of
+from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.acl import Identity
+
+if TYPE_CHECKING:
+    from raykeeper.actors.replica_config import ReplicaConfig
+
+_PIN_CPU_SHARE = 0.001
+_log = logging.getLogger("raykeeper.clusters")
+
+
+def start_planned(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> None:
+    """Format the folders of the plan, and start its servers; they may not be ready yet.
+
+    Raises:
+        StorageError: a folder cannot be written; names its node. No server was started.
+    """
+    # A late import: a process that only asks for the status must not load the server.
+    from raykeeper.actors.replica import start_replica
+
+    uuid = _format(config, plan, nodes)
+    _rewrite_records(config, plan, uuid)
+    for seat in plan.placements:
+        node_id, pin = _location(config, seat, nodes)
+        start_replica(replica_config(config, uuid, seat.server_id), node_id, pin)
+
+
+def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> str:
+    """Format the folders of the plan, and return the uuid of the ensemble.
+
+    Raises:
+        StorageError: a folder cannot be written; names its node. No server was started.
+    """
+    seats = [seat for seat in plan.placements if seat.format is not FolderFormat.KEEP]
+    uuid = plan.ensemble_uuid
+    if seats and uuid is None:
+        # Of two concurrent launches the one that formats the first folder determines the uuid.
+        uuid = _prepare(config, str(uuid4()), seats[:1], nodes)
+        seats = seats[1:]
+    assert uuid is not None, plan
+    if seats:
+        _prepare(config, uuid, seats, nodes)
+    return uuid
+
+
+def _prepare(
+    config: EnsembleConfig, uuid: str, seats: Sequence[Placement], nodes: Sequence[NodeReport]
+) -> str:
+    record = EnsembleRecord(uuid, config.servers)
+    tasks = [
+        on_node(
+            seat.node_id,
+            prepare_folder,
+            *(config.data_dir, config.name, record, seat.server_id),
+            seat.format is FolderFormat.FOUNDING,
+        )
+        for seat in seats
+    ]
+    names = {node.node_id: node.name for node in nodes}
+    for seat, task in zip(seats, tasks, strict=True):
+        try:
+            uuid = ray.get(task).owner.ensemble_uuid
+        except StorageError as error:
+            cause = getattr(error, "cause", error)
+            raise StorageError(f"{cause} (node {names[seat.node_id]})") from None
+    return uuid
+
+
+def _rewrite_records(config: EnsembleConfig, plan: LaunchPlan, uuid: str) -> None:
+    record = EnsembleRecord(uuid, config.servers)
+    for node_id in plan.damaged_record_nodes:
+        try:
+            ray.get(on_node(node_id, write_record, config.data_dir, config.name, record))
+        except (StorageError, ray.exceptions.RayError) as error:
+            # The servers run without it; the next launch tries again.
+            _log.warning("the record was not written: %s", getattr(error, "cause", error))
+
+
+def _location(
+    config: EnsembleConfig, seat: Placement, nodes: Sequence[NodeReport]
+) -> tuple[str | None, dict[str, Any] | None]:
+    """Return a node id or a pin for Ray. A pin outlives its node, which returns with a new id."""
+    pin, node = config.placement, next(n for n in nodes if n.node_id == seat.node_id)
+    if isinstance(pin, LabelPin) and node.labels.get(pin.label) == str(seat.server_id):
+        return None, {"label_selector": {pin.label: str(seat.server_id)}}
+    if isinstance(pin, ResourcePin):
+        resource = f"{pin.resource}_{seat.server_id}"
+        if resource in node.resources:
+            return None, {"resources": {resource: _PIN_CPU_SHARE}}
+    return seat.node_id, None
+
+
+def replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "ReplicaConfig":
+    """Return the settings of one server."""
+    # This import loads the server's code, which only a launch needs.
+    from raykeeper.actors.replica_config import ReplicaConfig
+
+    return ReplicaConfig(
+        ensemble=config.name,
+        ensemble_uuid=uuid,
+        server_id=server_id,
+        voters=config.voter_ids,
+        observers=config.observer_ids,
+        folder=f"{config.data_dir}/{config.name}/{server_id}",
+        tick_ms=Millis(config.tick_ms),
+        init_limit=config.init_limit,
+        sync_limit=config.sync_limit,
+        session_timeout_min_ms=Millis(round(config.session_timeout_min_s * 1000)),
+        session_timeout_max_ms=Millis(round(config.session_timeout_max_s * 1000)),
+        value_bytes_max=config.value_limit_bytes,
+        super_identities=tuple(Identity(*each.split(":", 1)) for each in config.super_ids),
+        requests_max=config.requests_max,
+        clients_max=None if config.clients_max == "auto" else config.clients_max,
+        sessions_max=config.sessions_max,
+        snapshot_every_txns=config.snapshot_every_txns,
+        snapshots_kept=config.snapshots_kept,
+        watch_history_changes=config.watch_history_changes,
+        watch_history_bytes=config.watch_history_bytes,
+        links=config.links,
+        launch_settings=settings_of(config),
+    )

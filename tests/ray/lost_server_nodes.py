@@ -1,0 +1,111 @@
+"""Nodes with a server that are gone for good. Run as a program by test_healing.py.
+
+Four Ray nodes with a home folder, and so a disk, each; three of them have a server. The node of a
+follower is lost under load, and the keeper moves the server to the fourth one.
+"""
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import ray
+
+from raykeeper.client import Client
+from raykeeper.clusters import Ensemble, launch
+from tests.ray.three_nodes import Nodes, eventually, homes
+
+HEAL_AFTER_S = 2.0
+VOTE_BACK_S = 15.0
+"""After `heal_after_s`, since Ray has called the node dead."""
+
+
+class Writer:
+    """Writes numbers into one znode, one after the other, and counts what was acknowledged."""
+
+    def __init__(self, client: Client) -> None:
+        self.acked = 0
+        self.longest_gap_s = 0.0
+        self.error: Exception | None = None
+        self._client = client
+        self._is_over = threading.Event()
+        client.create("/written", b"0")
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def _write(self) -> None:
+        last = time.monotonic()
+        try:
+            while not self._is_over.is_set():
+                self._client.set("/written", b"%d" % (self.acked + 1), version=self.acked)
+                self.acked += 1
+                now = time.monotonic()
+                self.longest_gap_s = max(self.longest_gap_s, now - last)
+                last = now
+        except Exception as error:
+            self.error = error
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+        assert self.error is None, repr(self.error)
+
+
+def moved_server(ensemble: Ensemble, gone: set[str]) -> dict[int, str] | None:
+    """The node of each server, once all have a vote and none is on a node that is gone."""
+    servers = ensemble.status().servers
+    if any(server.problem or server.role not in ("leader", "follower") for server in servers):
+        return None
+    at = {server.server_id: server.node_id for server in servers}
+    return None if gone & set(at.values()) else at
+
+
+def main(home: Path) -> None:
+    nodes = Nodes(home)
+    nodes.by_slot[4] = nodes.add(4)
+    nodes.cluster.connect()
+    ensemble = launch(
+        name="healed",
+        data_dir="~/data",
+        heal_after_s=HEAL_AFTER_S,
+        heal_pause_s=0,
+        heal_node_age_s=0,
+    )
+    before = homes(ensemble)
+    slots = {node.node_id: slot for slot, node in nodes.by_slot.items()}
+    (spare,) = set(slots) - set(before.values())
+    with ensemble.connect() as client:
+        writer = Writer(client)
+        # The head cannot be killed.
+        lost = next(server for server, node in before.items() if slots[node] != 1)
+        nodes.kill(slots[before[lost]])
+        began = time.monotonic()
+        try:
+            at: dict[int, str] = eventually(lambda: moved_server(ensemble, {before[lost]}))
+        except AssertionError:
+            keeper = ray.get_actor("healed/keeper", namespace="raykeeper")
+            raise AssertionError(
+                ray.get(keeper.status.remote()), ensemble.status(), before
+            ) from None
+        took = time.monotonic() - began
+        writer.stop()
+        assert at == {**before, lost: spare}, at
+        assert took <= HEAL_AFTER_S + VOTE_BACK_S, took
+        value, stat = client.get("/written", consistency="linearizable")
+        assert (int(value), stat.version) == (writer.acked, writer.acked)
+    ensemble.shutdown()
+    assert ray.util.list_named_actors(all_namespaces=True) == []
+    ray.shutdown()
+    nodes.cluster.shutdown()
+    sys.stdout.write(
+        f"vote back after {took:.1f} s, {writer.acked} writes, gap {writer.longest_gap_s:.2f} s\n"
+        "all is well\n"
+    )
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        os.environ["RAY_TMPDIR"] = folder
+        main(Path(folder))

@@ -1,0 +1,22 @@
+"""The keeper moves a server whose node is lost, and no acknowledged write is lost."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.ray.test_nodes import SETTINGS
+
+
+def test_a_server_whose_node_is_lost_gets_its_vote_on_another_node() -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("lost_server_nodes.py")],
+        env={**kept, **SETTINGS},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("all is well\n")

@@ -1,0 +1,384 @@
+"""What a keeper decides: each table row is a story of looks and answers, and its last effects."""
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from raykeeper.clusters.healing.healing import (
+    ENTRIES_KEPT,
+    SURVEY_PAUSE_MS,
+    Healing,
+    duration,
+)
+from raykeeper.clusters.healing.vocabulary import (
+    AskNodes,
+    Cause,
+    Decision,
+    Effect,
+    Entry,
+    HealSettings,
+    Move,
+    NodeSurvey,
+    Note,
+    SaveSeats,
+    Seat,
+    Step,
+    Survey,
+    Undo,
+    View,
+)
+from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId
+
+S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
+AFTER, WAIT = 5_000, 60_000
+SETTINGS = HealSettings(
+    voters=(S1, S2, S3),
+    heal_after_ms=Millis(AFTER),
+    pause_ms=Millis(0),
+    moves_per_hour=2,
+    node_age_ms=Millis(0),
+    vote_wait_ms=Millis(WAIT),
+)
+SEATS = {S1: Seat("a", "A"), S2: Seat("b", "B"), S3: Seat("c", "C")}
+MOVED = {**SEATS, S3: Seat("d", "D")}
+WELL = View(
+    nodes=dict.fromkeys("abcd", True),
+    running=SEATS,
+    heard=(S1, S2, S3),
+    voting=(S1, S2, S3),
+)
+LOST = View(
+    nodes={"a": True, "b": True, "c": False, "d": True},
+    running={S1: SEATS[S1], S2: SEATS[S2]},
+    heard=(S1, S2),
+    voting=(S1, S2),
+)
+STARTED = replace(LOST, running=MOVED, heard=(S1, S2, S3))
+BACK = replace(STARTED, voting=(S1, S2, S3))
+NO_LEADER = replace(LOST, doubt="no leader answers", heard=(), voting=())
+DRAINED = replace(WELL, leaving={"c": Cause.DRAINED})
+STOPPED = replace(LOST, nodes=WELL.nodes, leaving={"c": Cause.DRAINED})
+D_LOST = {**LOST.nodes, "d": False}
+FREE = Survey(
+    time_ms=Millis(10**6),
+    nodes=(NodeSurvey(node_id="d", name="D", fits=(S1, S2, S3), wall_s=1),),
+    voting_disks=dict.fromkeys(SEATS, FOUNDING_DISK),
+)
+BEGUN = Decision(
+    step=Step.BEGUN,
+    server=S3,
+    cause=Cause.LOST,
+    source="c",
+    source_name="C",
+    target="d",
+    target_name="D",
+    reason="its node was lost for 5 s",
+)
+DRAIN = replace(BEGUN, cause=Cause.DRAINED, reason="its node is drained")
+
+
+def step(of: Step, decision: Decision = BEGUN, detail: str = "") -> Decision:
+    return replace(decision, step=of, detail=detail)
+
+
+class Keeper:
+    """A leadership, its clock, and the tree in which its decisions stand."""
+
+    def __init__(self, entries: Sequence[Decision] = (), settings: HealSettings = SETTINGS) -> None:
+        self.now = Millis(1_000)
+        tree = [Entry(i, Millis(i), each) for i, each in enumerate(entries)]
+        self.healing = Healing(settings, tree, SEATS, self.now)
+        self.number = len(tree)
+
+    def look(self, view: View, after_ms: int = 0) -> list[Effect]:
+        self.now = Millis(self.now + after_ms)
+        return self.healing.look(view, self.now)
+
+    def surveyed(self, survey: Survey = FREE) -> list[Effect]:
+        return self.healing.surveyed(survey, self.now)
+
+    def noted(self, decision: Decision) -> None:
+        self.healing.noted(Entry(self.number, Millis(0), decision), self.now)
+        self.number += 1
+
+
+def losing(settings: HealSettings = SETTINGS) -> Keeper:
+    """A keeper that is about to ask the nodes where the lost server may go."""
+    keeper = Keeper(settings=settings)
+    keeper.look(WELL)
+    keeper.look(LOST)
+    return keeper
+
+
+def test_a_server_whose_node_is_lost_moves() -> None:
+    keeper = Keeper()
+    assert keeper.look(WELL) == [] and not keeper.healing.has_work
+    assert keeper.look(LOST) == [] and keeper.healing.has_work
+    assert keeper.look(LOST, AFTER - 1) == []
+    assert keeper.look(LOST, 1) == [AskNodes()]
+    assert keeper.surveyed() == [Note(BEGUN)]
+    keeper.noted(BEGUN)
+    assert keeper.healing.is_moving
+    assert keeper.look(LOST) == [Move(BEGUN)]
+    assert keeper.healing.acted("") == [Note(step(Step.STARTED))]
+    keeper.noted(step(Step.STARTED))
+    assert keeper.look(LOST) == []
+    assert keeper.look(STARTED) == [SaveSeats(MOVED)]
+    assert keeper.look(BACK) == [Note(step(Step.DONE))]
+    keeper.noted(step(Step.DONE))
+    assert keeper.look(BACK) == [] and not keeper.healing.has_work
+    assert [entry.decision.step for entry in keeper.healing.entries] == [
+        Step.BEGUN,
+        Step.STARTED,
+        Step.DONE,
+    ]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        # Its node is alive: Ray starts it again.
+        replace(LOST, nodes=WELL.nodes),
+        # Ray does not name its node any more.
+        replace(LOST, nodes={"a": True, "b": True, "d": True}),
+        # It follows, though Ray takes its node for dead; or it answers.
+        replace(LOST, heard=(S1, S2, S3)),
+        replace(LOST, running=SEATS),
+        # No leader with a majority behind it, ever since.
+        NO_LEADER,
+        replace(WELL, running={}, doubt="no server runs", heard=(), voting=()),
+    ],
+)
+def test_a_server_stays_for_ever_while(view: View) -> None:
+    keeper = Keeper()
+    keeper.look(WELL)
+    for _ in range(5):
+        assert keeper.look(view, AFTER) == []
+
+
+def test_the_time_begins_anew_when_the_server_was_heard() -> None:
+    keeper = losing()
+    assert keeper.look(replace(LOST, heard=(S1, S2, S3)), AFTER - 1) == []
+    assert keeper.look(LOST, 1) == []
+    assert keeper.look(LOST, AFTER - 1) == []
+    assert keeper.look(LOST, 1) == [AskNodes()]
+
+
+def test_the_time_goes_on_while_nobody_knows() -> None:
+    """A majority that is not seen says nothing; but until it is seen, nothing happens."""
+    keeper = losing()
+    assert keeper.look(NO_LEADER, AFTER) == []
+    assert keeper.healing.waiting == "no leader answers"
+    assert keeper.look(LOST) == [AskNodes()]
+
+
+def test_a_server_that_was_never_seen_stays() -> None:
+    keeper = Keeper()
+    keeper.healing.seats.clear()
+    keeper.look(LOST)
+    assert keeper.look(LOST, AFTER) == []
+
+
+def test_a_change_that_is_open_is_waited_for() -> None:
+    keeper = losing()
+    changing = replace(LOST, changing="server 2 waits for its vote")
+    assert keeper.look(changing, AFTER) == []
+    assert keeper.healing.waiting == "server 2 waits for its vote"
+    assert keeper.look(LOST) == [AskNodes()]
+
+
+def test_without_a_node_the_nodes_are_asked_again_later() -> None:
+    keeper = losing()
+    assert keeper.look(LOST, AFTER) == [AskNodes()]
+    assert keeper.surveyed(replace(FREE, nodes=())) == []
+    why = "no node for server 3: there is no other node"
+    assert keeper.healing.waiting == why
+    assert keeper.look(LOST, SURVEY_PAUSE_MS - 1) == [] and keeper.healing.waiting == why
+    assert keeper.look(LOST, 1) == [AskNodes()]
+    assert keeper.surveyed() != [] and keeper.healing.waiting == ""
+
+
+def test_a_node_must_be_alive_for_a_while_and_stay() -> None:
+    keeper = losing(replace(SETTINGS, node_age_ms=Millis(2 * AFTER)))
+    keeper.look(LOST, AFTER)
+    assert keeper.surveyed() == []
+    # It goes and returns under its old name, as no node of Ray does: its age begins anew.
+    keeper.look(replace(LOST, nodes=D_LOST))
+    keeper.look(LOST, 2 * AFTER - 1)
+    assert keeper.surveyed() == []
+    keeper.look(LOST, 2 * AFTER)
+    assert keeper.surveyed() == [Note(replace(BEGUN, reason="its node was lost for 25 s"))]
+    keeper.look(replace(LOST, leaving={"d": Cause.PREEMPTED}))
+    assert keeper.surveyed() == []
+
+
+def test_a_pause_is_waited_for() -> None:
+    keeper = Keeper([BEGUN, step(Step.UNDONE)], replace(SETTINGS, pause_ms=Millis(10**6)))
+    keeper.look(WELL)
+    keeper.look(LOST)
+    keeper.look(LOST, AFTER)
+    assert keeper.surveyed(replace(FREE, time_ms=Millis(10**5))) == []
+    assert (
+        keeper.healing.waiting == "server 3 waits for 15 min: server 3 has moved once within a day"
+    )
+    assert keeper.surveyed(replace(FREE, time_ms=Millis(10**6))) != []
+
+
+def test_the_server_that_is_lost_longest_moves_first_if_it_can() -> None:
+    five = replace(SETTINGS, voters=tuple(ServerId(i) for i in range(1, 6)))
+    seats = {ServerId(i): Seat(node, node.upper()) for i, node in enumerate("abcde", 1)}
+    others = {i: seats[i] for i in (S1, S2, S3)}
+    nodes = dict.fromkeys("abcdef", True)
+    one = replace(WELL, nodes={**nodes, "e": False}, running=others, heard=(S1, S2, S3))
+    two = replace(one, nodes={**nodes, "d": False, "e": False})
+    free = NodeSurvey(node_id="f", name="F", fits=(ServerId(4), ServerId(5)), wall_s=1)
+    for fits, first in ((free.fits, 5), ((ServerId(4),), 4)):
+        keeper = Keeper(settings=five)
+        keeper.healing.seats.update(seats)
+        keeper.look(one)
+        keeper.look(two, 1)
+        assert keeper.look(two, AFTER) == [AskNodes()]
+        (note,) = keeper.surveyed(replace(FREE, nodes=(replace(free, fits=fits),)))
+        assert isinstance(note, Note) and note.decision.server == first
+
+
+@pytest.mark.parametrize(
+    ("entries", "views", "effects"),
+    [
+        # The keeper before has begun it, and perhaps more.
+        ([BEGUN], [LOST], [Move(BEGUN)]),
+        ([BEGUN], [NO_LEADER], []),
+        ([BEGUN], [STARTED, STARTED], [Note(step(Step.STARTED))]),
+        ([BEGUN], [BACK, BACK], [Note(step(Step.DONE))]),
+        ([BEGUN, step(Step.STARTED)], [BACK, BACK], [Note(step(Step.DONE))]),
+        ([BEGUN, step(Step.STARTED)], [LOST], []),
+        ([BEGUN, step(Step.DONE)], [LOST], []),
+        ([BEGUN, step(Step.UNDONE)], [LOST], []),
+        # It follows again, though Ray takes its node for dead.
+        (
+            [BEGUN],
+            [replace(LOST, heard=(S1, S2, S3))],
+            [Note(step(Step.UNDONE, detail="it is there again"))],
+        ),
+        # The new node is lost: before the server was started, and after.
+        ([BEGUN], [replace(LOST, nodes=D_LOST)], [Undo(BEGUN)]),
+        ([BEGUN, step(Step.STARTED)], [replace(LOST, nodes=D_LOST)], [Undo(step(Step.STARTED))]),
+        # It came back under its name elsewhere, and has its vote.
+        ([BEGUN, step(Step.STARTED)], [replace(BACK, nodes=D_LOST)] * 2, [Note(step(Step.DONE))]),
+        # Ray takes the new node for dead, and the server follows from there.
+        ([BEGUN, step(Step.STARTED)], [replace(STARTED, nodes=D_LOST)] * 2, []),
+    ],
+)
+def test_a_move_that_was_left_open_goes_on(
+    entries: list[Decision], views: list[View], effects: list[Effect]
+) -> None:
+    keeper = Keeper(entries)
+    found: list[Effect] = []
+    for view in views:
+        found = keeper.look(view)
+    assert found == effects
+
+
+def test_a_move_without_a_vote_is_undone() -> None:
+    keeper = Keeper([BEGUN, started := step(Step.STARTED)])
+    keeper.look(STARTED)
+    assert keeper.look(STARTED, WAIT - 1) == []
+    assert keeper.look(NO_LEADER, 1) == []
+    assert keeper.look(STARTED) == [Undo(started)]
+    assert keeper.healing.acted("") == [
+        Note(step(Step.UNDONE, detail="it did not get its vote in time"))
+    ]
+    keeper.noted(step(Step.UNDONE))
+    # The time begins anew.
+    lost_again = replace(LOST, nodes=D_LOST)
+    assert keeper.look(lost_again, AFTER) == []
+    assert keeper.look(lost_again, AFTER - 1) == []
+
+
+@pytest.mark.parametrize(
+    ("undoing", "detail"), [("", "no room"), ("its folder stays", "no room; its folder stays")]
+)
+def test_a_move_that_fails_is_undone(undoing: str, detail: str) -> None:
+    keeper = Keeper([BEGUN])
+    assert keeper.look(LOST) == [Move(BEGUN)]
+    assert keeper.healing.acted("no room") == [Undo(BEGUN)]
+    assert keeper.healing.acted(undoing) == [Note(step(Step.UNDONE, detail=detail))]
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (Cause.DRAINED, "its node is drained"),
+        (Cause.PREEMPTED, "its node is about to be taken away"),
+    ],
+)
+def test_a_server_leaves_a_node_that_will_go_at_once(cause: Cause, reason: str) -> None:
+    keeper = Keeper()
+    assert keeper.look(replace(WELL, leaving={"c": cause})) == [AskNodes()]
+    begun = replace(BEGUN, cause=cause, reason=reason)
+    assert keeper.surveyed() == [Note(begun)]
+
+
+@pytest.mark.parametrize(
+    ("view", "effects"),
+    [
+        (DRAINED, [Move(DRAIN)]),
+        # It was stopped already, by the keeper before; then it goes on, whatever is said now.
+        (STOPPED, [Move(DRAIN)]),
+        (replace(STOPPED, leaving={}), [Move(DRAIN)]),
+        (WELL, [Note(step(Step.UNDONE, DRAIN, "its node stays"))]),
+        (
+            replace(DRAINED, nodes={**WELL.nodes, "d": False}),
+            [Note(step(Step.UNDONE, DRAIN, "D was lost"))],
+        ),
+        (
+            replace(DRAINED, voting=(S1, S3)),
+            [Note(step(Step.UNDONE, DRAIN, "without it the other voters are no majority"))],
+        ),
+        (replace(STOPPED, nodes={**WELL.nodes, "d": False}), [Undo(DRAIN)]),
+    ],
+)
+def test_a_server_stays_after_all(view: View, effects: list[Effect]) -> None:
+    assert Keeper([DRAIN]).look(view) == effects
+
+
+def test_a_server_that_the_majority_needs_does_not_leave() -> None:
+    keeper = Keeper()
+    assert keeper.look(replace(DRAINED, voting=(S1, S3))) == []
+    assert keeper.healing.waiting == "without it the other voters are no majority"
+
+
+def test_the_highest_incarnation_counts() -> None:
+    """A server that is starting does not tell it yet."""
+    keeper = Keeper()
+    seats = {**SEATS, S3: Seat("c", "C", 7)}
+    assert keeper.look(replace(WELL, running=seats)) == [SaveSeats(seats)]
+    assert keeper.look(WELL) == []
+    at_d = {**SEATS, S3: Seat("d", "D", 7)}
+    assert keeper.look(replace(WELL, running=MOVED)) == [SaveSeats(at_d)]
+
+
+def test_old_decisions_are_dropped() -> None:
+    keeper = Keeper([step(Step.DONE)] * ENTRIES_KEPT)
+    keeper.noted(BEGUN)
+    assert len(keeper.healing.entries) == ENTRIES_KEPT
+    assert keeper.healing.entries[-1].decision == BEGUN
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (1, "1 s"),
+        (59_000, "59 s"),
+        (60_000, "1 min"),
+        (61_000, "61 s"),
+        (119_000, "119 s"),
+        (300_500, "5 min"),
+        (3_600_000, "1 h"),
+        (7_199_000, "119 min"),
+        (7_200_000, "2 h"),
+    ],
+)
+def test_durations(ms: int, text: str) -> None:
+    assert duration(ms) == text

@@ -1,0 +1,85 @@
+"""To which node a server moves, and why to no other."""
+
+import pytest
+
+from raykeeper.clusters.healing.targets import choose_target
+from raykeeper.clusters.healing.vocabulary import NodeSurvey, Seat, Survey
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
+
+S1, S2, S3, S4 = (ServerId(i) for i in range(1, 5))
+NEW = DiskId("new")
+SEATS = {S1: Seat("a", "a"), S2: Seat("b", "b"), S3: Seat("c", "c", 500)}
+FREE = 1_000
+
+
+def node(name: str, **more: object) -> NodeSurvey:
+    usual = {"fits": (S1, S2, S3), "free_bytes": FREE, "wall_s": 1_000}
+    return NodeSurvey(node_id=name, name=f"host-{name}", **{**usual, **more})  # type: ignore[arg-type]
+
+
+def survey(
+    *nodes: NodeSurvey, unread: tuple[str, ...] = (), named: DiskId = FOUNDING_DISK
+) -> Survey:
+    disks = {S1: FOUNDING_DISK, S2: FOUNDING_DISK, S3: named}
+    return Survey(time_ms=Millis(0), nodes=nodes, unread=unread, voting_disks=disks)
+
+
+A, B, D, E = node("a"), node("b"), node("d"), node("e")
+
+
+@pytest.mark.parametrize(
+    ("seen", "ripe", "chosen", "problem"),
+    [
+        # A node without a server; of several the first.
+        (survey(A, B, D), "abd", "d", ""),
+        (survey(A, B, E, D), "abde", "d", ""),
+        # Each other node, and why not.
+        (survey(A, B), "ab", None, "host-a has server 1; host-b has server 2"),
+        (survey(), "", None, "there is no other node"),
+        (survey(A, B, D), "ab", None, "host-d is too new"),
+        (survey(node("d", fits=(S1,))), "d", None, "host-d is not the one"),
+        (survey(node("a", data_bytes=501), D), "ad", None, "host-d has 1000 bytes free, of 1002"),
+        (survey(node("a", data_bytes=500), D), "ad", "d", ""),
+        # A clock that is behind: the others', or that by which the server began last.
+        (survey(A, B, node("d", wall_s=939)), "abd", None, "host-d has a clock that is behind"),
+        (survey(A, B, node("d", wall_s=940)), "abd", "d", ""),
+        (survey(node("d", wall_s=500)), "d", None, "host-d has a clock that is behind"),
+        (survey(node("d", wall_s=501)), "d", "d", ""),
+        # One clock that is ahead is not the measure.
+        (survey(A, B, D, node("e", wall_s=10**6, fits=())), "abde", "d", ""),
+        # What cannot be read may be the disk with the vote.
+        (survey(A, B, D, unread=("host-x: does not answer",)), "abd", None, "not all could tell"),
+        # The disk with the vote: there, beside another server, whatever else is unread.
+        (survey(A, B, D, node("e", disks={S3: FOUNDING_DISK}, fits=())), "abde", "e", ""),
+        (survey(node("b", disks={S3: FOUNDING_DISK}), D, unread=("x",)), "bd", "b", ""),
+        # It does not matter how long that node is there; if it goes, it does.
+        (survey(D, node("e", disks={S3: FOUNDING_DISK}, wall_s=0)), "d", "e", ""),
+        # An old disk, without the vote, draws it nowhere.
+        (survey(D, node("e", disks={S3: FOUNDING_DISK}), named=NEW), "de", "d", ""),
+        (survey(D, node("e", disks={S3: NEW}), named=NEW), "de", "e", ""),
+    ],
+)
+def test_a_server_goes_to(seen: Survey, ripe: str, chosen: str | None, problem: str) -> None:
+    found = choose_target(S3, seen, SEATS, [n.node_id for n in seen.nodes], list(ripe))
+    assert (None if found.node is None else found.node.node_id) == chosen
+    assert problem in found.problem and bool(found.problem) == (chosen is None)
+
+
+def test_the_node_that_it_leaves_is_none() -> None:
+    """A node that is drained is alive, and has the disk with the vote."""
+    left = node("c", disks={S3: FOUNDING_DISK})
+    found = choose_target(S3, survey(left, D), SEATS, ["c", "d"], ["c", "d"])
+    assert found.node == D
+    assert choose_target(S3, survey(left), SEATS, ["c"], ["c"]).node is None
+
+
+def test_a_node_that_will_go_is_none_though_it_has_the_disk() -> None:
+    going = node("e", disks={S3: FOUNDING_DISK})
+    found = choose_target(S3, survey(going, D), SEATS, ["d"], ["d"])
+    assert found.node == D
+
+
+def test_an_observer_takes_a_node_too() -> None:
+    seats = {**SEATS, S4: Seat("d", "d")}
+    found = choose_target(S3, survey(D), seats, ["d"], ["d"])
+    assert found.problem == "host-d has server 4"
