@@ -14,7 +14,8 @@ import asyncio
 import concurrent.futures
 import inspect
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
+from types import GeneratorType
 from typing import Any, Self, TypeVar
 
 from msgspec import structs
@@ -146,12 +147,6 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _check_context(self, method: str) -> None:
-        pass  # `AsyncSession` checks the loop as it submits a request
-
-    def _execute(self, request: NewRequest | Flow[Any]) -> asyncio.Future[Any]:
-        return self._session.start(request)
-
     def _open_session(self) -> "AsyncSession":
         return self._session
 
@@ -175,12 +170,13 @@ class AsyncSession(Session):
     def start(self, request: NewRequest | Flow[Any]) -> asyncio.Future[Any]:
         """Submit a request, or an operation of several requests."""
         self._check_loop()
-        token = _FutureToken(self._driver.loop.create_future())
-        if isinstance(request, Generator):
-            with self._driver.lock:
+        driver = self._driver
+        token = _FutureToken(driver.loop.create_future())
+        if isinstance(request, GeneratorType):
+            with driver.lock:
                 self._flows.start(request, token, fails_late_requests=True)
         else:
-            self._driver.submit(request, token)
+            driver.submit(request, token)  # type: ignore[arg-type]  # no Flow
         return token.future
 
     async def run_flow(self, flow: Flow[T]) -> T:
@@ -258,7 +254,8 @@ class _FutureToken:
         self.future = future
 
     def complete(self, answer: SuccessReply) -> None:
-        self.succeed(result_of(answer))
+        if not self.future.done():
+            self.future.set_result(result_of(answer))
 
     def succeed(self, value: Any) -> None:
         if not self.future.done():

@@ -7,9 +7,9 @@ returns depends on the client alone:
     client.get_async(path)    Client        a `concurrent.futures.Future` of the result
     client.get(path)          AsyncClient   an `asyncio.Future` of the result
 
-Type checkers learn this from the overloads of `__get__`. At run time `__init_subclass__` gives the
-class of a client a plain function for each operation, so that a call costs no more than that of
-any other method, and `help(Client.get)` and `inspect.signature` show it.
+Type checkers learn this from the overloads of `__get__`. At run time `__init_subclass__` compiles a
+plain function for each operation, with its signature, into the class of a client. So a call costs
+no more than that of any other method, and `help(Client.get)` and `inspect.signature` show it.
 
 Malformed arguments raise in the call itself, also where the result is a future, and nothing is sent
 then; all other errors are the outcome of the request.
@@ -22,7 +22,8 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from functools import wraps
+from functools import update_wrapper
+from inspect import Parameter
 from types import NoneType
 from typing import (
     Any,
@@ -34,6 +35,7 @@ from typing import (
     Self,
     TypeVar,
     Unpack,
+    cast,
     get_args,
     overload,
 )
@@ -57,8 +59,9 @@ from raykeeper.client.core.outstanding import NewRequest, WatchAddition, WatchRe
 from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEvent
 from raykeeper.client.core.results import Quota, path_and_stat_of, result_of
 from raykeeper.client.errors import BadArgumentsError, KeeperError
+from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.recipes.recipe import Awaited, Blocking, K
-from raykeeper.client.request_builder import CreateOptions, RequestBuilder
+from raykeeper.client.request_builder import CreateOptions
 from raykeeper.client.session import Listener, Session
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Identity
@@ -233,19 +236,11 @@ class Operations(ABC, Generic[K]):
 
     @abstractmethod
     def _open_session(self) -> Session:
-        """Return the session of the client."""
+        """Return the session of the client.
 
-    @abstractmethod
-    def _check_context(self, method: str) -> None:
-        """Refuse a call of `method` that cannot work where it is made.
-
-        Raises:
-            WrongContextError: it cannot; the text says what to do instead.
+        Its `start` submits a request and returns a future; that of a client whose operations return
+        results also has `call`, which waits.
         """
-
-    @abstractmethod
-    def _execute(self, request: NewRequest | Flow[Any]) -> Any:
-        """Submit a request. Return its result, or a future of it for a client to await."""
 
     @property
     def session_id(self) -> SessionId:
@@ -306,7 +301,7 @@ class Operations(ABC, Generic[K]):
             NoAuthError: the parent does not grant CREATE.
             QuotaExceededError: the znode would exceed a hard quota of a subtree around it.
         """
-        creation = self._requests.creation(path, value, **options)
+        creation = self._open_session().requests.creation(path, value, **options)
         shape = path_and_stat_of if include_data else result_of
         if makepath:
             return Requested(create_with_parents(creation, shape))
@@ -322,7 +317,7 @@ class Operations(ABC, Generic[K]):
         Raises:
             KeeperError: as for `create`, except NodeExistsError.
         """
-        return Requested(create_if_missing(self._requests.creation(path, acl=acl)))
+        return Requested(create_if_missing(self._open_session().requests.creation(path, acl=acl)))
 
     @Operation
     def get(
@@ -356,7 +351,7 @@ class Operations(ABC, Generic[K]):
             BadVersionError: the znode is at another version.
             QuotaExceededError: the value would exceed a hard quota of a subtree around the znode.
         """
-        return Requested(self._requests.setting(path, value, version))
+        return Requested(self._open_session().requests.setting(path, value, version))
 
     @Operation
     def delete(
@@ -570,7 +565,7 @@ class Operations(ABC, Generic[K]):
             BadArgumentsError: an argument is not acceptable, or the client has a chroot.
             NoAuthError: /zookeeper/quota does not grant it.
         """
-        return Requested(set_limits(*self._requests.quota_writes(path, limits)))
+        return Requested(set_limits(*self._open_session().requests.quota_writes(path, limits)))
 
     @Operation
     def get_quota(self, path: str) -> Requested[Quota]:
@@ -591,7 +586,7 @@ class Operations(ABC, Generic[K]):
             NoNodeError: the subtree has no quota.
             NoAuthError: /zookeeper/quota does not grant it.
         """
-        return Requested(remove_limits(self._requests.quota_path(path), QUOTA_PATH))
+        return Requested(remove_limits(self._open_session().requests.quota_path(path), QUOTA_PATH))
 
     def _is_lost(self) -> bool:
         """Return whether the session is over, or may be over by now; see `FlowRunner`."""
@@ -605,38 +600,47 @@ class Operations(ABC, Generic[K]):
         """Return the client's time, monotonic; see `FlowRunner`."""
         return self._open_session().now()
 
-    @property
-    def _requests(self) -> RequestBuilder:
-        return self._open_session().requests
+
+_BODY_THAT_STARTS = "return self._open_session().start(written({arguments}).request)"
+_BODY_THAT_WAITS = (
+    "refuse_running_loop({name!r}); return self._open_session().call(written({arguments}).request)"
+)
+_ARGUMENT: dict[Any, str] = {
+    Parameter.POSITIONAL_OR_KEYWORD: "{0}",
+    Parameter.KEYWORD_ONLY: "{0}={0}",
+    Parameter.VAR_KEYWORD: "**{0}",
+}
 
 
 def _function_of(
     method: Operation[..., Any] | WithoutWaiting[..., Any], name: str, owner: type, future: Any
 ) -> Callable[..., Any]:
-    """Return the method `name` of the client class `owner` as a plain function."""
+    """Return the method `name` of the client class `owner` as a plain function.
+
+    It is compiled, because to pass `*args` and `**named` on would slow every call down.
+    """
     written = method.written
-
-    @wraps(written)
-    def call(self: Any, *args: Any, **named: Any) -> Any:
-        self._check_context(name)
-        return self._execute(written(self, *args, **named).request)
-
-    @wraps(written)
-    def start(self: Any, *args: Any, **named: Any) -> Any:
-        return self._start(written(self, *args, **named).request)
-
-    function: Callable[..., Any] = call
-    if isinstance(method, WithoutWaiting):
-        function, future = start, Future
-        function.__doc__ = f"`{written.__name__}` without waiting."
     signature = inspect.signature(written)
     (result,) = get_args(signature.return_annotation)
+    if isinstance(method, WithoutWaiting):
+        future = Future
+    bare = [
+        each.replace(default=Parameter.empty, annotation=Parameter.empty)
+        for each in signature.parameters.values()
+    ]
+    body = _BODY_THAT_WAITS if future is None else _BODY_THAT_STARTS
+    arguments = ", ".join(_ARGUMENT[each.kind].format(each.name) for each in bare)
+    body = body.format(name=name, arguments=arguments)
+    names: dict[str, Any] = {"written": written, "refuse_running_loop": refuse_running_loop}
+    exec(f"def {name}{inspect.Signature(bare)}: {body}", names)
+    function: Any = update_wrapper(names[name], written)
+    function.__defaults__, function.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+    if isinstance(method, WithoutWaiting):
+        function.__doc__ = f"`{written.__name__}` without waiting."
     if future is not None:
         result = future[result]
     elif result is NoneType:
         result = None
-    function.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        return_annotation=result
-    )
+    function.__signature__ = signature.replace(return_annotation=result)
     function.__name__, function.__qualname__ = name, f"{owner.__qualname__}.{name}"
-    return function
+    return cast(Callable[..., Any], function)

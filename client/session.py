@@ -8,9 +8,10 @@ their own. The session of an `AsyncClient` is in async_client.py.
 import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from types import GeneratorType
 from typing import Any, Self, TypeVar, cast
 
 from raykeeper.client.callback_thread import CallbackThread
@@ -195,11 +196,11 @@ class BlockingSession(Session):
         """Submit a request, or an operation of several requests."""
         self._check_process()
         future: RequestFuture[Any] = RequestFuture(self._callbacks)
-        if isinstance(request, Generator):
+        if isinstance(request, GeneratorType):
             with self._driver.lock:
                 self._flows.start(request, future, fails_late_requests=True)
         else:
-            self._driver.submit_threadsafe(request, future)
+            self._driver.submit_threadsafe(request, future)  # type: ignore[arg-type]  # no Flow
         return future
 
     def call(self, request: NewRequest | Flow[Any]) -> Any:
@@ -211,11 +212,11 @@ class BlockingSession(Session):
             KeeperError: the request failed.
         """
         # Inside a callback the core must not run: it could call the next callback.
-        if isinstance(request, Generator) or self._callbacks.is_here():
+        if isinstance(request, GeneratorType) or self._callbacks.is_here():
             return self.wait(self.start(request))
         self._check_process()
         future: RequestFuture[Any] = RequestFuture(self._callbacks)
-        self._driver.call(request, future)
+        self._driver.call(request, future)  # type: ignore[arg-type]  # no Flow
         return self.wait(future)
 
     def wait(self, future: Future[T]) -> T:
