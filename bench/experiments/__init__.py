@@ -8,11 +8,12 @@ from raykeeper.bench.experiments.failures import FAILOVER, FIGURE8
 from raykeeper.bench.experiments.growth import GROWTH
 from raykeeper.bench.experiments.latency import LATENCY
 from raykeeper.bench.experiments.million import MILLION
+from raykeeper.bench.experiments.returns import RETURNS
 from raykeeper.bench.experiments.throughput import FIGURE5, FIGURE6
 
 EXPERIMENTS: tuple[AnyExperiment, ...] = (
     *(FIGURE5, FIGURE6, FIGURE7, FIGURE8),
-    *(TABLE2, TABLE3, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH),
+    *(TABLE2, TABLE3, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH, RETURNS),
 )
 
 __all__ = ["EXPERIMENTS"]

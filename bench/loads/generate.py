@@ -41,6 +41,8 @@ def main() -> None:
     task = parse_task(sys.argv[1:])
     if task.kind in ("mixed", "fill", "pipelined"):
         report = _run_loop(_pipelined(task))
+    elif task.kind == "returns":
+        report = _run_loop(_returns(task))
     else:
         report = {
             "creates": _creates,
@@ -280,6 +282,24 @@ async def _creations(task: LoadTask, client: PipelinedClient, root: str) -> Load
         client.create(f"{root}/{index // CHILDREN}/{index}", value, window.done)
     await window.drain()
     return span.report(done=task.count)
+
+
+# Idle sessions.
+
+
+async def _returns(task: LoadTask) -> LoadReport:
+    from raykeeper.bench.loads.returning_sessions import ReturningSessions
+
+    sessions = ReturningSessions()
+    await sessions.open(task.where, task.clients, task.session_timeout_s)
+    span = await asyncio.to_thread(_Span)
+    await asyncio.to_thread(sys.stdin.readline)
+    returned, lost = list(sessions.absences), list(sessions.lost)
+    report = span.report(
+        done=len(returned), errors=len(lost), timings={"return": returned, "lost": lost}
+    )
+    await sessions.close()
+    return report
 
 
 # One at a time.

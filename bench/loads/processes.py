@@ -21,7 +21,9 @@ from raykeeper.bench.errors import BenchError
 from raykeeper.bench.loads.task import READY, LoadReport, LoadTask, decode_report, task_arguments
 
 START_S = 60.0
-"""How long the processes of a load may take to connect."""
+"""How long the processes of a load may take to connect, ..."""
+OPEN_S = 0.02
+"""... and longer for each of their sessions."""
 ERROR_TAIL_BYTES = 2_000
 GENERATE = (sys.executable, "-m", "raykeeper.bench.loads.generate")
 
@@ -55,8 +57,9 @@ class LoadProcesses:
         try:
             for task in tasks:
                 self._start([*command, *task_arguments(task)], niceness, environment or {})
+            start_s = START_S + OPEN_S * sum(task.clients for task in tasks)
             for _ in tasks:
-                self._take(READY.__eq__, START_S)
+                self._take(READY.__eq__, start_s)
         except BaseException:
             self._end()
             raise
@@ -73,14 +76,20 @@ class LoadProcesses:
     ) -> None:
         self._end()
 
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the generators."""
+        return [process.pid for process in self._processes]
+
     def begin(self) -> float:
         """Let all processes begin, and return the moment."""
         self.began = time.monotonic()
-        for process in self._processes:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
+        self._write_line("go")
         return self.began
+
+    def stop(self) -> None:
+        """Tell all processes to stop, if the kind of the load has no end of its own."""
+        self._write_line("stop")
 
     def reports(self, patience_s: float) -> list[LoadReport]:
         """Wait until all processes are done, and return their reports.
@@ -95,6 +104,12 @@ class LoadProcesses:
         for process in self._processes:
             process.wait(START_S)
         return [decode_report(line) for line in found]
+
+    def _write_line(self, line: str) -> None:
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
 
     def _start(self, words: list[str], niceness: int, environment: dict[str, str]) -> None:
         complaint = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the load

@@ -14,7 +14,17 @@ READY = "ready"
 PAUSE_S = 0.02
 """A shorter time without a write does not count as a pause."""
 
-Kind = Literal["mixed", "creates", "one_by_one", "pipelined", "latency", "sets", "fill", "barriers"]
+Kind = Literal[
+    "mixed",
+    "creates",
+    "one_by_one",
+    "pipelined",
+    "latency",
+    "sets",
+    "fill",
+    "barriers",
+    "returns",
+]
 
 
 class LoadTask(Struct, frozen=True, kw_only=True):
@@ -31,6 +41,7 @@ class LoadTask(Struct, frozen=True, kw_only=True):
     fill: one client creates `count` znodes that stay, `outstanding` under way.
     barriers: each client enters `count` double barriers one after the other, then leaves them in
     the same order; `participants` clients of all processes are in each.
+    returns: the clients stay idle until another line comes; those of a killed server return.
     """
     client: str
     """The client library: kazoo, grpc, or for Raykeeper's own client its setting `links`."""
@@ -45,6 +56,8 @@ class LoadTask(Struct, frozen=True, kw_only=True):
     count: int = 0
     value_bytes: int = 1024
     participants: int = 0
+    session_timeout_s: float = 10.0
+    """Of the sessions of `returns`."""
 
 
 class LoadReport(Struct, kw_only=True):

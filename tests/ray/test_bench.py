@@ -37,6 +37,7 @@ COLUMNS = {
     "latency": {"request": ("create", "set", "get", "linearizable get", "watch notification")},
     "million": {"restart_s": None, "leader_mb": None, "set_p50_without_ms": None},
     "failover": {"gap_ms": None, "median_ms": None},
+    "returns": {"returned": None, "lost": (0,), "over_calls": (0,), "away_max_ms": None},
 }
 
 

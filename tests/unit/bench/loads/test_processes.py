@@ -32,6 +32,17 @@ def test_reports_come_in_the_order_of_the_tasks() -> None:
         assert [report.seconds for report in load.reports(30.0)] == [3, 1, 2]
 
 
+def test_a_load_without_an_end_is_stopped() -> None:
+    program = (
+        "print('ready', flush=True); input(); told = input()\n"
+        "print('{\"seconds\":1,\"cpu_s\":0,\"done\":' + str(int(told == 'stop')) + '}')"
+    )
+    with LoadProcesses(python(program), [TASK]) as load:
+        load.begin()
+        load.stop()
+        assert load.reports(30.0)[0].done == 1
+
+
 def test_other_lines_are_ignored() -> None:
     with LoadProcesses(python(SPEAKS), [TASK]) as load:
         load.begin()

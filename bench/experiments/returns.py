@@ -1,0 +1,202 @@
+"""A crowd of idle sessions, and a leader that is killed again and again: who comes back, and when.
+
+The clients of a killed leader move to the survivors all at once. A row of each kill tells how long
+they were away, how many sessions were lost, and what a return costs each end in processor time:
+what the surviving servers, or the generators, took until the next kill, less what as many seconds
+of idling take. The server that is started again is not counted.
+
+`others` processes that only compute can load the machine meanwhile.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from raykeeper.bench.experiment_run import ExperimentRun, cpu_s, split_task
+from raykeeper.bench.experiments.contract import (
+    Count,
+    Ensembles,
+    Experiment,
+    Processes,
+    Seconds,
+    Sessions,
+)
+from raykeeper.bench.loads.processes import LoadProcesses
+from raykeeper.bench.loads.task import LoadReport, LoadTask
+from raykeeper.bench.measures import Span, percentile
+from raykeeper.bench.plots import curves, plot_curves
+from raykeeper.bench.results import OURS, Row, Value
+from raykeeper.bench.systems.contract import wait_for_all
+from raykeeper.bench.systems.raykeeper import RaykeeperServers
+from raykeeper.links.contract import RAY_CALLS
+
+_PATIENCE_S = 120.0
+_BURN = (sys.executable, "-c", "while True: pass")
+
+
+class ReturnSizes(Struct, frozen=True, kw_only=True):
+    """How large the crowd is."""
+
+    servers: Ensembles = (3,)
+    sessions: Sessions = 5_000
+    processes: Processes = 5
+    kills: Annotated[Count, Meta(description="kills of the leader")] = 10
+    seconds: Annotated[Seconds, Meta(description="from one kill to the next")] = 15.0
+    session_timeout_s: Annotated[Seconds, Meta(description="timeout of the sessions")] = 10.0
+    others: Annotated[int, Meta(ge=0, description="processes that load the machine")] = 0
+
+
+class Kill(Struct):
+    """A kill of the leader, and the processor time of each end in the span that follows it."""
+
+    span: Span
+    clients: int
+    """Clients of the killed leader."""
+    servers_s: float
+    generators_s: float
+    over_calls: int
+    """Clients that were served over Ray calls at the end of the span."""
+
+
+def run_returns(run: ExperimentRun, sizes: ReturnSizes) -> Iterator[Row]:
+    """Yield a row for each kill in each ensemble of ours."""
+    run.expect(len(sizes.servers) * sizes.kills)
+    for system, servers in run.ensembles(sizes.servers):
+        if isinstance(servers, RaykeeperServers):
+            yield from measure_returns(run, servers, system.clients[0], sizes)
+        else:
+            run.console.print(f"{system.name} is left out: it has no such generator")
+
+
+def measure_returns(
+    run: ExperimentRun, servers: RaykeeperServers, client: str, sizes: ReturnSizes
+) -> Iterator[Row]:
+    """Yield a row for each kill; the ensemble has nothing else to do."""
+    first: dict[str, Value] = {"system": OURS, "client": client, "servers": servers.shape.servers}
+    first.update(sessions=sizes.sessions, others=sizes.others)
+    task = LoadTask(
+        kind="returns",
+        client=client,
+        where=servers.where(),
+        number=0,
+        clients=sizes.sessions,
+        session_timeout_s=sizes.session_timeout_s,
+    )
+    run.step(f"{OURS}: {sizes.sessions} sessions are opened")
+    with servers.load(client, split_task(task, sizes.processes)) as load, _burning(sizes.others):
+        load.begin()
+        idle, kills = _idle(servers, load, sizes.seconds), []
+        for number in range(1, sizes.kills + 1):
+            run.step(f"{OURS}: kill {number}")
+            kills.append(_kill(servers, load, sizes.seconds))
+        load.stop()
+        reports = load.reports(_PATIENCE_S)
+    for number, kill in enumerate(kills, 1):
+        yield run.done({**first, "kill": number, **kill_columns(kill, idle, reports)})
+
+
+@contextmanager
+def _burning(count: int) -> Iterator[None]:
+    """Have `count` processes take all the processor time that they get."""
+    processes = [subprocess.Popen(_BURN) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _idle(servers: RaykeeperServers, load: LoadProcesses, seconds: float) -> tuple[float, float]:
+    """Return the processor time that servers and generators take for each second without a kill."""
+    pids = _server_pids(servers)
+    before = cpu_s(pids), cpu_s(load.pids)
+    time.sleep(seconds)
+    return (cpu_s(pids) - before[0]) / seconds, (cpu_s(load.pids) - before[1]) / seconds
+
+
+def _kill(servers: RaykeeperServers, load: LoadProcesses, seconds: float) -> Kill:
+    wait_for_all(servers, _PATIENCE_S)
+    leader = servers.leader()
+    survivors = [pid for pid in _server_pids(servers) if pid != servers.pid(leader)]
+    clients = sum(_carriers(servers, leader).values())
+    before = cpu_s(survivors), cpu_s(load.pids)
+    began = servers.crash(leader)
+    time.sleep(max(0.0, began + seconds - time.monotonic()))
+    ended = time.monotonic()
+    return Kill(
+        (began, ended),
+        clients,
+        cpu_s(survivors) - before[0],
+        cpu_s(load.pids) - before[1],
+        sum(_carriers(servers, server).get(RAY_CALLS, 0) for server in _numbers(servers)),
+    )
+
+
+def kill_columns(kill: Kill, idle: tuple[float, float], reports: Sequence[LoadReport]) -> Row:
+    """Return who came back after a kill, who did not, how fast, and at what cost.
+
+    `idle` is what servers and generators take for each second without a kill.
+    """
+    began, ended = kill.span
+    told = {
+        name: [
+            took / 1000
+            for report in reports
+            for moment, took in report.timings.get(name, [])
+            if began <= moment < ended
+        ]
+        for name in ("return", "lost")
+    }
+    away, seconds = told["return"], ended - began
+    row: dict[str, Value] = {
+        "clients": kill.clients,
+        "returned": len(away),
+        "lost": len(told["lost"]),
+    }
+    row["over_calls"] = kill.over_calls
+    if away:
+        row["away_p50_ms"] = percentile(away, 50)
+        row["away_p99_ms"] = percentile(away, 99)
+        row["away_max_ms"] = max(away)
+        row["server_ms_each"] = (kill.servers_s - idle[0] * seconds) * 1000 / len(away)
+        row["client_ms_each"] = (kill.generators_s - idle[1] * seconds) * 1000 / len(away)
+    return row
+
+
+def _numbers(servers: RaykeeperServers) -> range:
+    return range(1, servers.shape.servers + servers.shape.observers + 1)
+
+
+def _server_pids(servers: RaykeeperServers) -> list[int]:
+    return [servers.pid(server) for server in _numbers(servers)]
+
+
+def _carriers(servers: RaykeeperServers, server: int) -> dict[str, int]:
+    """Return how many clients a server has over each carrier."""
+    found = [each for each in servers.ensemble.status().servers if each.server_id == server]
+    return dict(found[0].clients) if found else {}
+
+
+def _plot(path: Path, rows: Sequence[Row]) -> None:
+    lines = curves(rows, "kill", "away_max_ms", ("servers", "client"))
+    plot_curves(path, "Until all are back after a kill of the leader", lines, ("kill", "ms"))
+
+
+RETURNS = Experiment(
+    name="returns",
+    title="A crowd of idle sessions whose leader is killed: who returns, when, at what cost",
+    sizes=ReturnSizes,
+    quick=ReturnSizes(sessions=30, processes=2, kills=1, seconds=4.0),
+    run=run_returns,
+    plot=_plot,
+    by=("servers", "sessions", "others", "kill"),
+    values=("away_max_ms", "server_ms_each", "client_ms_each"),
+    is_less_better=True,
+)
