@@ -13,15 +13,22 @@ called `ray.shutdown()`; and for everything on a node that is lost. So one cause
 the node's raylet met the end of that worker's socket, and our own link to it has met its end, too.
 In all other cases a task on the node of the process looks for it.
 
+A crowd may lose its links at once while its processes live. So the links of one process have their
+questions in common; nothing more is asked about a link whose session has ended or was taken up
+again, as it is within moments; and the kernel, which answers in microseconds, is asked on the loop.
+
 Invariants: the monitor reports a death only if the process can no longer run; in doubt it is alive.
-Questions run in threads of their own, a few at a time, so that neither the server nor its other
-work ever waits for an answer.
+Questions to Ray run in threads of their own, a few at a time, so that neither the server nor its
+other work ever waits for an answer.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from raykeeper.actors.ray_actors import is_running_on
 from raykeeper.actors.server_links import ClientLinks
@@ -46,9 +53,17 @@ _SYSTEM_ERROR: Final = 0
 
 
 class IsGone(Protocol):
-    """A question about a process, which may block."""
+    """A question to Ray about a process, which may block."""
 
     def __call__(self, process: Process, *, link_is_over: bool) -> bool: ...
+
+
+class _LostLinks(Struct):
+    """Links of one process that have ended by themselves, and the questions about it."""
+
+    connections: list[int]
+    task: asyncio.Task[None]
+    has_asked: bool = False
 
 
 class ClientProcessMonitor:
@@ -57,46 +72,77 @@ class ClientProcessMonitor:
     def __init__(
         self,
         clients: ClientLinks,
+        is_running: Callable[[Process], bool | None],
         is_gone: IsGone,
+        is_awaited: Callable[[int], bool],
         deliver: Callable[[Event], None],
         pauses_s: Sequence[float] = PAUSES_S,
         poll_s: float = POLL_S,
     ) -> None:
-        """Ask on the running loop, from now on. `deliver` takes the events."""
+        """Ask on the running loop, from now on.
+
+        Args:
+            clients: The links.
+            is_running: The kernel's answer, None if it is not the one to ask. Must not block.
+            is_gone: Ray's answer.
+            is_awaited: Whether the server would end a session if the process of this connection
+                were dead. Called after the server has learned that the connection is gone.
+            deliver: Takes the events.
+            pauses_s: Before each question about a process that has lost a link.
+            poll_s: Between two rounds of questions about clients over Ray calls.
+        """
         self._clients = clients
+        self._is_running = is_running
         self._is_gone = is_gone
+        self._is_awaited = is_awaited
         self._deliver = deliver
         self._pauses_s = pauses_s
         self._poll_s = poll_s
         self._threads = ThreadPoolExecutor(THREADS, "raykeeper-processes")
         self._check_slots = asyncio.Semaphore(CHECKED_MAX)
         self._loop = asyncio.get_running_loop()
-        self._checks: set[asyncio.Task[None]] = set()
+        self._lost: dict[Process, _LostLinks] = {}
         self._last_polled = 0
         self._poll_task = self._loop.create_task(self._poll_call_clients())
         clients.on_link_lost = self.on_link_lost
 
     def on_link_lost(self, connection: int, process: Process) -> None:
         """Ask whether `process` is dead, as its link has ended by itself."""
-        if len(self._checks) < WAITING_MAX:
-            task = self._loop.create_task(self._check_repeatedly(connection, process))
-            self._checks.add(task)
-            task.add_done_callback(self._checks.discard)
+        connections = [connection]
+        before = self._lost.get(process)
+        if before is not None:
+            if not before.has_asked:
+                before.connections.append(connection)
+                return
+            before.task.cancel()  # the questions begin anew, with short pauses
+            connections = before.connections + connections
+        elif len(self._lost) >= WAITING_MAX:
+            return
+        task = self._loop.create_task(self._check_repeatedly(process))
+        self._lost[process] = _LostLinks(connections, task)
 
     def close(self) -> None:
         """Ask no more."""
         self._poll_task.cancel()
-        for task in self._checks:
-            task.cancel()
+        for lost in self._lost.values():
+            lost.task.cancel()
+        self._lost.clear()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _check_repeatedly(self, connection: int, process: Process) -> None:
+    async def _check_repeatedly(self, process: Process) -> None:
         async with self._check_slots:
             for pause_s in self._pauses_s:
                 await asyncio.sleep(pause_s)
+                lost = self._lost[process]
+                lost.connections = [each for each in lost.connections if self._is_awaited(each)]
+                if not lost.connections:
+                    break
+                lost.has_asked = True
                 if await self._ask(process, link_is_over=True):
-                    self._deliver(ClientProcessDied(connection))
-                    return
+                    for connection in lost.connections:
+                        self._deliver(ClientProcessDied(connection))
+                    break
+        del self._lost[process]  # not after a cancellation: another task goes on
 
     async def _poll_call_clients(self) -> None:
         while True:
@@ -115,22 +161,46 @@ class ClientProcessMonitor:
         return chosen
 
     async def _ask(self, process: Process, *, link_is_over: bool) -> bool:
+        runs = self._is_running(process)
+        if runs is not None:
+            return not runs
+
         def ask() -> bool:
             return self._is_gone(process, link_is_over=link_is_over)
 
         return await self._loop.run_in_executor(self._threads, ask)
 
 
-def is_gone(own_node: str, process: Process, *, link_is_over: bool) -> bool:
-    """Return whether a process is dead beyond doubt, as far as Ray's node `own_node` can know.
+def monitor_client_processes(
+    clients: ClientLinks,
+    own_node: str,
+    is_awaited: Callable[[int], bool],
+    deliver: Callable[[Event], None],
+) -> ClientProcessMonitor:
+    """Return the monitor of a server on Ray's node `own_node`, which asks the kernel and Ray."""
+    is_running = partial(is_running_here, own_node)
+    return ClientProcessMonitor(clients, is_running, is_gone, is_awaited, deliver)
+
+
+def is_running_here(own_node: str, process: Process) -> bool | None:
+    """Return what the kernel of Ray's node `own_node` says, None if it does not know the process.
+
+    Does not block.
+    """
+    if process.node != own_node:
+        return None
+    return is_running(process.pid, process.started, process.pid_namespace)
+
+
+def is_gone(process: Process, *, link_is_over: bool) -> bool:
+    """Return whether a process is dead beyond doubt, as far as Ray can know.
 
     May block for seconds; never raises. See `is_dead`.
     """
-    return is_dead(own_node, process, worker_exit, _probe_node, link_is_over=link_is_over)
+    return is_dead(process, worker_exit, _probe_node, link_is_over=link_is_over)
 
 
 def is_dead(
-    own_node: str,
     process: Process,
     find_exit: Callable[[str], WorkerExit | None],
     probe: Callable[[Process], bool | None],
@@ -140,16 +210,11 @@ def is_dead(
     """Return whether a process is dead beyond doubt.
 
     Args:
-        own_node: Ray's id of this process's node.
         process: As it described itself.
         find_exit: Returns how a worker has ended, None if it has not; any exception is doubt.
         probe: Returns whether a process is found on its node; None and any exception are doubt.
         link_is_over: Whether our link to it has ended by itself.
     """
-    if process.node == own_node:
-        runs = is_running(process.pid, process.started, process.pid_namespace)
-        if runs is not None:
-            return not runs
     # Everything that fails in Ray, or differs from the Ray of this writing, leaves doubt.
     try:
         found = find_exit(process.worker)

@@ -14,14 +14,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final, NoReturn, get_args
 
 import ray
 import ray.util
 
 from raykeeper.actors.client_limit import client_limit, raise_files_limit
-from raykeeper.actors.client_process_monitor import ClientProcessMonitor, is_gone
+from raykeeper.actors.client_process_monitor import monitor_client_processes
 from raykeeper.actors.disk.disk_thread import DiskThread
 from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
@@ -322,8 +321,8 @@ class _ServerRunner:
             self._deliver,
             lambda reason: log.line("snapshotter.call_failed", reason=reason),
         )
-        self._client_processes = ClientProcessMonitor(
-            self.links.clients, partial(is_gone, _node_id()), self._deliver
+        self._client_processes = monitor_client_processes(
+            self.links.clients, _node_id(), server.awaits_process_death, self._deliver
         )
         self._handlers: dict[type, Callable[[Any], None]] = {
             CloseClient: lambda effect: self.links.clients.close(

@@ -58,6 +58,11 @@ class DeadClients:
                 self.on_session_refused(next(iter(self._unopened)))
         self._by_number[number] = _ClosedConnection(session_id, connection.owner_zxid)
 
+    def awaits_process_death(self, number: int) -> bool:
+        """Return whether connection `number` is closed, and its process not known to be dead."""
+        closed = self._by_number.get(number)
+        return closed is not None and not closed.is_process_dead
+
     def on_process_died(self, number: int) -> None:
         """Report the session of connection `number`, whose process is dead."""
         closed = self._by_number.get(number)

@@ -217,6 +217,13 @@ class Server:
             digest=state.digest(),
         )
 
+    def awaits_process_death(self, connection: int) -> bool:
+        """Return whether ClientProcessDied of this connection, which is gone, would end a session.
+
+        It would not if its session has ended or was taken up again, or was reported before.
+        """
+        return self._clients.dead_clients.awaits_process_death(connection)
+
     @property
     def state(self) -> State:
         """The replicated state, for checks from outside; never to be changed."""

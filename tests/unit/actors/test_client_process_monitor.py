@@ -17,6 +17,7 @@ from raykeeper.actors.client_process_monitor import (
     is_dead,
     is_gone,
     is_raylet_witness,
+    is_running_here,
 )
 from raykeeper.actors.server_links import ClientLinks
 from raykeeper.links.contract import RAY_CALLS, STREAM
@@ -50,17 +51,14 @@ class Wire:
 class Knows:
     """Answers for each process as the test decides, and counts the questions."""
 
-    def __init__(self, changed: asyncio.Event, **dies_after: int) -> None:
+    def __init__(self, **dies_after: int) -> None:
         self.asked: Counter[str] = Counter()
         self.ways: list[bool] = []
-        self._loop = asyncio.get_running_loop()
-        self._changed = changed
         self._dies_after = {who.replace("_", " "): count for who, count in dies_after.items()}
 
     def __call__(self, process: Process, *, link_is_over: bool) -> bool:
         self.asked[process.worker] += 1
         self.ways.append(link_is_over)
-        self._loop.call_soon_threadsafe(self._changed.set)
         return self.asked[process.worker] >= self._dies_after.get(process.worker, 1_000_000)
 
 
@@ -68,21 +66,37 @@ class Scene:
     """A server's clients and the monitor."""
 
     def __init__(self, *, pauses_s: tuple[float, ...], patrol_s: float, **dies_after: int) -> None:
-        self.changed = asyncio.Event()
         self.events: list[Event] = []
         self.links = ClientLinks(1, client_limit(None, 1 << 20, 0), self._deliver)
-        self.knows = Knows(self.changed, **dies_after)
-        self.gone = ClientProcessMonitor(self.links, self.knows, self._deliver, pauses_s, patrol_s)
+        self.knows = Knows(**dies_after)
+        self.settled: set[int] = set()
+        """Connections whose session has ended, or was taken up again."""
+        self.kernel_says: dict[str, bool] = {}
+        self.gone = ClientProcessMonitor(
+            self.links,
+            lambda process: self.kernel_says.get(process.worker),
+            self.knows,
+            lambda connection: connection not in self.settled,
+            self._deliver,
+            pauses_s,
+            patrol_s,
+        )
+
+    def lose_link(self, number: int) -> int:
+        """Open a link to process `number`, which then ends by itself; return its connection."""
+        self.links.accept(Wire(), "", process(number)).closed("gone")
+        return self.links._last_connection
+
+    async def until_nothing_is_asked(self) -> None:
+        await self.until(lambda: not self.gone._lost)
 
     def _deliver(self, event: Event) -> None:
         self.events.append(event)
-        self.changed.set()
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
             while not is_so():
-                self.changed.clear()
-                await self.changed.wait()
+                await asyncio.sleep(0)
 
 
 async def test_the_monitor_asks_until_the_process_is_dead() -> None:
@@ -98,9 +112,50 @@ async def test_the_monitor_stops_asking_about_a_live_process() -> None:
     scene = Scene(pauses_s=(0.0,) * 3, patrol_s=NEVER_S)
     scene.links.accept(Wire(), "", process(1)).closed("gone")
     await scene.until(lambda: scene.knows.asked["worker 1"] == 3)
-    while scene.gone._checks:
-        await asyncio.sleep(0)
+    await scene.until_nothing_is_asked()
     assert scene.events == [ClientDisconnected(FIRST)]
+    scene.gone.close()
+
+
+async def test_the_links_of_a_process_have_their_questions_in_common() -> None:
+    scene = Scene(pauses_s=(0.0,) * 3, patrol_s=NEVER_S, worker_1=3)
+    lost = [scene.lose_link(number) for number in (1, 2, 1, 2, 1)]
+    await scene.until_nothing_is_asked()
+    assert scene.knows.asked == {"worker 1": 3, "worker 2": 3}
+    died = [event for event in scene.events if isinstance(event, ClientProcessDied)]
+    assert died == [ClientProcessDied(lost[place]) for place in (0, 2, 4)]
+    scene.gone.close()
+
+
+async def test_the_questions_begin_anew_with_the_next_lost_link() -> None:
+    scene = Scene(pauses_s=(0.0, NEVER_S), patrol_s=NEVER_S, worker_1=2)
+    lost = [scene.lose_link(1)]
+    await scene.until(lambda: scene.knows.asked["worker 1"] == 1)
+    lost.append(scene.lose_link(1))
+    await scene.until_nothing_is_asked()
+    assert scene.events[2:] == [ClientProcessDied(connection) for connection in lost]
+    scene.gone.close()
+
+
+async def test_nothing_is_asked_about_a_session_that_was_taken_up_again() -> None:
+    scene = Scene(pauses_s=(0.0,) * 1_000_000, patrol_s=NEVER_S)
+    first, second = scene.lose_link(1), scene.lose_link(1)
+    await scene.until(lambda: scene.knows.asked["worker 1"] > 0)
+    scene.settled.add(first)
+    before = scene.knows.asked["worker 1"]
+    await scene.until(lambda: scene.knows.asked["worker 1"] > before + 1)
+    scene.settled.add(second)
+    await scene.until_nothing_is_asked()
+    scene.gone.close()
+
+
+async def test_ray_is_asked_only_what_the_kernel_does_not_know() -> None:
+    scene = Scene(pauses_s=(0.0,) * 3, patrol_s=NEVER_S)
+    scene.kernel_says = {"worker 1": True, "worker 2": False}
+    lost = [scene.lose_link(number) for number in (1, 2, 3)]
+    await scene.until_nothing_is_asked()
+    assert scene.events[3:] == [ClientProcessDied(lost[1])]
+    assert scene.knows.asked == {"worker 3": 3}
     scene.gone.close()
 
 
@@ -132,8 +187,7 @@ async def test_the_monitor_asks_nothing_after_its_close() -> None:
     scene = Scene(pauses_s=(NEVER_S,), patrol_s=NEVER_S)
     scene.links.accept(Wire(), "", process(1)).closed("gone")
     scene.gone.close()
-    while scene.gone._checks:
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert scene.knows.asked == {}
 
 
@@ -143,13 +197,15 @@ REMOTE = Process("there", "ab" * 28, 7, 1, "elsewhere")
 
 def test_the_kernel_answers_for_its_own_node() -> None:
     me = this_process("here", "ab" * 28)
-    assert not is_gone("here", me, link_is_over=True)
-    assert is_gone("here", structs.replace(me, started=me.started + 1), link_is_over=False)
+    assert is_running_here("here", me) is True
+    assert is_running_here("here", structs.replace(me, started=me.started + 1)) is False
+    assert is_running_here("here", structs.replace(me, pid_namespace="a container")) is None
+    assert is_running_here("there", me) is None
 
 
 @pytest.mark.parametrize("worker", ["", "no hex", "ab" * 28])
 def test_without_ray_the_answer_is_unknown(worker: str) -> None:
-    assert not is_gone("here", structs.replace(REMOTE, worker=worker), link_is_over=True)
+    assert not is_gone(structs.replace(REMOTE, worker=worker), link_is_over=True)
 
 
 @pytest.mark.parametrize(
@@ -187,11 +243,8 @@ def test_one_death_cause_is_proof(type_: int, detail: str, proof: bool) -> None:
 def test_ray_and_the_probe_decide_together(
     found: WorkerExit | None, looked: bool | None, link_is_over: bool, dead: bool
 ) -> None:
-    for own_node in ("here", REMOTE.node):  # where it may be in another container
-        answer = is_dead(
-            own_node, REMOTE, lambda _: found, lambda _: looked, link_is_over=link_is_over
-        )
-        assert answer is dead
+    answer = is_dead(REMOTE, lambda _: found, lambda _: looked, link_is_over=link_is_over)
+    assert answer is dead
 
 
 def test_every_failure_leaves_the_answer_unknown() -> None:
@@ -199,5 +252,5 @@ def test_every_failure_leaves_the_answer_unknown() -> None:
         raise RuntimeError("no such table")
 
     ended = WorkerExit(7, 1, "killed")
-    assert not is_dead("here", REMOTE, fails, lambda _: False, link_is_over=True)
-    assert not is_dead("here", REMOTE, lambda _: ended, fails, link_is_over=True)
+    assert not is_dead(REMOTE, fails, lambda _: False, link_is_over=True)
+    assert not is_dead(REMOTE, lambda _: ended, fails, link_is_over=True)

@@ -104,4 +104,8 @@ def test_unknown_processes_leave_the_answer_unknown(unknown: dict[str, object]) 
 def test_a_system_without_proc_leaves_the_answer_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     me = this_process("", "")
     monkeypatch.setattr(processes, "_BOOT_ID", Path("/nowhere"))
-    assert this_pid_namespace() == "" and runs(me) is None
+    this_pid_namespace.cache_clear()
+    try:
+        assert this_pid_namespace() == "" and runs(me) is None
+    finally:
+        this_pid_namespace.cache_clear()

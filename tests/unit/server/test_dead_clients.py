@@ -47,6 +47,21 @@ def test_the_session_of_a_dead_process_ends_at_once_everywhere(at: int) -> None:
     assert kept(host) == 0
 
 
+def test_a_death_is_awaited_until_the_session_has_moved_or_ended() -> None:
+    servers = PureServers(3)
+    host, other = servers[1], servers[2]
+    old, new = holder(host), Caller(other, 2)
+    assert not host.server.awaits_process_death(1)
+    host.step(ClientDisconnected(1))
+    assert host.server.awaits_process_death(1) and not other.server.awaits_process_death(1)
+    assert new.take_up(old) is not None
+    assert not host.server.awaits_process_death(1)
+    other.step(ClientDisconnected(2))
+    assert other.server.awaits_process_death(2)
+    other.step(ClientProcessDied(2))
+    assert not other.server.awaits_process_death(2)
+
+
 def test_a_dead_client_is_disconnected_even_without_a_report_of_its_link() -> None:
     host = PureServer()
     holder(host)
