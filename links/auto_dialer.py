@@ -14,6 +14,9 @@ calls, which moves to it without a break (links/upgradable_link.py).
 A stream is tried at the address that is known (links/server_directory.py), which takes no call of
 Ray. So a dialer finds its way while Ray's GCS is away, and a crowd that comes back after a server
 died spares the others a call each.
+
+Of the clients of one process a few at a time open a stream to the same server. If a thousand did so
+at once, all would be done at the end, and none before it has given up.
 """
 
 import asyncio
@@ -97,6 +100,12 @@ class AutoDialer:
         self, server: ServerId, events: LinkEvents, hello: Hello | None = None
     ) -> StreamLink:
         """Dial the known address; if no stream opens there, the one that the server tells then."""
+        async with self._directory.dial_slots(server):
+            return await self._dial_stream_in_turn(server, events, hello)
+
+    async def _dial_stream_in_turn(
+        self, server: ServerId, events: LinkEvents, hello: Hello | None
+    ) -> StreamLink:
         known = self._directory.address(server)
         if known is None:
             return await self._streams.dial(server, events, hello)

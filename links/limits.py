@@ -52,6 +52,8 @@ STREAM_OPEN_MS: Final = 1000
 are taken instead."""
 STREAM_TURN_MS: Final = 3000
 """How long a client tries to open a stream to a server that it has reached, its waits included."""
+STREAM_DIALS_MAX: Final = 64
+"""Streams to one server that the clients of one process open at a time; others wait for theirs."""
 STREAM_SILENCES_MAX: Final = 3
 """A server that let so many connections in a row wait for `STREAM_OPEN_MS` or longer, and said
 nothing, is perhaps not what answers there: Ray calls are taken."""

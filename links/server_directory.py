@@ -26,6 +26,7 @@ from raykeeper.links.limits import (
     DIRECTORY_REFRESH_MS,
     DIRECTORY_RETRY_MS,
     GRACE_MS,
+    STREAM_DIALS_MAX,
 )
 from raykeeper.links.stream_endpoints import StreamAddress
 from raykeeper.zab.ids import ServerId
@@ -76,6 +77,10 @@ class ServerDirectory:
     def address(self, server: ServerId) -> StreamAddress | None:
         """Return where the server listened when it was last asked, None if it is not known."""
         return self._entry(server).address
+
+    def dial_slots(self, server: ServerId) -> asyncio.Semaphore:
+        """Return what a dialer holds while it opens a stream to the server."""
+        return self._entry(server).dial_slots
 
     async def handle(self, server: ServerId) -> Any:
         """Return the handle of the server's actor, looked up if it is not known.
@@ -177,10 +182,20 @@ class ServerDirectory:
 class _Entry:
     """What is known of one server."""
 
-    __slots__ = ("address", "asked_at", "asking", "failures", "handle", "is_kept", "timer")
+    __slots__ = (
+        "address",
+        "asked_at",
+        "asking",
+        "dial_slots",
+        "failures",
+        "handle",
+        "is_kept",
+        "timer",
+    )
 
     def __init__(self) -> None:
         self.handle: Any = None
+        self.dial_slots = asyncio.Semaphore(STREAM_DIALS_MAX)
         self.address: StreamAddress | None = None
         self.asking: asyncio.Task[StreamAddress | None] | None = None
         self.asked_at = float("-inf")

@@ -12,6 +12,7 @@ connection.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_send_queues import FRAME_BYTES_MAX, ClientSendQueues
@@ -55,6 +56,11 @@ from raykeeper.znodes.requests import (
     has_passwords,
 )
 from raykeeper.znodes.txns import CreateSessionErrorTxn, CreateSessionTxn, Txn, WriteOutcome
+
+RETURNS_AT_ONCE: Final = 20
+"""So many clients of a lost server may all return at once: that takes less than the election."""
+RETURN_US: Final = 500
+"""The other servers take one client more after so long, about."""
 
 
 class ClientRequests:
@@ -507,8 +513,12 @@ class ClientRequests:
 
     def _update_windows(self) -> None:
         options, limits = self._context.options, self._context.limits
-        share = options.outstanding_requests_max // max(len(self._by_number), 1)
+        clients = len(self._by_number)
+        share = options.outstanding_requests_max // max(clients, 1)
         self._send_queues.window = max(1, min(share, limits.outcomes_max))
+        self._send_queues.return_spread_ms = Millis(
+            max(clients - RETURNS_AT_ONCE, 0) * RETURN_US // 1000
+        )
 
 
 def _refusal_detail(sessions_max: int) -> str:

@@ -39,13 +39,16 @@ PAGED_REPLY_BYTES: Final = 1 << 20
 
 
 class ClientSendQueues:
-    """The queues of one server. `window` is how many unanswered requests each client may have.
+    """The queues of one server.
 
+    `window` is how many unanswered requests each client may have, `return_spread_ms` over how long
+    the clients spread their return to other servers if this one is lost.
     `overrun_connections` are the connections with more waiting than allowed; the owner closes them.
     """
 
     def __init__(self, context: ServerContext) -> None:
         self.window = context.options.outstanding_requests_max
+        self.return_spread_ms = Millis(0)
         self.overrun_connections: list[Connection] = []
         self._context = context
         self._unsent_max = context.options.unsent_bytes_max
@@ -64,7 +67,9 @@ class ClientSendQueues:
         ensemble = self._context.options.ensemble
         session_id, is_local = connection.session_id, connection.phase is Phase.READ_ONLY
         told = session_id, timeout_ms, zxid, last_number, ensemble, is_local, self.window
-        self._send(connection, encode_server_frame(ConnectReply(Code.OK, *told)))
+        spread_ms = self.return_spread_ms
+        reply = ConnectReply(Code.OK, *told, return_spread_ms=spread_ms)
+        self._send(connection, encode_server_frame(reply))
 
     def push(self, connection: Connection, item: Item) -> None:
         """Queue an item for the frame of this step."""
@@ -165,7 +170,9 @@ class ClientSendQueues:
         return answer.is_over
 
     def _send_frame(self, connection: Connection, zxid: Zxid, items: list[Item]) -> None:
-        frame = ServerFrame(connection.confirmed_heartbeat, zxid, items, self.window)
+        frame = ServerFrame(
+            connection.confirmed_heartbeat, zxid, items, self.window, self.return_spread_ms
+        )
         self._send(connection, encode_server_frame(frame))
 
     def _send(self, connection: Connection, data: bytes) -> None:

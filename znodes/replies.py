@@ -196,7 +196,7 @@ class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
     `last_number` is the newest write of the session that the server has applied. `ensemble` is the
     uuid of the ensemble, which salts the keys of the scheme `scrypt`.
     `read_only`: the server has no leader, and the session is a local one.
-    `window`: see ServerFrame.
+    `window` and `return_spread_ms`: see ServerFrame.
     `detail` tells a person why the session was refused, "" if `code` says it all.
     """
 
@@ -209,6 +209,7 @@ class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
     read_only: bool = False
     window: int = REPLY_CACHE_MAX
     detail: str = ""
+    return_spread_ms: Millis = Millis(0)
 
 
 class ServerFrame(Struct, frozen=True, array_like=True, tag=2):
@@ -217,12 +218,15 @@ class ServerFrame(Struct, frozen=True, array_like=True, tag=2):
     The client counts its own deadline from the sending of that frame. `zxid` is what the server
     has applied, also without an item; every event up to it was sent before.
     `window` is how many requests the client may have unanswered on this connection.
+    `return_spread_ms`: if this server is lost, its clients spread their return over this time, so
+    that the other servers can take them.
     """
 
     heartbeat_seq: int
     zxid: Zxid
     items: list[Item]
     window: int = REPLY_CACHE_MAX
+    return_spread_ms: Millis = Millis(0)
 
 
 class CloseFrame(Struct, frozen=True, array_like=True, tag=3):

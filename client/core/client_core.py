@@ -352,6 +352,7 @@ class ClientCore:
         if frame.zxid > self.last_zxid:
             self.last_zxid = frame.zxid
         self._outstanding.set_window(frame.window)
+        self._host_provider.return_spread_ms = frame.return_spread_ms
         for item in frame.items:
             if type(item) is WatcherEvent:
                 self.out += self._watches.on_event(item, self.state)
@@ -414,6 +415,7 @@ class ClientCore:
         self._open_by = None
         self._handshake.ensemble = answer.ensemble
         self._outstanding.set_window(answer.window)
+        self._host_provider.return_spread_ms = answer.return_spread_ms
         self.last_zxid = max(self.last_zxid, answer.zxid)
         self._outstanding.is_read_only = answer.read_only
         if answer.read_only:
@@ -476,12 +478,14 @@ class ClientCore:
     def _reconnect(self, reason: str, now: Millis) -> None:
         """The link is gone: try the next server, at once or after a pause."""
         self._host_provider.on_failed(self._server, reason)
+        pause_ms = self._host_provider.backoff_ms()
         if self._phase is ConnectionPhase.SERVING:
             self._end_search()
             self._outstanding.requeue()
             self._watches.on_disconnected()
             self._change_state(ClientState.SUSPENDED)
-        pause_ms = self._host_provider.backoff_ms()
+            left_ms = self._deadlines.left_ms(now)
+            pause_ms = max(pause_ms, self._host_provider.return_pause_ms(left_ms))
         if pause_ms:
             self._phase = ConnectionPhase.PAUSED
             self._phase_until = Millis(now + pause_ms)

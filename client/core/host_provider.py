@@ -5,7 +5,12 @@ ZooKeeper: `StaticHostProvider`. There the pause is a second, here it begins at 
 
 from random import Random
 
-from raykeeper.client.core.limits import BACKOFF_MS_MAX, BACKOFF_MS_MIN, CONNECT_TIMEOUT_MS_MIN
+from raykeeper.client.core.limits import (
+    BACKOFF_MS_MAX,
+    BACKOFF_MS_MIN,
+    CONNECT_TIMEOUT_MS_MIN,
+    RETURN_PAUSE_DIVISOR,
+)
 from raykeeper.zab.ids import Millis, ServerId
 
 
@@ -19,6 +24,8 @@ class HostProvider:
         self._next = 0
         self._attempts = 0  # since the last success
         self._failures: dict[ServerId, str] = {}
+        self.return_spread_ms = Millis(0)
+        """Over how long the clients of the present server, or the last one, spread their return."""
         self._rng.shuffle(self._servers)
 
     def next_server(self) -> ServerId:
@@ -58,12 +65,23 @@ class HostProvider:
         longest = min(BACKOFF_MS_MIN << min(cycles, 10), BACKOFF_MS_MAX)
         return Millis(self._rng.randint(longest // 2, longest))
 
+    def return_pause_ms(self, left_ms: Millis) -> Millis:
+        """Return how long to wait after the loss of a server that served the client.
+
+        `left_ms` is how long the session certainly lives on without a server. The pause takes a
+        small part of it at most, so a client whose session is in danger comes early.
+        """
+        longest = min(self.return_spread_ms, left_ms // RETURN_PAUSE_DIVISOR)
+        return Millis(self._rng.randint(0, longest)) if longest > 0 else Millis(0)
+
     def connect_timeout_ms(self, timeout_ms: Millis) -> Millis:
         """Return how long one server may take before the client tries the next one.
 
         At first a whole cycle fits into the third of the session timeout that is left after a
-        silent server; each failed cycle doubles the time, in case all servers are slow.
+        silent server; each failed cycle doubles the time, in case all servers are slow. In a crowd
+        a server takes longer, and an attempt that is given up costs it as much as one that is not.
         """
         cycles = self.failed_cycles()
         shortest = max(timeout_ms // (3 * len(self._servers)), CONNECT_TIMEOUT_MS_MIN)
+        shortest += min(self.return_spread_ms, shortest)
         return Millis(min(shortest << min(cycles, 10), max(timeout_ms * 2 // 3, shortest)))

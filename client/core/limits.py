@@ -15,6 +15,9 @@ SET_WATCHES_BYTES_MAX: Final = 128 << 10
 CONNECT_TIMEOUT_MS_MIN: Final = 200
 BACKOFF_MS_MIN: Final = 50
 BACKOFF_MS_MAX: Final = 1000
+RETURN_PAUSE_DIVISOR: Final = 8
+"""The part of the time that a session has left which its client waits at most when it has lost its
+server among many other clients."""
 EXPIRY_MARGIN_MS_MIN: Final = 50
 EXPIRY_MARGIN_DIVISOR: Final = 20
 

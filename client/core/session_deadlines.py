@@ -72,6 +72,10 @@ class SessionDeadlines:
         """Return whether the session may be over."""
         return self.expires_at is not None and now >= self.expires_at
 
+    def left_ms(self, now: Millis) -> Millis:
+        """Return how long the session certainly lives; the timeout if it is not open yet."""
+        return self.timeout_ms if self.expires_at is None else Millis(self.expires_at - now)
+
     def heartbeat_at(self) -> Millis:
         """Return when to send an empty frame unless another frame is sent before."""
         return Millis(self._last_sent_at + self.timeout_ms // 3)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from raykeeper.server import server_trace_events
+from raykeeper.server.client_requests import RETURN_US, RETURNS_AT_ONCE
 from raykeeper.server.client_send_queues import FRAME_BYTES_MAX
 from raykeeper.server.context import ServerOptions
 from raykeeper.server.effects import SendClient
@@ -424,6 +425,18 @@ class TestWindow:
         host.step(ClientDisconnected(two.connection))
         one.ask(one.sync())
         assert one.answers[-1].window == 4
+
+    def test_every_frame_tells_over_how_long_the_clients_would_spread_their_return(self) -> None:
+        host = PureServer()
+        callers = [host.caller(number) for number in range(1, RETURNS_AT_ONCE + 3)]
+        greetings = [caller.greeting for caller in callers]
+        spreads = [each.return_spread_ms for each in greetings if isinstance(each, ConnectReply)]
+        assert spreads == [0] * (RETURNS_AT_ONCE + 1) + [2 * RETURN_US // 1000]
+        callers[0].ask(callers[0].sync())
+        assert callers[0].answers[-1].return_spread_ms == 2 * RETURN_US // 1000
+        host.step(ClientDisconnected(2))
+        callers[0].ask(callers[0].sync())
+        assert callers[0].answers[-1].return_spread_ms == 0
 
     def test_the_window_is_at_least_one_and_at_most_the_reply_cache(self) -> None:
         host = PureServer(options=ServerOptions(outstanding_requests_max=2))

@@ -93,6 +93,34 @@ def test_a_broken_link_leads_to_the_next_server_at_once() -> None:
     assert wire.core.state is ClientState.SUSPENDED
 
 
+@pytest.mark.parametrize("of_frame", [True, False], ids=["told by a frame", "told at once"])
+def test_a_client_of_many_waits_before_it_returns(of_frame: bool) -> None:
+    wire = Wire()
+    wire.start()
+    wire.opened()
+    connected = ConnectReply(0, SESSION, Millis(S), Z[1], 0)
+    if of_frame:
+        wire.told(connected)
+        wire.told(ServerFrame(0, Z[2], [], return_spread_ms=Millis(500)))
+    else:
+        wire.told(msgspec.structs.replace(connected, return_spread_ms=Millis(500)))
+    assert wire.at(2000).failed() == [SUSPENDED]
+    due = wire.core.deadline()
+    assert due is not None and 2000 < due <= 2500
+    assert wire.at(due - 1).wake() == []
+    assert isinstance(wire.at(due).wake()[0], OpenLink)
+    # The next attempts follow at once: the client has had its turn.
+    assert isinstance(wire.failed()[0], OpenLink)
+
+
+def test_a_client_whose_session_ends_soon_does_not_wait() -> None:
+    wire = Wire().serving()
+    wire.told(ServerFrame(0, Z[2], [], return_spread_ms=Millis(500)))
+    expires_at = 1000 + S - S // 20
+    suspended, opening = wire.at(expires_at - 7).failed()
+    assert suspended == SUSPENDED and isinstance(opening, OpenLink)
+
+
 def test_the_client_pauses_after_a_failed_cycle() -> None:
     wire = Wire(servers=2)
     (first,) = wire.start()

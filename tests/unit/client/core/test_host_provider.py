@@ -34,6 +34,26 @@ def test_the_backoff_follows_a_whole_cycle_and_grows() -> None:
     assert max(longest) <= 1000
 
 
+@pytest.mark.parametrize(
+    ("spread_ms", "left_ms", "longest"),
+    [
+        (0, 8_000, 0),
+        (500, 8_000, 500),
+        (5_000, 8_000, 1_000),  # an eighth of what the session has left
+        (500, 800, 100),
+        (500, 0, 0),
+        (500, -1, 0),
+    ],
+)
+def test_the_clients_of_a_lost_server_spread_their_return(
+    spread_ms: int, left_ms: int, longest: int
+) -> None:
+    hosts = HostProvider(SERVERS, Random(1))
+    hosts.return_spread_ms = Millis(spread_ms)
+    pauses = [hosts.return_pause_ms(Millis(left_ms)) for _ in range(1_000)]
+    assert 0 <= min(pauses) <= longest // 50 and longest * 49 // 50 <= max(pauses) <= longest
+
+
 def test_a_success_resets_the_backoff() -> None:
     hosts = HostProvider(SERVERS, Random(1))
     for _ in SERVERS:
@@ -62,3 +82,11 @@ def test_the_connect_timeout_is_a_part_of_the_session_timeout(
     for _ in range(cycle * len(SERVERS) + 1):
         hosts.next_server()
     assert hosts.connect_timeout_ms(Millis(timeout_ms)) == expected
+
+
+@pytest.mark.parametrize(("spread_ms", "expected"), [(300, 1_300), (1_000, 2_000), (5_000, 2_000)])
+def test_a_client_in_a_crowd_waits_longer_for_a_server(spread_ms: int, expected: int) -> None:
+    hosts = HostProvider(SERVERS, Random(1))
+    hosts.next_server()
+    hosts.return_spread_ms = Millis(spread_ms)
+    assert hosts.connect_timeout_ms(Millis(9_000)) == expected
