@@ -4,6 +4,7 @@ from raykeeper.bench.experiments.barriers import TABLE3
 from raykeeper.bench.experiments.broadcast import FIGURE7
 from raykeeper.bench.experiments.contract import AnyExperiment
 from raykeeper.bench.experiments.creations import TABLE2, ZNODES
+from raykeeper.bench.experiments.crowds import CROWDS
 from raykeeper.bench.experiments.failures import FAILOVER, FIGURE8
 from raykeeper.bench.experiments.growth import GROWTH
 from raykeeper.bench.experiments.latency import LATENCY
@@ -13,7 +14,7 @@ from raykeeper.bench.experiments.throughput import FIGURE5, FIGURE6
 
 EXPERIMENTS: tuple[AnyExperiment, ...] = (
     *(FIGURE5, FIGURE6, FIGURE7, FIGURE8),
-    *(TABLE2, TABLE3, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH, RETURNS),
+    *(TABLE2, TABLE3, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH, RETURNS, CROWDS),
 )
 
 __all__ = ["EXPERIMENTS"]

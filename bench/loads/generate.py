@@ -43,6 +43,10 @@ def main() -> None:
         report = _run_loop(_pipelined(task))
     elif task.kind == "returns":
         report = _run_loop(_returns(task))
+    elif task.kind in ("watchers", "contenders", "members"):
+        from raykeeper.bench.loads.crowd_sessions import be_a_crowd
+
+        report = _run_loop(be_a_crowd(task, lambda: _Span().report))
     else:
         report = {
             "creates": _creates,
@@ -50,6 +54,7 @@ def main() -> None:
             "latency": _latency,
             "sets": _sets,
             "barriers": _barriers,
+            "bystander": _bystander,
         }[task.kind](task)
     sys.stdout.buffer.write(encode_report(report) + b"\n")
 
@@ -398,6 +403,12 @@ def _barriers(task: LoadTask) -> LoadReport:
         return 2 * task.count
 
     return _in_threads(task, open_with_barriers, work)
+
+
+def _bystander(task: LoadTask) -> LoadReport:
+    from raykeeper.bench.loads.crowd_sessions import stand_by
+
+    return stand_by(task, lambda: _Span().report)
 
 
 def _timed(call: Callable[[], object]) -> tuple[float, float]:

@@ -17,7 +17,8 @@ from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import ServerId
 
 
-def _servers(where: str) -> tuple[list[ServerId], Dialer, SessionOptions]:
+def client_options(where: str) -> tuple[list[ServerId], Dialer, SessionOptions]:
+    """Return the servers of `where`, what dials them, and the options of a session. May block."""
     ensemble, _, server = where.partition("/")
     known = find_servers(ensemble)
     options = SessionOptions()
@@ -29,7 +30,7 @@ class BlockingRaykeeper:
     """The client for programs without an event loop."""
 
     def __init__(self, where: str) -> None:
-        self._client = Client(BlockingSession.open(*_servers(where)))
+        self._client = Client(BlockingSession.open(*client_options(where)))
         self.create = self._client.create
         self.set = self._client.set
         self.get = self._client.get
@@ -56,7 +57,7 @@ class PipelinedRaykeeper:
     @classmethod
     async def open(cls, where: str) -> Self:
         """Open a session."""
-        return cls(await AsyncClient.open(*await asyncio.to_thread(_servers, where)))
+        return cls(await AsyncClient.open(*await asyncio.to_thread(client_options, where)))
 
     def create(self, path: str, value: bytes, done: Done) -> None:
         """See `PipelinedClient`."""

@@ -24,6 +24,10 @@ Kind = Literal[
     "fill",
     "barriers",
     "returns",
+    "watchers",
+    "contenders",
+    "members",
+    "bystander",
 ]
 
 
@@ -41,6 +45,9 @@ class LoadTask(Struct, frozen=True, kw_only=True):
     fill: one client creates `count` znodes that stay, `outstanding` under way.
     barriers: each client enters `count` double barriers one after the other, then leaves them in
     the same order; `participants` clients of all processes are in each.
+    watchers, contenders, members: the clients watch one znode, want one lock or join one group,
+    until another line comes; the first `count` contenders release the lock at once.
+    bystander: one client sets one znode every 10 ms, until another line comes.
     returns: the clients stay idle until another line comes; those of a killed server return.
     """
     client: str

@@ -37,6 +37,11 @@ COLUMNS = {
     "latency": {"request": ("create", "set", "get", "linearizable get", "watch notification")},
     "million": {"restart_s": None, "leader_mb": None, "set_p50_without_ms": None},
     "failover": {"gap_ms": None, "median_ms": None},
+    "crowds": {
+        "crowd": ("watchers", "contenders", "members"),
+        "phase": ("alone", "idle", "forming", "changes"),
+        "errors": (0,),
+    },
     "returns": {"returned": None, "lost": (0,), "over_calls": (0,), "away_max_ms": None},
 }
 

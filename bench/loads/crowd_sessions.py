@@ -1,0 +1,119 @@
+"""The sessions of one process of a crowd that watches one znode, wants one lock, or is one group.
+
+They act when the load begins and go on until another line comes. The paths are those of
+`bench/experiments/crowds.py`, which makes the changes.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from raykeeper.bench.loads.raykeeper_clients import BlockingRaykeeper, client_options
+from raykeeper.bench.loads.task import LoadReport, LoadTask
+from raykeeper.client import AsyncClient, Held
+from raykeeper.client.recipes.recipe import Awaited
+
+WATCHED, LOCK, GROUP = "/crowd/watched", "/crowd/lock", "/crowd/group"
+OPENED_AT_ONCE = 64
+"""Sessions that are being opened at a time."""
+BYSTANDER_S = 0.01
+"""A bystander begins a set so often."""
+
+Begin = Callable[[], Callable[..., LoadReport]]
+"""Blocks until the load begins, and returns what makes the report."""
+
+
+async def be_a_crowd(task: LoadTask, begin: Begin) -> LoadReport:
+    """Act as the crowd of `task.kind`; report the moments at which its clients were told.
+
+    watchers: told when the value was read again after an event, with the next watch.
+    contenders: told when they have the lock; the first `task.count` release it at once.
+    members: told when the callback of their watch of the group is called.
+    """
+    options = await asyncio.to_thread(client_options, task.where)
+    slots = asyncio.Semaphore(OPENED_AT_ONCE)
+    told: list[tuple[float, float]] = []
+
+    def tell(*_: object) -> None:
+        told.append((time.monotonic(), 0.0))
+
+    async def open_one() -> AsyncClient:
+        async with slots:
+            return await AsyncClient.open(*options)
+
+    clients = await asyncio.gather(*(open_one() for _ in range(task.clients)))
+    report_of = await asyncio.to_thread(begin)
+    acts = {"watchers": _watch, "contenders": _contend, "members": _join}
+    acting = [
+        asyncio.ensure_future(acts[task.kind](client, task, number, tell))
+        for number, client in enumerate(clients)
+    ]
+    await asyncio.to_thread(sys.stdin.readline)
+    errors = sum(1 for each in acting if each.done() and each.exception() is not None)
+    return report_of(done=len(told), errors=errors, timings={"told": told})
+
+
+async def _watch(
+    client: AsyncClient, _task: LoadTask, _number: int, tell: Callable[..., None]
+) -> None:
+    fired: asyncio.Queue[object] = asyncio.Queue()
+    await client.get(WATCHED, fired.put_nowait)
+    while True:
+        await fired.get()
+        await client.get(WATCHED, fired.put_nowait)
+        tell()
+
+
+async def _contend(
+    client: AsyncClient, task: LoadTask, _number: int, tell: Callable[..., None]
+) -> Held[Awaited]:
+    held = await client.lock(LOCK).acquire()
+    tell()
+    if int(held.path[-10:]) <= task.count:
+        await held.release()
+    return held
+
+
+async def _join(
+    client: AsyncClient, task: LoadTask, number: int, tell: Callable[..., None]
+) -> tuple[object, object]:
+    group = client.group(GROUP)
+    membership = await group.join(f"{task.number}-{number}", b"10.0.0.7:4000")
+    return membership, await group.watch(tell)
+
+
+def stand_by(task: LoadTask, begin: Begin) -> LoadReport:
+    """Begin a set every 10 ms until another line comes; see `waits_of`."""
+    client, value, path = BlockingRaykeeper(task.where), bytes(task.value_bytes), "/bystander"
+    client.create(path, value)
+    report_of = begin()
+    over = threading.Event()
+
+    def wait_for_the_end() -> None:
+        sys.stdin.readline()
+        over.set()
+
+    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    timings: list[tuple[float, float]] = []
+    due = time.monotonic()
+    while not over.wait(max(0.0, due - time.monotonic())):
+        client.set(path, value)
+        timings += (waits := waits_of(due, time.monotonic()))
+        due += BYSTANDER_S * len(waits)
+    report = report_of(done=len(timings), timings={"set": timings})
+    client.close()
+    return report
+
+
+def waits_of(due: float, done: float) -> list[tuple[float, float]]:
+    """Return how long sets took, one that was begun and those that were due before it was done.
+
+    Each with its moment, and in microseconds. Without the others a pause would be one long wait
+    among many short ones, however long it was.
+    """
+    waits = [(due, (done - due) * 1e6)]
+    while (due := due + BYSTANDER_S) < done:
+        waits.append((due, (done - due) * 1e6))
+    return waits
