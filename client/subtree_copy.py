@@ -157,7 +157,7 @@ class _Place:
         self.client = client
         self.path = path
         self._prefix = "" if path == "/" else path
-        requests = client._requests
+        requests = client._open_session().requests
         self.whole = ((requests.chroot + path).rstrip("/") or "/") if requests.chroot else path
         """The path from the root of the ensemble."""
 
