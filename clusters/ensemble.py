@@ -276,6 +276,8 @@ def _answer(ref: "ray.ObjectRef[Any]", timeout_s: float) -> Any:
         return "its process is gone; Ray starts it again"
     except ray.exceptions.RayActorError:
         return "its actor is dead"
+    except ray.exceptions.ActorUnschedulableError:  # to Ray this is no RayActorError
+        return "its node is gone"
 
 
 def summarize(

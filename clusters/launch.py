@@ -177,6 +177,8 @@ def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError |
         return StorageError(f"server {server} cannot start: {getattr(error, 'cause', error)}")
     except ray.exceptions.RayActorError:
         return "its process ended; Ray starts it again"
+    except ray.exceptions.ActorUnschedulableError:
+        return "its node is gone"
     except ray.exceptions.TaskCancelledError:
         return _WAS_STOPPED
     return None
