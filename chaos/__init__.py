@@ -9,5 +9,7 @@ recorded_session.py  a session that records every request, answer and watch even
 history_file.py      the files of the records
 fault_plan.py        which faults come when, from a seed
 fault_injector.py    finds the processes of a fault, and sends the signals
+lose_nodes.py        `raykeeper chaos --lose-nodes`: nodes are lost for good and come back
+local_nodes.py       a Ray cluster of several nodes on this machine
 checks/              the checks that judge a history; the simulator uses them too
 """

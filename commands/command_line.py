@@ -265,12 +265,19 @@ def chaos(
         Path | None,
         typer.Option(help="Run nothing: judge the records that a run kept in this folder."),
     ] = None,
+    lose_nodes: Annotated[bool, typer.Option(help="Lose two of five nodes instead.")] = False,
+    tree_mb: Annotated[int, typer.Option(help="With --lose-nodes: the size of the tree.")] = 10,
+    heal_after_s: Annotated[float, typer.Option(help="With --lose-nodes: the setting.")] = 5.0,
     as_json: AsJson = False,
 ) -> None:
     """Kill and freeze the processes of a throw-away ensemble under load, and judge the answers.
 
-    Exits with 1 when an acknowledged write was lost or a promise broken.
+    Exits with 1 when an acknowledged write was lost, a promise broken or a goal missed.
     """
+    seed = random.randrange(1_000_000) if seed is None else seed
+    if lose_nodes:
+        _lose_nodes(tree_mb, heal_after_s, seed, as_json)
+        return
     from raykeeper.chaos.history_file import judge_records
     from raykeeper.chaos.run import check_settings, run_chaos
     from raykeeper.commands.reports import show_verdict, verdict_document
@@ -280,7 +287,7 @@ def chaos(
         document = verdict_document(judgement, records=judge)
         circumstances = {"records": str(judge)}
     else:
-        settings = check_settings(minutes, random.randrange(1_000_000) if seed is None else seed)
+        settings = check_settings(minutes, seed)
         report = run_chaos(settings, err if as_json else out)
         judgement = report.history
         document = verdict_document(
@@ -294,6 +301,20 @@ def chaos(
     else:
         show_verdict(out, judgement, circumstances)
     if not judgement.is_clean:
+        raise typer.Exit(FAILED)
+
+
+def _lose_nodes(tree_mb: int, heal_after_s: float, seed: int, as_json: bool) -> None:
+    from raykeeper.chaos.lose_nodes import check_loss_settings, run_losses
+    from raykeeper.commands.reports import losses_document, show_losses
+
+    settings = check_loss_settings(tree_mb, heal_after_s, seed)
+    report = run_losses(settings, err if as_json else out)
+    if as_json:
+        print_document(losses_document(report, settings))
+    else:
+        show_losses(out, report, settings)
+    if not report.is_met:
         raise typer.Exit(FAILED)
 
 

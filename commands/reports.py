@@ -18,6 +18,7 @@ from raykeeper.zab.ids import ServerId, format_zxid
 
 if TYPE_CHECKING:
     from raykeeper.chaos.checks.judge import HistoryReport
+    from raykeeper.chaos.lose_nodes import LossReport, LossSettings
     from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
     from raykeeper.clusters.running_settings import SettingsDifferError
     from raykeeper.commands.demo.run import DemoReport
@@ -178,6 +179,45 @@ def verdict_document(
         "violations": total.violations,
         "undecided_znodes": total.undecided,
         "records": None if records is None else str(records),
+    }
+
+
+def show_losses(console: Console, report: "LossReport", settings: "LossSettings") -> None:
+    """Print a row for each figure with its goal, and what a launch says of stale folders."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "measured", "goal"):
+        table.add_column(heading)
+    for name, value in _circumstances(report, settings).items():
+        table.add_row(name.replace("_", " "), str(value), "")
+    for row in report.rows:
+        table.add_row(row.name, Text(row.measured, style="" if row.is_met else "red"), row.goal)
+    print_table(console, table)
+    for line in report.lines:
+        console.print(line)
+    for text in (report.history.lost + report.history.violations)[:_VIOLATIONS_MAX]:
+        console.print(text, style="red")
+
+
+def losses_document(report: "LossReport", settings: "LossSettings") -> Document:
+    """Return the same figures, and all violations."""
+    return {
+        "is_met": report.is_met,
+        **_circumstances(report, settings),
+        "rows": msgspec.to_builtins(report.rows),
+        "lines": report.lines,
+        "lost_writes": report.history.lost,
+        "violations": report.history.violations,
+        "records": None if report.records is None else str(report.records),
+    }
+
+
+def _circumstances(report: "LossReport", settings: "LossSettings") -> dict[str, float]:
+    return {
+        "seed": settings.seed,
+        "tree_mb": settings.tree_mb,
+        "heal_after_s": settings.heal_after_s,
+        "operations": report.history.operations,
+        "acknowledged_writes": report.history.acked_writes,
     }
 
 

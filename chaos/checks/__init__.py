@@ -5,6 +5,7 @@ no Ray.
 
 history.py          the records, and the history that they form
 judge.py            all checks together, and the numbers of the report
+node_losses.py      what lost nodes cost, beside its goals
 sessions.py         what holds within each session
 writes.py           what holds of all writes
 linearizability.py  whether one order of the operations explains every answer

@@ -5,14 +5,18 @@ import re
 from pathlib import Path
 
 from raykeeper.chaos.checks.judge import HistoryReport
+from raykeeper.chaos.checks.node_losses import Row
+from raykeeper.chaos.lose_nodes import LossReport, LossSettings
 from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
 from raykeeper.clusters.running_settings import SettingDifference, SettingsDifferError
 from raykeeper.commands.demo.run import DemoReport, FileCount
 from raykeeper.commands.reports import (
     counts_document,
     differences_document,
+    losses_document,
     show_counts,
     show_differences,
+    show_losses,
     show_status,
     show_verdict,
     status_document,
@@ -203,5 +207,47 @@ def test_a_document_holds_all_violations() -> None:
         "lost_writes": ["lost: /x"],
         "violations": ["/[red]"],
         "undecided_znodes": ["/y"],
+        "records": "/r",
+    }
+
+
+LOST_NODES = LossReport(
+    [Row("vote [red]back after", "9.00 s", "15.00 s"), Row("violations", "1", "0", is_met=False)],
+    WRONG,
+    ["server 2 has its disk on b; /old on a is out of date and left alone"],
+    Path("/r"),
+)
+TRIED = LossSettings(tree_mb=100, heal_after_s=5.0, seed=7)
+
+
+def test_lost_nodes_have_rows_with_their_goals_and_the_lines_of_a_launch() -> None:
+    lines = printed(lambda console: show_losses(console, LOST_NODES, TRIED)).splitlines()
+    rows = [re.split(" {2,}", line.strip()) for line in lines]
+    assert rows[1:4] == [["seed", "7"], ["tree mb", "100"], ["heal after s", "5.0"]]
+    assert ["vote [red]back after", "9.00 s", "15.00 s"] in rows
+    assert ["violations", "1", "0"] in rows
+    assert lines[-3:] == [*LOST_NODES.lines, *WRONG.lost, *WRONG.violations]
+
+
+def test_the_document_of_lost_nodes_has_the_same_figures() -> None:
+    assert losses_document(LOST_NODES, TRIED) == {
+        "is_met": False,
+        "seed": 7,
+        "tree_mb": 100,
+        "heal_after_s": 5.0,
+        "operations": 3,
+        "acknowledged_writes": 2,
+        "rows": [
+            {
+                "name": "vote [red]back after",
+                "measured": "9.00 s",
+                "goal": "15.00 s",
+                "is_met": True,
+            },
+            {"name": "violations", "measured": "1", "goal": "0", "is_met": False},
+        ],
+        "lines": LOST_NODES.lines,
+        "lost_writes": ["lost: /x"],
+        "violations": ["/[red]"],
         "records": "/r",
     }
