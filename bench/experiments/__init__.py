@@ -7,6 +7,7 @@ from raykeeper.bench.experiments.creations import TABLE2, ZNODES
 from raykeeper.bench.experiments.crowds import CROWDS
 from raykeeper.bench.experiments.failures import FAILOVER, FIGURE8
 from raykeeper.bench.experiments.growth import GROWTH
+from raykeeper.bench.experiments.idle_sessions import IDLE
 from raykeeper.bench.experiments.latency import LATENCY
 from raykeeper.bench.experiments.million import MILLION
 from raykeeper.bench.experiments.returns import RETURNS
@@ -14,7 +15,7 @@ from raykeeper.bench.experiments.throughput import FIGURE5, FIGURE6
 
 EXPERIMENTS: tuple[AnyExperiment, ...] = (
     *(FIGURE5, FIGURE6, FIGURE7, FIGURE8),
-    *(TABLE2, TABLE3, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH, RETURNS, CROWDS),
+    *(TABLE2, TABLE3, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH, RETURNS, CROWDS, IDLE),
 )
 
 __all__ = ["EXPERIMENTS"]

@@ -47,6 +47,10 @@ def main() -> None:
         from raykeeper.bench.loads.crowd_sessions import be_a_crowd
 
         report = _run_loop(be_a_crowd(task, lambda: _Span().report))
+    elif task.kind == "idle":
+        from raykeeper.bench.loads.idle_sessions import hold_idle_sessions
+
+        report = _run_loop(hold_idle_sessions(task, lambda: _Span().report))
     else:
         report = {
             "creates": _creates,

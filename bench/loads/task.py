@@ -28,6 +28,7 @@ Kind = Literal[
     "contenders",
     "members",
     "bystander",
+    "idle",
 ]
 
 
@@ -49,6 +50,7 @@ class LoadTask(Struct, frozen=True, kw_only=True):
     until another line comes; the first `count` contenders release the lock at once.
     bystander: one client sets one znode every 10 ms, until another line comes.
     returns: the clients stay idle until another line comes; those of a killed server return.
+    idle: each client opens a session, which does nothing for `seconds`.
     """
     client: str
     """The client library: kazoo, grpc, or for Raykeeper's own client its setting `links`."""

@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.config import DEFAULTS
 from raykeeper.clusters.ensemble import call_actors
 from raykeeper.clusters.local_ray import private_ray
+from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
 from raykeeper.zab.ids import ServerId
 
 NAME = "bench"
@@ -66,6 +67,15 @@ class RaykeeperServers:
     def pid(self, server: int) -> int:
         """See `Servers`."""
         return next((s.pid for s in self.ensemble.status().servers if s.server_id == server), 0)
+
+    def sidecar_pids(self) -> list[int]:
+        """Return the pids of the SessionTrackers and Snapshotters beside the servers."""
+        found = []
+        for server in range(1, self.shape.servers + self.shape.observers + 1):
+            for name in (tracker_name, snapshotter_name):
+                with suppress(ValueError):  # it was not started: its server has never led
+                    found.append(ray.get_actor(name(NAME, ServerId(server)), namespace=NAMESPACE))
+        return [pid for pid in call_actors(found, "pid") if isinstance(pid, int)]
 
     def crash(self, server: int) -> float:
         """See `Servers`; Ray restarts the process."""

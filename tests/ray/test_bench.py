@@ -43,6 +43,7 @@ COLUMNS = {
         "errors": (0,),
     },
     "returns": {"returned": None, "lost": (0,), "over_calls": (0,), "away_max_ms": None},
+    "idle": {"sessions": (50,), "base_cores": None, "client_us_each": None},
 }
 
 
