@@ -14,11 +14,11 @@ from raykeeper.client.ray_address import join_problem, running_address
 from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import Dialer, Link, LinkEvents
 from raykeeper.links.hello import Hello, client_hello
-from raykeeper.links.limits import CLIENT_KEEPALIVE_MS
+from raykeeper.links.limits import CLIENT_KEEPALIVE_MS_MAX
 from raykeeper.links.processes import this_process
 from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
 from raykeeper.links.server_directory import shared_directory
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import Millis, ServerId
 
 _join_lock = threading.Lock()  # Ray refuses one of two threads at once, or hangs
 
@@ -62,8 +62,7 @@ def dialer_of(ensemble: str, session_timeout_s: float, servers: Iterable[ServerI
     import ray.util
 
     timeout_ms = arguments.milliseconds("session_timeout_s", session_timeout_s)
-    # An idle link answers at least this often: three times in a session timeout.
-    keepalive_ms = min(CLIENT_KEEPALIVE_MS, timeout_ms // 3)
+    keepalive_ms = client_keepalive_ms(timeout_ms)
     host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
     who = ray.get_runtime_context()
     process = this_process(who.get_node_id(), who.get_worker_id())
@@ -71,6 +70,16 @@ def dialer_of(ensemble: str, session_timeout_s: float, servers: Iterable[ServerI
     # After ray.shutdown() and ray.init() the handles of before are of no use.
     key = (ensemble, who.get_worker_id())
     return _EnsembleDialer(ensemble, list(servers), key, hello, keepalive_ms)
+
+
+def client_keepalive_ms(timeout_ms: Millis) -> int:
+    """Return within which time each end of the link of such a session shows that it is alive.
+
+    An idle end sends a keepalive after half of it, but heartbeats and their confirmations leave
+    each third of the session timeout, so keepalives are needed only for long timeouts: there they
+    keep the time short after which a server that has vanished with its node is left.
+    """
+    return min(CLIENT_KEEPALIVE_MS_MAX, timeout_ms)
 
 
 class _EnsembleDialer:

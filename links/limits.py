@@ -26,7 +26,8 @@ EARLY_BATCHES_MAX: Final = 1 << 16
 GRACE_MS: Final = 1500
 """How long an answer may take beyond the time of its long poll, and a keepalive may be late."""
 PEER_KEEPALIVE_MS: Final = 300
-CLIENT_KEEPALIVE_MS: Final = 3000
+CLIENT_KEEPALIVE_MS_MAX: Final = 10_000
+"""For a session with a shorter timeout it is the timeout, so that its heartbeats are enough."""
 KEEPALIVE_MS_MIN: Final = 10
 KEEPALIVE_MS_MAX: Final = 20_000
 CLOSE_MS: Final = 1500
@@ -86,7 +87,7 @@ BUSY_REPORT_S: Final = 10.0
 
 assert PORTION_BYTES * PORTIONS_MAX < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
 assert CLIENT_FRAME_BYTES_MAX <= FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX
-assert KEEPALIVE_MS_MIN <= PEER_KEEPALIVE_MS <= CLIENT_KEEPALIVE_MS <= KEEPALIVE_MS_MAX
+assert KEEPALIVE_MS_MIN <= PEER_KEEPALIVE_MS <= CLIENT_KEEPALIVE_MS_MAX <= KEEPALIVE_MS_MAX
 assert ADDRESS_MS_MIN <= STREAM_OPEN_MS < GRACE_MS
 assert DIRECTORY_RETRY_MS <= DIRECTORY_REFRESH_MS
 # A server must notice a dead one within 2.5 s, and `IdleTimer` expires up to a quarter late.

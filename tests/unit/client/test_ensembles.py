@@ -6,8 +6,12 @@ import pytest
 
 from raykeeper.client import ensembles
 from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
+from raykeeper.links.idle_timer import QUARTERS
+from raykeeper.links.limits import GRACE_MS
 from raykeeper.links.ray_names import NAMESPACE, replica_name, tracker_name
-from raykeeper.zab.ids import ServerId
+from raykeeper.server.context import ServerOptions
+from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.limits import Limits
 
 
 def actor(name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
@@ -47,3 +51,18 @@ def test_no_question_starts_a_ray_after_the_shutdown() -> None:
     for ask in (ensembles.check_joined, lambda: ensembles._find_replica("coord", ServerId(1))):
         with pytest.raises(WrongContextError, match=r"Ray is shut down in this process"):
             ask()
+
+
+@pytest.mark.parametrize("timeout_ms", [2_000, 4_000, 10_000])
+def test_heartbeats_and_their_confirmations_are_signs_of_life_enough(timeout_ms: int) -> None:
+    """An end that has sent nothing for half of the interval sends a keepalive of its own."""
+    pause_ms = ensembles.client_keepalive_ms(Millis(timeout_ms)) // 2
+    limits, report_ms = Limits(), ServerOptions().session_report_ms
+    assert timeout_ms >= limits.session_timeout_min_ms
+    assert pause_ms > timeout_ms // 3 + report_ms
+
+
+@pytest.mark.parametrize("timeout_ms", [20_000, 60_000])
+def test_a_long_session_timeout_does_not_delay_the_end_of_a_silent_link(timeout_ms: int) -> None:
+    interval_ms = ensembles.client_keepalive_ms(Millis(timeout_ms))
+    assert (interval_ms + GRACE_MS) * (QUARTERS + 1) // QUARTERS < 15_000
