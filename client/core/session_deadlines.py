@@ -12,7 +12,11 @@ ZooKeeper: `ClientCnxn.SendThread`.
 
 from collections import deque
 
-from raykeeper.client.core.limits import EXPIRY_MARGIN_DIVISOR, EXPIRY_MARGIN_MS_MIN
+from raykeeper.client.core.limits import (
+    EXPIRY_MARGIN_DIVISOR,
+    EXPIRY_MARGIN_MS_MIN,
+    HEARTBEAT_GRID_DIVISOR,
+)
 from raykeeper.zab.ids import Millis
 
 
@@ -77,12 +81,22 @@ class SessionDeadlines:
         return self.timeout_ms if self.expires_at is None else Millis(self.expires_at - now)
 
     def heartbeat_at(self) -> Millis:
-        """Return when to send an empty frame unless another frame is sent before."""
-        return Millis(self._last_sent_at + self.timeout_ms // 3)
+        """Return when to send an empty frame unless another frame is sent before.
+
+        After a third of the timeout, less the rest to a whole `HEARTBEAT_GRID_DIVISOR`th of it.
+        The clock is the machine's, so the heartbeats of all its clients leave at the same moments,
+        and a server that wakes up for one of them finds others beside it: waking up costs it more
+        than to read a heartbeat.
+        """
+        due, grid_ms = self._last_sent_at + self.timeout_ms // 3, self._grid_ms()
+        return Millis(due - due % grid_ms)
 
     def read_timeout_at(self) -> Millis:
         """Return when to leave this server unless it sends a frame before."""
         return Millis(self._last_received_at + self.timeout_ms * 2 // 3)
+
+    def _grid_ms(self) -> int:
+        return max(self.timeout_ms // HEARTBEAT_GRID_DIVISOR, 1)
 
     def _extend(self, at: Millis) -> None:
         self._last_confirmed_at = max(self._last_confirmed_at, at)

@@ -34,10 +34,25 @@ def test_the_deadline_is_a_margin_before_the_timeout(timeout_ms: int, let_go_at:
 
 def test_heartbeats_and_read_timeouts_are_thirds_of_the_timeout() -> None:
     deadlines = connected(9000, at=100)
-    assert (deadlines.heartbeat_at(), deadlines.read_timeout_at()) == (3100, 6100)
+    # Heartbeats leave at multiples of 45 ms.
+    assert (deadlines.heartbeat_at(), deadlines.read_timeout_at()) == (3060, 6100)
     deadlines.on_sent(1, Millis(1000))
     deadlines.on_received(Millis(2000))
-    assert (deadlines.heartbeat_at(), deadlines.read_timeout_at()) == (4000, 8000)
+    assert (deadlines.heartbeat_at(), deadlines.read_timeout_at()) == (3960, 8000)
+
+
+def test_heartbeats_of_sessions_that_began_apart_leave_together() -> None:
+    """67 moments of a third of the timeout have all heartbeats, whenever the sessions began."""
+    moments = {connected(10_000, at).heartbeat_at() for at in range(100_000, 103_334)}
+    assert len(moments) <= 68
+    assert all(moment % 50 == 0 for moment in moments)
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 3, 199, 500, 2_000, 10_000, 60_000])
+def test_a_heartbeat_is_never_late_and_hardly_early(timeout_ms: int) -> None:
+    for at in range(timeout_ms):
+        due = at + timeout_ms // 3
+        assert due - timeout_ms // 200 <= connected(timeout_ms, at).heartbeat_at() <= due
 
 
 def test_only_a_newer_confirmation_moves_the_deadline() -> None:
