@@ -14,7 +14,7 @@ from raykeeper.actors.ray_actors import start_actor
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.links.ray_names import tracker_name
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport
+from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, decode_report
 
 
 class SessionTracker:
@@ -24,10 +24,13 @@ class SessionTracker:
         share_fate_with_raylet()
         self._expiry = SessionExpiry()
 
-    def track(self, report: SessionReport) -> list[ExpiryProposal] | None:
-        """Take a report; return proposals to expire sessions, or None if it needs a full report."""
+    def track(self, report: bytes) -> list[ExpiryProposal] | None:
+        """Take an encoded report; return proposals to expire sessions, None to get a full report.
+
+        Encoded by its sender: Ray would pickle each session by itself, for twenty times as long.
+        """
         now = Millis(time.monotonic_ns() // 1_000_000)
-        self._expiry.report(report, now)
+        self._expiry.report(decode_report(report), now)
         if self._expiry.needs_full_report:
             return None
         return self._expiry.proposals(now)

@@ -27,7 +27,7 @@ from raykeeper.server.events import (
     TrackerLost,
 )
 from raykeeper.zab.ids import Zxid
-from raykeeper.znodes.expiry import SessionReport
+from raykeeper.znodes.expiry import SessionReport, encode_report
 
 TRACK_S: Final = 2.0
 LOOKUP_S: Final = 10.0
@@ -143,7 +143,7 @@ class SessionTrackerClient:
         handle = await self._calls.handle()
         if len(self._calls) >= REPORTS_MAX:
             raise TrackerUnusable(f"more than {REPORTS_MAX} reports wait for the tracker")
-        proposals = await asyncio.wait_for(handle.track.remote(report), limit_s)
+        proposals = await asyncio.wait_for(handle.track.remote(encode_report(report)), limit_s)
         if proposals is None:
             raise TrackerUnusable("the tracker was restarted and knows no session")
         self._deliver(SessionsOverdue(proposals))

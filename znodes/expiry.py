@@ -5,6 +5,7 @@ ZooKeeper: `SessionTrackerImpl`, `ExpiryQueue`; there deadlines are rounded up t
 
 from heapq import heappop, heappush, heapreplace
 
+import msgspec
 from msgspec import Struct
 
 from raykeeper.zab.ids import Epoch, Millis, Zxid
@@ -44,6 +45,10 @@ class ExpiryProposal(Struct, frozen=True, array_like=True):
     session_id: SessionId
     owner_zxid: Zxid
     batch: int
+
+
+encode_report = msgspec.msgpack.Encoder().encode
+decode_report = msgspec.msgpack.Decoder(SessionReport).decode
 
 
 class TrackedSession(Struct, gc=False):

@@ -4,13 +4,18 @@ import os
 
 from raykeeper.actors.session_tracker import SessionTracker
 from raykeeper.zab.ids import Epoch, Millis, Zxid
-from raykeeper.znodes.expiry import ExpiryProposal, SessionReport, TouchedSession
+from raykeeper.znodes.expiry import (
+    ExpiryProposal,
+    SessionReport,
+    TouchedSession,
+    encode_report,
+)
 from raykeeper.znodes.requests import SessionId
 
 
-def report(batch: int, full: bool, timeout_ms: int) -> SessionReport:
+def report(batch: int, full: bool, timeout_ms: int) -> bytes:
     touched = [TouchedSession(SessionId(7), Zxid(70), Millis(timeout_ms))]
-    return SessionReport(Epoch(1), batch, full, touched, [])
+    return encode_report(SessionReport(Epoch(1), batch, full, touched, []))
 
 
 def test_an_overdue_session_gets_a_proposal() -> None:

@@ -26,7 +26,7 @@ from raykeeper.server.events import (
     TrackerLost,
 )
 from raykeeper.zab.ids import Epoch, Zxid
-from raykeeper.znodes.expiry import ExpiryProposal, SessionReport
+from raykeeper.znodes.expiry import ExpiryProposal, SessionReport, decode_report
 from raykeeper.znodes.requests import SessionId
 from tests.unit.actors.companions import ActorHandle, Events
 
@@ -109,11 +109,12 @@ class Tracker:
         self._forgets = forgets
         self._dies = dies
 
-    def track(self, report: SessionReport) -> list[ExpiryProposal] | None:
-        self.reported.append(report.batch)
-        if report.batch == self._dies:
+    def track(self, report: bytes) -> list[ExpiryProposal] | None:
+        batch = decode_report(report).batch
+        self.reported.append(batch)
+        if batch == self._dies:
             raise RuntimeError("the actor died\nlong story")
-        return None if report.batch == self._forgets else [proposal(report.batch)]
+        return None if batch == self._forgets else [proposal(batch)]
 
 
 async def test_every_report_is_sent_and_answered_in_order() -> None:
