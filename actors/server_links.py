@@ -324,6 +324,7 @@ class ClientLinks:
         self._deliver = deliver
         self._links: dict[int, Link] = {}
         self._processes: dict[int, Process] = {}
+        self._began_on_calls: dict[int, Process] = {}  # some may have moved to a stream since
         self._last_connection = incarnation << _NUMBER_BITS
         self.on_link_lost: Callable[[int, Process], None] = lambda _connection, _process: None
         """Called when a link is gone that was not closed here, if its process is known."""
@@ -340,7 +341,7 @@ class ClientLinks:
         links = self._links
         return [
             (connection, process)
-            for connection, process in self._processes.items()
+            for connection, process in self._began_on_calls.items()
             if links[connection].carrier == RAY_CALLS
         ]
 
@@ -357,6 +358,8 @@ class ClientLinks:
         self._links[connection] = link
         if process is not None:
             self._processes[connection] = process
+            if link.carrier == RAY_CALLS:
+                self._began_on_calls[connection] = process
         events = _ClientLinkEvents(self, connection, host)
         link.on_bytes_sent(events.bytes_sent)
         return events
@@ -369,7 +372,7 @@ class ClientLinks:
 
     def close(self, connection: int, reason: str) -> None:
         """Close the link after what was sent before."""
-        self._processes.pop(connection, None)
+        self._take_process(connection)
         link = self._links.pop(connection, None)
         if link is not None:
             link.close(reason)
@@ -401,9 +404,13 @@ class ClientLinks:
         """Deliver that a link is gone; for `_ClientLinkEvents`."""
         if self._links.pop(connection, None) is not None:
             self._deliver(ClientDisconnected(connection))
-            process = self._processes.pop(connection, None)
+            process = self._take_process(connection)
             if process is not None:
                 self.on_link_lost(connection, process)
+
+    def _take_process(self, connection: int) -> Process | None:
+        self._began_on_calls.pop(connection, None)
+        return self._processes.pop(connection, None)
 
 
 class _ClientLinkEvents:

@@ -30,7 +30,13 @@ from raykeeper.links.limits import (
     WRITES_MAX,
 )
 from raykeeper.links.link_end import LinkEnd
-from raykeeper.links.stream_frames import KEEPALIVE, FrameDecoder, close_frame, encode_head
+from raykeeper.links.stream_frames import (
+    KEEPALIVE,
+    FrameDecoder,
+    close_frame,
+    encode_frame,
+    encode_head,
+)
 from raykeeper.links.stream_socket import StreamSocket
 
 _NOTHING: Final = memoryview(b"")
@@ -103,8 +109,11 @@ class StreamLink(LinkEnd):
 
     def send_last(self, frame: bytes) -> None:
         """Send the last frame of this turn of the loop, and all that is queued before it."""
-        if self._enqueue(frame) and self._is_begun:
-            self._flush()
+        with self._lock:
+            if self._is_begun and self.is_open and not self._queue and not self._partial_write:
+                self._send_alone(frame)
+            elif self._enqueue(frame) and self._is_begun:
+                self._flush()
 
     def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with the number of bytes that have left, from now on."""
@@ -212,6 +221,27 @@ class StreamLink(LinkEnd):
         self._queued_bytes += size
         return True
 
+    def _send_alone(self, frame: bytes) -> None:
+        """Send a frame before which nothing waits; most frames of a server are such."""
+        size = len(frame)
+        if size > min(FRAME_BYTES_MAX, self._queue_bytes_max):
+            self.fail("the queue of the link is full")
+            return
+        data = encode_frame(frame)
+        self._has_written = True
+        try:
+            sent = self._stream.send(data)
+        except OSError as error:
+            self.fail(f"the stream broke: {error}")
+            return
+        if sent < len(data):
+            self._partial_write, self._partial_frame_bytes = memoryview(data)[sent:], size
+            self._queued_bytes += size
+            self._is_blocked = True
+            self._loop.add_writer(self._stream.fileno(), self._unblock)
+        elif self._on_bytes_sent is not None:
+            self._on_bytes_sent(size)
+
     def _try_in_thread(self, use: Callable[[], object]) -> bool:
         try:
             use()
@@ -255,6 +285,8 @@ class StreamLink(LinkEnd):
             self._queued_bytes -= sent
             if sent and self._on_bytes_sent is not None:
                 self._on_bytes_sent(sent)
+            if not self._queue and self.is_open:
+                return
 
     def _has_unsent(self) -> bool:
         if self._partial_write or self._queue:

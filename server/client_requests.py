@@ -145,13 +145,15 @@ class ClientRequests:
         now = self._context.now.mono
         connection.heartbeat_seq = max(connection.heartbeat_seq, frame.heartbeat_seq)
         queue = connection.requests
-        applied = self._last_applied(connection)
         requests: Sequence[Request | RejectedRequest] = frame.requests
         if connection.phase is Phase.READ_ONLY:
             requests = self.read_only.reject_writes(frame.requests)
             self._send_queues.schedule_flush(connection)  # no leader confirms its heartbeats
         else:
             self._leader_outbox.touch(connection)
+        if not requests and not queue:
+            return  # a heartbeat
+        applied = self._last_applied(connection)
         # `_can_read` for each request, without a call: a reply may block only what is sent.
         serves, is_open = self._serves_reads(connection), SendState.OPEN
         for request in requests:

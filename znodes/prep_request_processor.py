@@ -208,7 +208,10 @@ class PrepRequestProcessor:
 
     def owner_zxid_of(self, session_id: SessionId) -> Zxid | None:
         """Return the owner zxid once all is applied; None if the session is closing or missing."""
-        session = self.session(session_id)
+        outstanding = self._sessions.get(session_id)
+        if outstanding is not None:
+            return None if outstanding.closing else outstanding.owner_zxid
+        session = self._state.sessions.get(session_id)
         return None if session is None else session.owner_zxid
 
     def soft_quotas_exceeded(self) -> list[SoftLimitExceeded]:
