@@ -13,13 +13,16 @@ Paper: section 2.4, "Simple Locks without Herd Effect". kazoo: `Lock`. Curator: 
 """
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.flows import Event, Flow, Gather, Wait, raise_unexpected, with_cleanup
-from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.client.core.public_types import EventType
+from raykeeper.client.core.results import op_result_of, result_of
 from raykeeper.client.errors import LostError
 from raykeeper.client.recipes.acquirable import Acquirable, H, Held, spawn_guard
 from raykeeper.client.recipes.primitives import (
@@ -32,11 +35,14 @@ from raykeeper.client.recipes.primitives import (
     identifier_of,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.znodes.errors import KeeperError, NoNodeError
+from raykeeper.znodes.errors import KeeperError, NoNodeError, ThrottledOpError
 from raykeeper.znodes.paths import join
-from raykeeper.znodes.requests import GetChildren, GetData
+from raykeeper.znodes.replies import MultiReadReply
+from raykeeper.znodes.requests import GetChildren, GetData, MultiRead, ReadChildren
 
 PREFIX = "lock-"
+
+_DIGITS_OF = itemgetter(slice(-10, None))
 
 P = TypeVar("P", bound=Held[Any])
 """A place in the queue, which becomes what is held."""
@@ -90,7 +96,8 @@ class ContenderQueue(Contended[K, P], Generic[K, P]):
     def _acquire(self) -> Flow[P]:
         """See `Acquirable`."""
         place: P = yield from self._enqueue()
-        yield from wait_for_predecessor(place, self._predecessors)
+        likely = self._likely_predecessor(place)
+        yield from wait_for_predecessor(place, self._predecessors, likely)
         yield from self._on_turn(place)
         return (yield from spawn_guard(place))
 
@@ -104,6 +111,10 @@ class ContenderQueue(Contended[K, P], Generic[K, P]):
     def _predecessors(self, names: list[str], own: str) -> list[str]:
         """See `wait_for_predecessor`."""
         return predecessors(names, own)
+
+    def _likely_predecessor(self, place: P) -> str | None:
+        """See `wait_for_predecessor`."""
+        return path_before(place.path)
 
     def _on_turn(self, place: P) -> Flow[None]:
         """Do what is left when nobody stands in the way. An error gives the place up."""
@@ -141,7 +152,9 @@ def enqueue(
 
 
 def wait_for_predecessor(
-    place: Held[Any], find_predecessors: Callable[[list[str], str], list[str]]
+    place: Held[Any],
+    find_predecessors: Callable[[list[str], str], list[str]],
+    likely: str | None = None,
 ) -> Flow[None]:
     """Wait until nobody of the queue stands in the way.
 
@@ -149,6 +162,9 @@ def wait_for_predecessor(
         place: As `enqueue` made it. It is given up if the wait is cancelled, or fails.
         find_predecessors: Is given all children and the name of one's own. It returns those of
             which one must go before one need look again; none when it is one's turn.
+        likely: The path of a znode that is the only predecessor if it exists. It is watched at
+            once, and then a newcomer to a very long queue reads no list of it: else a crowd of n
+            would read n * n names.
 
     Raises:
         LostError: somebody deleted the place.
@@ -160,30 +176,26 @@ def wait_for_predecessor(
         deletions = [place._removal()] if has_failed else []
         return best_effort_cleanup(deletions, [(path, changed) for path in watched])
 
-    yield from with_cleanup(_wait_for_turn(place, find_predecessors, changed, watched), clean_up)
+    turn = _wait_for_turn(place, find_predecessors, likely, changed, watched)
+    yield from with_cleanup(turn, clean_up)
 
 
 def _wait_for_turn(
     place: Held[Any],
     find_predecessors: Callable[[list[str], str], list[str]],
+    likely: str | None,
     changed: Event,
     watched: dict[str, None],
 ) -> Flow[None]:
     """Wait until nobody stands in the way; keep in `watched` the paths whose watch is `changed`."""
     path, _, own = place.path.rpartition("/")
-    # The watch of one's own znode is set once and stays for as long as the lock is held.
-    names, mine = yield Gather(
-        [Query(GetChildren, path), Query(GetData, place.path, place._changed)]
-    )
-    if isinstance(names, KeeperError):
-        raise names
-    if isinstance(mine, KeeperError) and not isinstance(mine, NoNodeError):
-        raise mine  # the session ended between the two answers, say
-    is_there = not isinstance(mine, NoNodeError)
+    is_there, names = yield from _look(place, likely, changed, watched)
     while True:
-        if not is_there or own not in names:
+        if not is_there or (names is not None and own not in names):
             raise LostError(f"somebody deleted {place.path} while it waited")
-        before = [join(path, name) for name in find_predecessors(names, own)]
+        before = list(watched)
+        if names is not None:
+            before = [join(path, name) for name in find_predecessors(names, own)]
         if not before:
             return
         if (yield from _watch(before, changed, watched)):
@@ -194,6 +206,37 @@ def _wait_for_turn(
         if place._changed.is_set():
             is_there = yield from place._reread()
         names = yield from get_children(path)
+
+
+def _look(
+    place: Held[Any], likely: str | None, changed: Event, watched: dict[str, None]
+) -> Flow[tuple[bool, list[str] | None]]:
+    """Look at the queue first; return whether the place is there, and all children.
+
+    The children are None if they are too many for one answer and `likely` is there, and watched.
+    """
+    path, _, _ = place.path.rpartition("/")
+    # The watch of one's own znode is set once and stays for as long as the lock is held.
+    asks: list[NewRequest] = [Query(GetData, place.path, place._changed)]
+    if likely is None:
+        asks.append(Query(GetChildren, path))
+    else:
+        asks += [Query(GetData, likely, changed), MultiRead(0, [ReadChildren(path)])]
+    mine, *found, listed = yield Gather(asks, _children_or_result)
+    raise_unexpected([mine, *found], NoNodeError)  # the session ended between two answers, say
+    watched |= {path: None for path in [likely] if path and not isinstance(found[0], NoNodeError)}
+    if isinstance(listed, ThrottledOpError):
+        listed = None if watched else (yield from get_children(path))
+    raise_unexpected([listed])
+    return not isinstance(mine, NoNodeError), listed
+
+
+def _children_or_result(reply: SuccessReply) -> Any:
+    """Return the children in the reply to a MultiRead of them, of another read its result."""
+    if not isinstance(reply, MultiReadReply):
+        return result_of(reply)
+    (children,) = reply.results
+    return op_result_of(children, "")
 
 
 def _watch(paths: list[str], changed: Event, watched: dict[str, None]) -> Flow[bool]:
@@ -225,9 +268,16 @@ def sort_queue(names: list[str], *prefixes: str) -> list[str]:
 
 def predecessors(names: list[str], own: str) -> list[str]:
     """Return the place right before `own`, if there is one."""
-    queue = sort_queue(names, own[:-10])
-    place = queue.index(own)
-    return queue[max(place - 1, 0) : place]
+    prefix, number = own[:-10], own[-10:]
+    before = [name for name in names if name[-10:] < number and name.startswith(prefix)]
+    queue = [name for name in before if name[-10:].isdecimal()]
+    return [max(queue, key=_DIGITS_OF)] if queue else []
+
+
+def path_before(path: str) -> str | None:
+    """Return the path of the place with the number before, None before the first."""
+    number = sequence_number(path)
+    return f"{path[:-10]}{number - 1:010}" if number > 0 else None
 
 
 def list_contenders(path: str, *prefixes: str) -> Flow[list[Contender]]:

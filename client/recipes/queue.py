@@ -49,6 +49,7 @@ from raykeeper.client.errors import (
 from raykeeper.client.recipes.compare_and_set import checkpoint
 from raykeeper.client.recipes.lock import (
     enqueue,
+    path_before,
     predecessors,
     sequence_number,
     wait_for_predecessor,
@@ -225,7 +226,7 @@ class BaseQueue(Recipe[K]):
         """
         what = f"the place in the line of {self.path}"
         place: Any = yield from enqueue(self._client, self._line, prefix, b"", what)
-        yield from wait_for_predecessor(place, predecessors)
+        yield from wait_for_predecessor(place, predecessors, path_before(place.path))
         events: dict[str, Event] = {path: Event() for path in self._watched_paths}
         return (
             yield from with_cleanup(

@@ -41,6 +41,10 @@ class Side(QueuedLock[K, Held[K]]):
         prefixes = (READ, WRITE) if prefix == READ else (WRITE, READ)
         super().__init__(client, path, identifier, f"the {prefix[:-1]} lock {path}", prefixes)
 
+    def _likely_predecessor(self, _place: Held[K]) -> str | None:
+        """See `ContenderQueue`: it takes the list to know."""
+        return None
+
     def _predecessors(self, names: list[str], own: str) -> list[str]:
         """See `ContenderQueue`."""
         if self._prefixes[0] == READ:

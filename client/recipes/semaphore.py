@@ -76,6 +76,10 @@ class Semaphore(QueuedLock[K, Held[K]]):
         """See `Acquirable`."""
         return f"others had all {self.permits} permits of {self.path}"
 
+    def _likely_predecessor(self, _place: Held[K]) -> str | None:
+        """See `ContenderQueue`: it takes the list to know."""
+        return None
+
     def _predecessors(self, names: list[str], own: str) -> list[str]:
         """See `ContenderQueue`: while these are all there, no permit is free."""
         queue = sort_queue(names, PREFIX)

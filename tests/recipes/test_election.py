@@ -64,7 +64,7 @@ def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     member.election(PATH).lead().resign()
     member.asked.clear()
     leadership = member.election(PATH).lead()
-    assert dict(member.asked) == {"Create": 1, "GetChildren": 1, "GetData": 2, "Multi": 1}
+    assert dict(member.asked) == {"Create": 1, "MultiRead": 1, "GetData": 3, "Multi": 1}
     leadership.resign()
     assert member.asked["Multi"] == 2
     member.asked.clear()

@@ -6,6 +6,7 @@ import pytest
 
 from raykeeper.client.errors import LostError, RecipeError, SessionExpiredError, WaitTimeoutError
 from raykeeper.client.recipes.primitives import get_children
+from raykeeper.znodes import reads
 from raykeeper.znodes.errors import BadArgumentsError, NoNodeError
 from raykeeper.znodes.requests import Create, Delete, SetData
 from tests.harness.recipe_stage import Member, RecipeStage
@@ -46,9 +47,30 @@ def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     member.lock(PATH).acquire().release()
     member.asked.clear()
     held = member.lock(PATH).acquire()
-    assert dict(member.asked) == {"Create": 1, "GetChildren": 1, "GetData": 1}
+    assert dict(member.asked) == {"Create": 1, "MultiRead": 1, "GetData": 2}
     held.release()
     assert member.asked["Multi"] == 1
+
+
+def test_a_newcomer_to_a_very_long_queue_reads_no_list(
+    stage: RecipeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "SHARDED_FROM", 5)
+    members = [stage.member() for _ in range(12)]
+    waits = [member.begin(member.lock(PATH).acquire) for member in members]
+    assert [member.asked["GetChildren"] for member in members[1:]] == [0] * 11
+    assert dict(members[-1].asked) == {"Create": 1, "MultiRead": 1, "GetData": 2}
+    # One that left the queue leaves a gap, before somebody who waits and before a newcomer.
+    for gone in (5, 11):
+        waits[gone].run.cancel()
+        stage.rest()
+    newcomer = stage.member()
+    waits.append(newcomer.begin(newcomer.lock(PATH).acquire))
+    assert newcomer.asked["GetChildren"] == 1
+    in_line = [wait for place, wait in enumerate(waits) if place not in (5, 11)]
+    for turn, wait in enumerate(in_line):
+        assert [each.is_done for each in in_line] == [True] * (turn + 1) + [False] * (10 - turn)
+        wait.value.release()
 
 
 def test_a_wait_that_times_out_leaves_nothing_behind(stage: RecipeStage) -> None:
