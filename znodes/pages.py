@@ -41,10 +41,17 @@ class _Names:
         if not self._names and self._shards:
             prefix, start = self._prefix, self._start
             shard = self._shards.pop()
-            self._names = [path[start:] for path in shard if path.startswith(prefix)]
+            if prefix:
+                self._names = [path[start:] for path in shard if path.startswith(prefix)]
+            else:
+                self._names = [path[start:] for path in shard]
             self._names.reverse()
         names = self._names
-        page: list[str] = []
+        page = names[: -self._names_max - 1 : -1]
+        if sum(map(len, page)) <= PAGE_CHARS:
+            del names[len(names) - len(page) :]
+            return page
+        page = []
         room = PAGE_CHARS
         while names and len(page) < self._names_max and room > 0:
             name = names.pop()
