@@ -291,8 +291,10 @@ class _Copy:
                     writes.append(SetAcls(path, list(znode.acls), ANY_VERSION))
                 if was.value != znode.value:
                     writes.append(SetData(path, znode.value, ANY_VERSION))
-            start = self._target.client._start
-            replies = [] if self._is_dry else [start(write) for write in writes]
+            start = self._target.client._open_session().start
+            replies: list[Future[Any]] = []
+            if not self._is_dry:
+                replies += [start(write) for write in writes]
             self._pending.append(_Pending(relative, znode, was, replies))
 
     def _settle(self) -> None:
@@ -348,7 +350,10 @@ def _read(place: _Place, batch: list[str]) -> list[_Znode | None]:
             return [found[each] for each in batch]
         client, paths = place.client, [place.at(each) for each in left]
         values = client.get_many_async(paths)
-        acls = [client._start(map_request(GetAcls(0, path), _access_of)) for path in paths]
+        acls = [
+            client._open_session().start(map_request(GetAcls(0, path), _access_of))
+            for path in paths
+        ]
         for relative, path, value, access in zip(left, paths, values.result(), acls, strict=True):
             try:
                 if isinstance(value, ThrottledOpError):  # the others have filled the reply

@@ -63,7 +63,11 @@ def tree(client: Client, path: str) -> dict[str, bytes]:
 
 def ttl_ms(client: Client, path: str) -> int:
     """The TTL of a znode, or the mark of a container."""
-    _, _, found = client._start(copying.map_request(GetAcls(0, path), copying._access_of)).result()
+    _, _, found = (
+        client._open_session()
+        .start(copying.map_request(GetAcls(0, path), copying._access_of))
+        .result()
+    )
     assert isinstance(found, int)
     return found
 
