@@ -47,17 +47,17 @@ class ClientLimit(Struct, frozen=True):
         """What `clients_max` comes from."""
         return "the setting clients_max" if self.is_set else f"{self.files_max} open files"
 
-    def refusal_reason(self, clients: int, next_file: int) -> str:
+    def refusal_reason(self, clients: int, file: int) -> str:
         """Return why one more client is refused, "" if it is not.
 
-        `next_file` is the lowest file descriptor that is free, with the new client's stream open.
+        `file` is the file descriptor of its stream, or the one that its stream would have.
         """
         if self.is_set and clients >= self.clients_max:
             return (
                 f"the setting clients_max is {self.clients_max}, and the server has as many "
                 "clients already; raise it in the settings of the ensemble"
             )
-        if clients >= self.clients_max or next_file >= self.files_max - self.files_reserved:
+        if clients >= self.clients_max or file >= self.files_max - self.files_reserved:
             return (
                 f"the server's limit of {self.files_max} open files bears no more clients than "
                 f"the {clients} it has; {_ADVICE}"

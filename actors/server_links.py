@@ -38,6 +38,7 @@ from raykeeper.links.processes import Process
 from raykeeper.links.ray_calls import RayCallAcceptor
 from raykeeper.links.server_directory import ServerDirectory
 from raykeeper.links.stream_endpoints import StreamAddress, StreamListener
+from raykeeper.links.stream_link import StreamLink
 from raykeeper.links.upgradable_link import UpgradingAcceptor
 from raykeeper.server.events import (
     SENT_REPORT_BYTES,
@@ -318,7 +319,11 @@ class ClientLinks:
         deliver: Callable[[Event], None],
         next_file: Callable[[], int] = next_free_file,
     ) -> None:
-        """`deliver` takes the events; `next_file` returns the lowest free file descriptor."""
+        """`deliver` takes the events.
+
+        `next_file` returns the lowest file descriptor that is free, which a client over Ray calls
+        would take when its link moves to a stream.
+        """
         self.limit = limit
         self._next_file = next_file
         self._deliver = deliver
@@ -351,7 +356,9 @@ class ClientLinks:
         Raises:
             LinkRefused: the server has as many clients as it may have, or too many open files.
         """
-        if reason := self.limit.refusal_reason(len(self._links), self._next_file()):
+        # A stream has taken the lowest number that was free.
+        file = link.fileno() if isinstance(link, StreamLink) else self._next_file()
+        if reason := self.limit.refusal_reason(len(self._links), file):
             raise LinkRefused(reason)
         self._last_connection += 1
         connection = self._last_connection

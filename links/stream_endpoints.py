@@ -74,6 +74,8 @@ from raykeeper.zab.ids import ServerId
 
 FIRST_BYTES = len(MAGIC) + NONCE_BYTES
 """Size of a dialer's first message; the first message of TLS is longer."""
+KEEPALIVE_BYTES = 4
+"""Size of the dialer's keepalive interval, in front of its hello."""
 NO_ROOM = "the server has no room for one more handshake now"
 TLS_HELLO_BYTES_MAX = 16 << 10
 ACCEPT_PAUSE_S = 0.1
@@ -233,8 +235,9 @@ class StreamListener:
         received = await stream.read(PROOF_BYTES)
         if not is_valid_proof(received, key, Role.DIALER, dialer_nonce, nonce):
             raise _HandshakeFailed
-        keepalive_ms = int.from_bytes(await stream.read(4))
-        hello = decode_hello(await _read_frame(stream))
+        head = await stream.read(KEEPALIVE_BYTES + HEAD_BYTES)
+        keepalive_ms = int.from_bytes(head[:KEEPALIVE_BYTES])
+        hello = decode_hello(await _read_body(stream, head[KEEPALIVE_BYTES:]))
         if hello is None:
             await stream.write(_encode_answer(NOT_A_HELLO))
             raise _HandshakeFailed
@@ -408,7 +411,9 @@ class StreamDialer(LinkDialer):
         received = await stream.read(PROOF_BYTES)
         if not is_valid_proof(received, key, Role.ACCEPTOR, nonce, acceptor_nonce):
             raise StreamUnavailable("another process answers at the server's address")
-        return proof(key, Role.DIALER, nonce, acceptor_nonce) + self._keepalive_ms.to_bytes(4)
+        return proof(key, Role.DIALER, nonce, acceptor_nonce) + self._keepalive_ms.to_bytes(
+            KEEPALIVE_BYTES
+        )
 
 
 class _HandshakeFailed(Exception):
@@ -425,7 +430,11 @@ async def _read_frame(stream: StreamSocket) -> bytes:
     Raises:
         OSError: the connection is broken, or the frame is too long.
     """
-    size = int.from_bytes(await stream.read(HEAD_BYTES)) >> 1
+    return await _read_body(stream, await stream.read(HEAD_BYTES))
+
+
+async def _read_body(stream: StreamSocket, head: bytes) -> bytes:
+    size = int.from_bytes(head) >> 1
     if size > HELLO_BYTES_MAX:
         raise ConnectionAbortedError(f"a hello of {size} bytes is too long")
     return await stream.read(size)

@@ -93,6 +93,10 @@ class StreamLink(LinkEnd):
         self.released: asyncio.Future[None] = self._loop.create_future()
         """Done when the loop has released the socket; at the latest `CLOSE_MS` after `close`."""
 
+    def fileno(self) -> int:
+        """Return the number of the socket, also when it is closed."""
+        return self._stream.fileno()
+
     def begin(self) -> None:
         """Carry frames from now on, in both directions."""
         self._is_begun = True

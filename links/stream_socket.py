@@ -62,7 +62,8 @@ class StreamSocket:
 
     def __init__(self, connected: socket.socket, context: ssl.SSLContext | None) -> None:
         """Take over a connected socket; with TLS the acceptor's context tells its role."""
-        connected.setblocking(False)
+        if connected.gettimeout() != 0.0:
+            connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = connected
         self._tls: ssl.SSLSocket | None = None

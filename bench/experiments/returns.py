@@ -5,7 +5,8 @@ they were away, how many sessions were lost, and what a return costs each end in
 what the surviving servers, or the generators, took until the next kill, less what as many seconds
 of idling take. The server that is started again is not counted.
 
-`others` processes that only compute can load the machine meanwhile.
+`others` processes that only compute can load the machine meanwhile, with the niceness of Ray's
+workers, as other jobs on the cluster have it.
 """
 
 import subprocess
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import psutil
 from msgspec import Meta, Struct
 
 from raykeeper.bench.experiment_run import ExperimentRun, cpu_s, split_task
@@ -89,7 +91,9 @@ def measure_returns(
         session_timeout_s=sizes.session_timeout_s,
     )
     run.step(f"{OURS}: {sizes.sessions} sessions are opened")
-    with servers.load(client, split_task(task, sizes.processes)) as load, _burning(sizes.others):
+    niceness = psutil.Process(servers.pid(servers.leader())).nice()
+    shares = split_task(task, sizes.processes)
+    with servers.load(client, shares) as load, _burning(sizes.others, niceness):
         load.begin()
         idle, kills = _idle(servers, load, sizes.seconds), []
         for number in range(1, sizes.kills + 1):
@@ -102,10 +106,12 @@ def measure_returns(
 
 
 @contextmanager
-def _burning(count: int) -> Iterator[None]:
-    """Have `count` processes take all the processor time that they get."""
+def _burning(count: int, niceness: int) -> Iterator[None]:
+    """Have `count` processes of this niceness take all the processor time that they get."""
     processes = [subprocess.Popen(_BURN) for _ in range(count)]
     try:
+        for process in processes:
+            psutil.Process(process.pid).nice(niceness)
         yield
     finally:
         for process in processes:

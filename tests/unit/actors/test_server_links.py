@@ -1,13 +1,15 @@
 """The links of a server: carriers, peers, and clients with their connection numbers."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from raykeeper.actors.client_limit import client_limit
+from raykeeper.actors.client_limit import ClientLimit, client_limit
 from raykeeper.actors.server_links import (
     FRAME_BYTES_TARGET,
     LINKED,
@@ -21,6 +23,8 @@ from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRe
 from raykeeper.links.hello import Fence, Hello, client_hello, peer_hello
 from raykeeper.links.processes import Process
 from raykeeper.links.server_directory import ServerDirectory
+from raykeeper.links.stream_link import StreamLink
+from raykeeper.links.stream_socket import StreamSocket
 from raykeeper.server.events import (
     SENT_REPORT_BYTES,
     ClientBytesSent,
@@ -401,6 +405,22 @@ def test_a_client_is_refused_while_too_many_files_are_open(events: list[Event]) 
     free[0] -= 1
     links.accept(Wire())
     assert len(links) == 1
+
+
+async def test_a_stream_is_refused_by_the_file_that_it_has(events: list[Event]) -> None:
+    def next_file() -> int:
+        raise AssertionError("the file is known")
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
+        link = StreamLink(StreamSocket(client, None), 0, 1 << 20, 1.0, 1.0)
+        for reserved, is_refused in ((9, False), (10, True)):
+            limit = ClientLimit(99, client.fileno() + 10, reserved, 16, is_set=False)
+            links = ClientLinks(6, limit, events.append, next_file)
+            with pytest.raises(LinkRefused) if is_refused else nullcontext():
+                links.accept(link)
 
 
 def test_a_closed_link_delivers_nothing_more(links: ClientLinks, events: list[Event]) -> None:
