@@ -285,29 +285,19 @@ async def test_calls_reach_an_actor_that_has_taken_the_name_of_another() -> None
 
 async def test_a_few_clients_of_a_process_at_a_time_open_a_stream_to_a_server() -> None:
     """The others wait, but not those that dial another server."""
-    mute, other = Actor(Station()), Actor(Station())
-    loop = asyncio.get_running_loop()
-    with socket.create_server((HOST, 0), backlog=2 * STREAM_DIALS_MAX) as silent:
-        silent.setblocking(False)
-        mute.address = StreamAddress(HOST, silent.getsockname()[1], bytes(32))
-        actors = {SERVER: other, ServerId(2): mute}
-        directory = ServerDirectory(lambda server: actors[server].handle)
-
-        def dial(server: ServerId) -> asyncio.Task[Link]:
-            return loop.create_task(AutoDialer(directory, CLIENT, 40).dial(server, Recorder()))
-
-        dials = [dial(ServerId(2)) for _ in range(STREAM_DIALS_MAX + 2)]
-        async with asyncio.timeout(10):
-            taken = [(await loop.sock_accept(silent))[0] for _ in range(STREAM_DIALS_MAX)]
-            link = await dial(SERVER)
-            with pytest.raises(BlockingIOError):
-                silent.accept()
-            dials[0].cancel()
-            taken.append((await loop.sock_accept(silent))[0])
-        for task in dials:
-            task.cancel()
-        await asyncio.wait(dials)
-        for connection in taken:
-            connection.close()
+    busy, other = Actor(Station()), Actor(Station())
+    actors = {SERVER: other, ServerId(2): busy}
+    busy.station.server_id = ServerId(2)
+    directory = ServerDirectory(lambda server: actors[server].handle)
+    slots = directory.dial_slots(ServerId(2))
+    for _ in range(STREAM_DIALS_MAX):
+        assert not slots.locked()
+        await slots.acquire()
+    assert slots.locked()
+    dialer = AutoDialer(directory, CLIENT, 40)
+    waiting = asyncio.create_task(dialer.dial(ServerId(2), Recorder()))
+    link = await AutoDialer(directory, CLIENT, 40).dial(SERVER, Recorder())
+    assert not waiting.done() and busy.called == []
+    slots.release()
     await other.close(link)
-    await mute.close()
+    await busy.close(await waiting)
