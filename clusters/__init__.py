@@ -14,6 +14,8 @@ keeper.py                        moves servers whose nodes are lost
     healing/                     its decisions: pure
     moves.py                     what it sees of Ray, and how it moves a server
     keeper_journal.py            what it writes into the tree
+    keeper_status.py             what it tells
+    draining.py                  has it move the servers away from a node
     stale_folders.py             folders of which another disk has the vote
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 local_ray.py, local_head.py      find Ray, start it, keep it running

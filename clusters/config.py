@@ -245,6 +245,11 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     heal_vote_wait_s: Patience = 600
     """A server that was moved and gets no vote within this time is stopped; the move is undone."""
 
+    stale_folder_days: Annotated[
+        int, Meta(ge=0, le=3650, description="a whole number of days from 0 to 3650")
+    ] = 7
+    """The keeper removes folders that it has set aside after so many days."""
+
     links: Annotated[Literal["auto", "ray", "direct"], Meta(description="auto, ray or direct")] = (
         "auto"
     )

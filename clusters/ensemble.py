@@ -28,6 +28,7 @@ from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.client.session_options import VALUE_BYTES_MAX
+from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.links.ray_names import NAMESPACE, keeper_name, replicas_among
 from raykeeper.zab.errors import RayKeeperError
@@ -171,6 +172,17 @@ class Ensemble:
             asked = [handles[server] for server in again]
             every.update(zip(again, call_actors(asked, "status", timeout_s=timeout_s), strict=True))
         return summarize(self.name, every, observers)
+
+    def keeper(self, *, timeout_s: float = ANSWER_TIMEOUT_S) -> KeeperStatus | None:
+        """Ask the keeper what it does; None if the ensemble has none (setting `heal_after_s`)."""
+        join_ray()
+        handle = _find_actor(keeper_name(self.name))
+        if handle is None:
+            return None
+        (answer,) = call_actors([handle], "status", timeout_s=timeout_s)
+        if isinstance(answer, KeeperStatus):
+            return answer
+        return KeeperStatus(leads=False, problem=answer)
 
     def wait_for_leader(self, timeout_s: float = 10.0) -> ServerId:
         """Wait until a leader serves clients, and return its id.

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import ray
 import ray.exceptions
-from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
 from raykeeper.actors.ray_actors import start_actor
@@ -32,12 +32,12 @@ from raykeeper.clusters.healing.healing import Healing
 from raykeeper.clusters.healing.vocabulary import (
     AskNodes,
     Effect,
-    Entry,
     HealSettings,
     Move,
     Note,
     SaveSeats,
     Seat,
+    SetAside,
     Undo,
 )
 from raykeeper.clusters.healing.wording import describe
@@ -45,10 +45,12 @@ from raykeeper.clusters.keeper_journal import (
     ELECTION,
     Journal,
     create_paths,
+    forget_dead_drains,
     read_drains,
     read_entries,
     read_seats,
 )
+from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.links.ray_names import keeper_name
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, ServerId
@@ -63,17 +65,6 @@ _ELECTION_POLL_S: Final = 1.0
 _CALLS: Final = 4
 
 _log = logging.getLogger("raykeeper.keeper")
-
-
-class KeeperStatus(Struct, frozen=True, kw_only=True):
-    """What the keeper tells. Instances can be pickled."""
-
-    leads: bool
-    """Whether it is elected; else another keeper is, or none."""
-    problem: str = ""
-    """Why it is not connected, or why a server that should move does not."""
-    entries: list[Entry] = []
-    """The newest decisions, as far as this keeper knows."""
 
 
 class Keeper:
@@ -99,19 +90,20 @@ class Keeper:
         """Return the process that the actor runs in."""
         return os.getpid()
 
+    def _tell(self, **changes: Any) -> None:
+        self._status = replace(self._status, **changes)
+
     def _run(self) -> None:
         while True:
             try:
                 timeout_s = min(SESSION_TIMEOUT_S, self._config.session_timeout_max_s)
                 with connect_client(self._config.name, timeout_s, _CONNECT_S) as client:
-                    self._status = KeeperStatus(leads=False)
+                    self._tell(leads=False, problem="")
                     self._stand(client)
             except (RayKeeperError, ray.exceptions.RayError) as error:
                 problem = first_line(error)
                 _log.warning("keeper of %r: %s", self._config.name, problem)
-                self._status = KeeperStatus(
-                    leads=False, problem=problem, entries=self._status.entries
-                )
+                self._tell(leads=False, problem=problem)
             time.sleep(RETRY_S)
 
     def _stand(self, client: Client) -> None:
@@ -127,7 +119,7 @@ class Keeper:
                 try:
                     self._lead(client, leadership)
                 except LostError as error:
-                    self._status = KeeperStatus(leads=False, problem=first_line(error))
+                    self._tell(leads=False, problem=first_line(error))
 
     def _lead(self, client: Client, leadership: "Leadership[Any]") -> None:
         """Look and act until the leadership is lost."""
@@ -136,10 +128,19 @@ class Keeper:
         hands = _Hands(self._config, Journal(client, leadership), leadership, healing)
         while True:
             leadership.lost.check()
-            sight = moves.look(self._config, read_drains(client))
+            try:
+                sight = moves.look(self._config, read_drains(client))
+            except ray.exceptions.RayError as error:  # what is unknown is no reason to resign
+                self._tell(leads=True, problem=f"Ray does not answer: {first_line(error)}")
+                time.sleep(BUSY_LOOK_S)
+                continue
             hands.perform(healing.look(sight.view, _now()), sight.node_names)
-            self._status = KeeperStatus(
-                leads=True, problem=healing.waiting, entries=healing.entries
+            forget_dead_drains(client, sight.view.nodes)
+            self._tell(
+                leads=True,
+                problem=healing.waiting,
+                entries=healing.entries,
+                stale_folders=hands.stale_folders,
             )
             time.sleep(BUSY_LOOK_S if healing.has_work else LOOK_S)
 
@@ -158,6 +159,7 @@ class _Hands:
         self._journal = journal
         self._leadership = leadership
         self._healing = healing
+        self.stale_folders: list[str] = []
 
     def perform(self, effects: list[Effect], names: dict[str, str]) -> None:
         """Do the effects, in order, and those that follow from their answers.
@@ -183,6 +185,9 @@ class _Hands:
                 case Move() | Undo():
                     self._leadership.lost.check()
                     self.perform(healing.acted(self._act(effect)), names)
+                case SetAside():
+                    self._leadership.lost.check()
+                    self._set_aside(effect, names)
 
     def _act(self, effect: Move | Undo) -> str:
         act = moves.move if isinstance(effect, Move) else moves.undo
@@ -191,6 +196,15 @@ class _Hands:
         except (RayKeeperError, ray.exceptions.RayError) as error:
             return first_line(error)
         return ""
+
+    def _set_aside(self, effect: SetAside, names: dict[str, str]) -> None:
+        try:
+            found = moves.set_folders_aside(self._config, names, effect.older_than_s)
+        except (RayKeeperError, ray.exceptions.RayError) as error:
+            found = [f"folders out of date were not looked for: {first_line(error)}"]
+        for line in found:
+            _log.warning("ensemble %r: %s", self._config.name, line)
+        self.stale_folders += found
 
 
 def heal_settings(config: EnsembleConfig) -> HealSettings:
@@ -202,6 +216,7 @@ def heal_settings(config: EnsembleConfig) -> HealSettings:
         moves_per_hour=config.heal_moves_per_hour,
         node_age_ms=_millis(config.heal_node_age_s),
         vote_wait_ms=_millis(config.heal_vote_wait_s),
+        stale_after_s=config.stale_folder_days * 86_400,
     )
 
 

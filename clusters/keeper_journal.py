@@ -9,7 +9,7 @@ Only the keeper that leads writes decisions and places: each write has the condi
 leadership is still held. What it reads after its election has all that the keepers before it wrote.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -79,6 +79,28 @@ def read_drains(client: Client) -> list[str]:
         return sorted(client.get_children(_DRAINS))
     except NoNodeError:
         return []
+
+
+def drain(client: Client, node: str) -> None:
+    """Have the keeper move the voting servers away from a Ray node, and none to it."""
+    create_paths(client)
+    client.ensure_path(f"{_DRAINS}/{node}")
+
+
+def end_drain(client: Client, node: str) -> bool:
+    """Undo `drain`; return whether there was anything to undo."""
+    try:
+        client.delete(f"{_DRAINS}/{node}")
+    except NoNodeError:
+        return False
+    return True
+
+
+def forget_dead_drains(client: Client, nodes: Mapping[str, bool]) -> None:
+    """Undo `drain` for the nodes that are dead; a node that returns has another id."""
+    for node in read_drains(client):
+        if not nodes.get(node, True):
+            end_drain(client, node)
 
 
 class Journal:

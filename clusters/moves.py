@@ -32,9 +32,9 @@ from raykeeper.clusters.node_discovery import discover_nodes, known_nodes, on_no
 from raykeeper.clusters.node_report import NodeReport, unread
 from raykeeper.clusters.placement import PlacementError, allows, place
 from raykeeper.clusters.running_servers import ask_voting_disks, find_running
-from raykeeper.clusters.stale_folders import set_folder_aside
+from raykeeper.clusters.stale_folders import remove_stale_folders, set_folder_aside
 from raykeeper.clusters.starting import start_planned
-from raykeeper.clusters.voting_disks import LeaderWithQuorum, find_leader
+from raykeeper.clusters.voting_disks import LeaderWithQuorum, find_leader, find_voting_disks
 from raykeeper.links.ray_internals import draining_nodes
 from raykeeper.links.ray_names import snapshotter_name, tracker_name
 from raykeeper.zab.errors import RayKeeperError
@@ -76,6 +76,7 @@ def look(config: EnsembleConfig, drained: list[str]) -> Sight:
         nodes=alive,
         leaving={node: cause for node, cause in leaving.items() if alive.get(node, False)},
         running=running,
+        absent=tuple(voter for voter in config.voter_ids if voter not in answers),
         doubt=leader.doubt,
         heard=_heard(leader),
         voting=leader.following,
@@ -109,14 +110,16 @@ def survey(config: EnsembleConfig, time_ms: Millis, names: Mapping[str, str]) ->
 def move(config: EnsembleConfig, decision: Decision) -> None:
     """End what is left of the server on its old node, and start it on the new one.
 
-    Does nothing if it runs on another node than the old one.
+    Does nothing if it runs on another node than the old one, or is on its way to the same one.
 
     Raises:
         RayKeeperError: it could not be started; the text tells why.
     """
     server = decision.server
     answer = _ask_servers(config.name).get(server)
-    if isinstance(answer, ReplicaStatus) and answer.node_id != decision.source:
+    if isinstance(answer, ReplicaStatus) and (
+        answer.node_id != decision.source or decision.source == decision.target
+    ):
         return
     _end(config, server)
     _start(config, server, decision.target, decision.source)
@@ -145,11 +148,50 @@ def undo(config: EnsembleConfig, decision: Decision) -> None:
         task = on_node(
             decision.target, set_folder_aside, config.data_dir, config.name, server, named
         )
-        try:
-            ray.get(task, timeout=_END_TIMEOUT_S)
-        except (StorageError, ray.exceptions.RayError) as error:
-            raise MoveError(f"its folder stays: {getattr(error, 'cause', error)}") from None
+        _result_of(task)
     _start(config, server, None, None)
+
+
+def set_folders_aside(
+    config: EnsembleConfig, names: Mapping[str, str], older_than_s: int
+) -> list[str]:
+    """Set aside the folders of voters whose vote rests on another disk, where they run and vote.
+
+    Also remove those that were set aside earlier than `older_than_s` ago. Returns a line for each.
+    """
+    answers = _ask_servers(config.name)
+    voting = set(find_leader(config.voter_ids, answers).following)
+    disks = find_voting_disks(config.voter_ids, answers).disks
+    told = []
+    for report in discover_nodes(config.data_dir, config.name):
+        at = f"on {names.get(report.node_id, report.name)}"
+        for server, disk in sorted(_disks(report).items()):
+            if server not in voting or server not in disks or disks[server] == disk:
+                continue
+            task = on_node(
+                report.node_id,
+                set_folder_aside,
+                *(config.data_dir, config.name, server, disks[server]),
+            )
+            if stale := _result_of(task):
+                told.append(f"server {server} votes elsewhere: its folder {at} is now {stale}")
+        task = on_node(
+            report.node_id, remove_stale_folders, config.data_dir, config.name, older_than_s
+        )
+        told += [f"removed {each} {at}" for each in _result_of(task) or []]
+    return told
+
+
+def _result_of(task: "ray.ObjectRef[Any]") -> Any:
+    """Return the result of a task on a node.
+
+    Raises:
+        MoveError: it failed; the text tells why.
+    """
+    try:
+        return ray.get(task, timeout=_END_TIMEOUT_S)
+    except (StorageError, ray.exceptions.RayError) as error:
+        raise MoveError(str(getattr(error, "cause", error))) from None
 
 
 def _start(
@@ -161,9 +203,8 @@ def _start(
     anywhere else.
     """
     named = _voting_disk(config, server)
-    nodes = [
-        node for node in discover_nodes(config.data_dir, config.name) if node.node_id != source
-    ]
+    found = discover_nodes(config.data_dir, config.name)
+    nodes = [node for node in found if node.node_id != source or source == target]
     holders = [node.node_id for node in nodes if _disks(node).get(server) == named]
     if not holders and target is None:
         return

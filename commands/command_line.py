@@ -3,6 +3,8 @@
 docs/COMMAND_LINE.md lists the codes and the documents of `--json`. An error is one line on stderr,
 never a traceback. Each command imports its modules when it runs, because importing Ray takes
 longer than all the rest of `status`.
+
+The file is long because it has every command with its options and nothing else.
 """
 
 import gc
@@ -189,16 +191,65 @@ def init(
 @app.command()
 def status(name: Name = None, address: Address = None, as_json: AsJson = False) -> None:
     """Show the servers of an ensemble. Exits with 4 when it has no leader."""
+    from raykeeper.commands.keeper_reports import keeper_document, show_keeper
     from raykeeper.commands.reports import show_status, status_document
 
     _join(address)
-    report = _find(name).status()
+    ensemble = _find(name)
+    report, keeper = ensemble.status(), ensemble.keeper()
     if as_json:
-        print_document(status_document(report))
+        print_document({**status_document(report), "keeper": keeper_document(keeper)})
     else:
         show_status(out, report)
+        show_keeper(out, keeper)
     if report.leader is None:
         raise typer.Exit(NO_QUORUM)
+
+
+@app.command()
+def events(name: Name = None, address: Address = None, as_json: AsJson = False) -> None:
+    """List what the keeper of an ensemble has decided, the oldest first."""
+    from raykeeper.clusters.keeper_journal import read_entries
+    from raykeeper.commands.keeper_reports import events_document, show_events
+
+    _join(address)
+    ensemble = _find(name)
+    with ensemble.connect() as client:
+        entries = read_entries(client)
+    if as_json:
+        print_document(events_document(ensemble.name, entries))
+    else:
+        show_events(out, entries)
+
+
+@app.command()
+def drain(
+    node: Annotated[str, typer.Argument(help="Ray node: the beginning of its id, as in `status`.")],
+    name: Name = None,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Let servers stay there, and move there, again.")
+    ] = False,
+    timeout_s: Annotated[float, typer.Option(help="How long to wait for the moves.")] = 900.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have the keeper move the voting servers away from a Ray node, and wait for it."""
+    from raykeeper.clusters.draining import drain_node, end_drain
+
+    _join(address)
+    ensemble = _find(name)
+    told = err if as_json else out
+    if cancel:
+        was_drained = end_drain(ensemble, node)
+        told.print(f"{node} {'is drained no more' if was_drained else 'was not drained'}")
+        document: dict[str, Any] = {"node": node, "was_drained": was_drained}
+    else:
+        moved = drain_node(ensemble, node, timeout_s, told.print)
+        servers = f"server {', '.join(map(str, moved))}" if moved else "no voting server"
+        told.print(f"{servers} had to leave {node}; none is there now")
+        document = {"node": node, "moved": moved}
+    if as_json:
+        print_document(document)
 
 
 @app.command()

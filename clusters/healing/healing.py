@@ -1,9 +1,10 @@
 """The decisions of a keeper during one leadership: looks in, effects out.
 
 A voter moves when all of this holds: a leader with a majority behind it is known and does not hear
-the voter; Ray says that the voter's node is dead; both have lasted for `heal_after_ms`; no change
-of a member and no repair is open; the pauses are over (pauses.py); there is a node for it
-(targets.py). The voter on a node that will go moves at once, while the others are a majority.
+the voter; Ray says that the voter's node is dead, or has no actor of it since a move was undone;
+both have lasted for `heal_after_ms`; no change of a member and no repair is open; the pauses are
+over (pauses.py); there is a node for it (targets.py). The voter on a node that will go moves at
+once, while the others are a majority.
 
 Invariants: one move at a time, across keepers: a move begins with a decision in the tree, which
 only the elected keeper can write, and a keeper reads the decisions of those before it first. A
@@ -33,6 +34,7 @@ from raykeeper.clusters.healing.vocabulary import (
     Note,
     SaveSeats,
     Seat,
+    SetAside,
     Step,
     Survey,
     Undo,
@@ -43,6 +45,9 @@ from raykeeper.zab.ids import Millis, ServerId
 ENTRIES_KEPT: Final = 100
 SURVEY_PAUSE_MS: Final = 5_000
 """How long the nodes are not asked again after none was found for a server."""
+QUIET_MS: Final = 10_000
+"""How long the same nodes must be alive, and all voters vote, before old folders are set aside."""
+SET_ASIDE_EVERY_MS: Final = 3_600_000
 
 
 class _OpenMove(Struct):
@@ -85,6 +90,9 @@ class Healing:
         self._made_at: dict[int, Millis] = {}
         self._survey_at = now
         self._survey_problem = ""
+        self._quiet_since = now
+        self._set_aside_at: Millis | None = None
+        """When old folders were last set aside since the nodes are as they are."""
         self._due: list[tuple[ServerId, Cause]] = []
         self._open = _open_move(self.entries, now)
 
@@ -112,7 +120,7 @@ class Healing:
             if now >= self._survey_at:
                 return [*effects, AskNodes()]
             self.waiting = self._survey_problem
-        return effects
+        return effects + self._set_aside(view, now)
 
     def surveyed(self, survey: Survey, now: Millis) -> list[Effect]:
         """Take what the nodes have; begin the first move that is possible."""
@@ -183,6 +191,7 @@ class Healing:
 
     def _take_nodes(self, view: View, now: Millis) -> None:
         self._leaving = dict(view.leaving)
+        before = list(self._alive_since)
         for node, is_alive in view.nodes.items():
             if is_alive:
                 self._alive_since.setdefault(node, now)
@@ -192,15 +201,38 @@ class Healing:
         gone = [node for node in self._alive_since if not view.nodes.get(node, False)]
         for node in gone:
             del self._alive_since[node]
+        if list(self._alive_since) != before:
+            self._quiet_since, self._set_aside_at = now, None
+
+    def _set_aside(self, view: View, now: Millis) -> list[Effect]:
+        """Have old folders set aside when all is well: some time after a node came, and hourly."""
+        is_well = not view.doubt and not view.changing and not self._due
+        if not is_well or len(view.voting) < len(self._settings.voters):
+            self._quiet_since = now
+            return []
+        last = self._set_aside_at
+        is_due = last is None or now - last >= SET_ASIDE_EVERY_MS
+        if not is_due or now - self._quiet_since < QUIET_MS:
+            return []
+        self._set_aside_at = now
+        return [SetAside(self._settings.stale_after_s)]
 
     def _take_losses(self, view: View, now: Millis) -> None:
         for server in self._settings.voters:
             seat = self.seats.get(server)
             is_there = server in view.heard or server in view.running
-            if seat is None or is_there or seat.node_id not in self._dead:
+            is_gone = seat is not None and (
+                seat.node_id in self._dead or (server in view.absent and self._was_given_up(server))
+            )
+            if is_there or not is_gone:
                 self._lost_since.pop(server, None)
             elif not view.doubt:
                 self._lost_since.setdefault(server, now)
+
+    def _was_given_up(self, server: ServerId) -> bool:
+        """Return whether the last move of this server was undone: it may have been left stopped."""
+        steps = [e.decision.step for e in self.entries if e.decision.server == server]
+        return steps[-1:] == [Step.UNDONE]
 
     def _find_due(self, view: View, now: Millis) -> list[tuple[ServerId, Cause]]:
         """Return the servers that should move, those of dead nodes first."""
@@ -229,7 +261,9 @@ class Healing:
         if view.doubt:
             return []
         seat = view.running.get(server)
-        has_left = seat is not None and seat.node_id != decision.source
+        has_left = seat is not None and (
+            seat.node_id != decision.source or decision.source == decision.target
+        )
         if has_left and server in view.voting:
             return [_note(decision, Step.DONE)]
         is_target_lost = decision.target not in self._alive_since

@@ -41,8 +41,7 @@ def choose_target(
         ripe: Those of them that have been alive for long enough.
     """
     named = survey.voting_disks.get(server)
-    left = seats[server].node_id
-    nodes = sorted((n for n in survey.nodes if n.node_id != left), key=lambda n: n.node_id)
+    nodes = sorted(survey.nodes, key=lambda node: node.node_id)
     for node in nodes:
         if named is not None and node.disks.get(server) == named and node.node_id in staying:
             return Target(node)

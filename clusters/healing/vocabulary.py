@@ -81,6 +81,8 @@ class View(Struct, frozen=True, kw_only=True):
     """Nodes that will go although they are alive."""
     running: dict[ServerId, Seat] = {}
     """The servers that answered."""
+    absent: tuple[ServerId, ...] = ()
+    """The voters of which Ray has no actor."""
     doubt: str = ""
     """Why no leader with a majority behind it is known; empty if one is."""
     heard: tuple[ServerId, ...] = ()
@@ -133,6 +135,8 @@ class HealSettings(Struct, frozen=True, kw_only=True):
     """How long a node must be alive before a server moves to it."""
     vote_wait_ms: Millis
     """How long a server that was moved may take to get its vote."""
+    stale_after_s: int
+    """How long folders are kept that were set aside."""
 
 
 class SaveSeats(Struct, frozen=True):
@@ -163,4 +167,13 @@ class Undo(Struct, frozen=True):
     decision: Decision
 
 
-Effect = SaveSeats | AskNodes | Note | Move | Undo
+class SetAside(Struct, frozen=True):
+    """Set aside the folders of voters whose vote rests on another disk, on all live nodes.
+
+    Remove those that were set aside earlier than `older_than_s` ago.
+    """
+
+    older_than_s: int
+
+
+Effect = SaveSeats | AskNodes | Note | Move | Undo | SetAside

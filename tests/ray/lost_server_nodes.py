@@ -1,7 +1,7 @@
 """Nodes with a server that are gone for good. Run as a program by test_healing.py.
 
-Four Ray nodes with a home folder, and so a disk, each; three of them have a server. The node of a
-follower is lost under load, and the keeper moves the server to the fourth one.
+Four Ray nodes with a home folder, and so a disk, each; three of them have a server. One of these is
+lost under load, and the keeper moves its server to the fourth one.
 """
 
 import os
@@ -15,9 +15,12 @@ import ray
 
 from raykeeper.client import Client
 from raykeeper.clusters import Ensemble, launch
+from raykeeper.clusters.healing.vocabulary import Step
+from raykeeper.clusters.keeper_journal import read_entries
 from tests.ray.three_nodes import Nodes, eventually, homes
 
 HEAL_AFTER_S = 2.0
+STEPS = (Step.BEGUN, Step.STARTED, Step.DONE)
 VOTE_BACK_S = 15.0
 """After `heal_after_s`, since Ray has called the node dead."""
 
@@ -62,6 +65,10 @@ def moved_server(ensemble: Ensemble, gone: set[str]) -> dict[int, str] | None:
     return None if gone & set(at.values()) else at
 
 
+def steps_of(client: Client) -> list[Step]:
+    return [entry.decision.step for entry in read_entries(client)]
+
+
 def main(home: Path) -> None:
     nodes = Nodes(home)
     nodes.by_slot[4] = nodes.add(4)
@@ -85,16 +92,14 @@ def main(home: Path) -> None:
         try:
             at: dict[int, str] = eventually(lambda: moved_server(ensemble, {before[lost]}))
         except AssertionError:
-            keeper = ray.get_actor("healed/keeper", namespace="raykeeper")
-            raise AssertionError(
-                ray.get(keeper.status.remote()), ensemble.status(), before
-            ) from None
+            raise AssertionError(ensemble.keeper(), ensemble.status(), before) from None
         took = time.monotonic() - began
         writer.stop()
         assert at == {**before, lost: spare}, at
         assert took <= HEAL_AFTER_S + VOTE_BACK_S, took
         value, stat = client.get("/written", consistency="linearizable")
         assert (int(value), stat.version) == (writer.acked, writer.acked)
+        eventually(lambda: steps_of(client) == [*STEPS])
     ensemble.shutdown()
     assert ray.util.list_named_actors(all_namespaces=True) == []
     ray.shutdown()

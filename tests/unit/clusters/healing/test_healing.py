@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from raykeeper.clusters.healing.healing import (
     ENTRIES_KEPT,
+    QUIET_MS,
+    SET_ASIDE_EVERY_MS,
     SURVEY_PAUSE_MS,
     Healing,
     duration,
@@ -23,6 +25,7 @@ from raykeeper.clusters.healing.vocabulary import (
     Note,
     SaveSeats,
     Seat,
+    SetAside,
     Step,
     Survey,
     Undo,
@@ -39,6 +42,7 @@ SETTINGS = HealSettings(
     moves_per_hour=2,
     node_age_ms=Millis(0),
     vote_wait_ms=Millis(WAIT),
+    stale_after_s=7,
 )
 SEATS = {S1: Seat("a", "A"), S2: Seat("b", "B"), S3: Seat("c", "C")}
 MOVED = {**SEATS, S3: Seat("d", "D")}
@@ -171,6 +175,78 @@ def test_the_time_goes_on_while_nobody_knows() -> None:
     assert keeper.look(NO_LEADER, AFTER) == []
     assert keeper.healing.waiting == "no leader answers"
     assert keeper.look(LOST) == [AskNodes()]
+
+
+def test_the_time_begins_when_a_majority_is_seen_first() -> None:
+    keeper = Keeper()
+    keeper.look(WELL)
+    keeper.look(NO_LEADER)
+    assert keeper.look(LOST, AFTER) == []
+    assert keeper.look(LOST, AFTER) == [AskNodes()]
+
+
+def test_the_time_begins_anew_when_a_move_was_undone() -> None:
+    keeper = losing()
+    keeper.look(LOST, AFTER)
+    keeper.noted(BEGUN)
+    keeper.noted(step(Step.UNDONE))
+    assert keeper.look(LOST) == []
+    assert keeper.look(LOST, AFTER) == [AskNodes()]
+
+
+def test_a_server_that_was_left_stopped_starts_again() -> None:
+    """Its move was undone, and it could not be started where its vote is; its node is alive."""
+    stopped = replace(LOST, nodes=WELL.nodes, absent=(S3,))
+    keeper = Keeper()
+    assert keeper.look(stopped) == [] and keeper.look(stopped, AFTER) == []
+    keeper = Keeper([BEGUN, step(Step.UNDONE)])
+    keeper.look(stopped)
+    assert keeper.look(replace(stopped, absent=()), AFTER) == []
+    keeper.look(stopped)
+    assert keeper.look(stopped, AFTER) == [AskNodes()]
+    at_c = NodeSurvey(node_id="c", name="C", disks={S3: FOUNDING_DISK})
+    (note,) = keeper.surveyed(replace(FREE, nodes=(at_c,)))
+    again = replace(BEGUN, target="c", target_name="C")
+    assert note == Note(again)
+    keeper.noted(again)
+    assert keeper.look(stopped) == [Move(again)]
+    assert keeper.look(replace(WELL, voting=(S1, S2))) == [Note(step(Step.STARTED, again))]
+    assert keeper.look(WELL) == [Note(step(Step.DONE, again))]
+
+
+def test_old_folders_are_set_aside_when_all_is_well() -> None:
+    keeper = Keeper()
+    assert keeper.look(WELL) == []
+    assert keeper.look(WELL, QUIET_MS - 1) == []
+    assert keeper.look(WELL, 1) == [SetAside(7)]
+    assert keeper.look(WELL, SET_ASIDE_EVERY_MS - 1) == []
+    assert keeper.look(WELL, 1) == [SetAside(7)]
+    # A node returns.
+    returned = replace(WELL, nodes={**WELL.nodes, "e": True})
+    assert keeper.look(returned, QUIET_MS) == []
+    assert keeper.look(returned, QUIET_MS) == [SetAside(7)]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        LOST,
+        NO_LEADER,
+        replace(WELL, changing="server 2 waits for its vote"),
+        replace(WELL, voting=(S1, S2)),
+        replace(DRAINED, voting=(S1, S3)),
+    ],
+)
+def test_folders_stay_while_not_all_is_well(view: View) -> None:
+    keeper = Keeper(settings=replace(SETTINGS, heal_after_ms=Millis(10**9)))
+    keeper.look(WELL)
+    keeper.look(view, QUIET_MS)
+    assert keeper.look(view, QUIET_MS) in ([], [AskNodes()])
+    # Then the time begins anew.
+    keeper.look(WELL)
+    assert keeper.look(WELL, QUIET_MS - 1) == []
+    keeper.look(replace(WELL, nodes=view.nodes))
+    assert keeper.look(replace(WELL, nodes=view.nodes), QUIET_MS) == [SetAside(7)]
 
 
 def test_a_server_that_was_never_seen_stays() -> None:

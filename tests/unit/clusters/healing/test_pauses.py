@@ -16,6 +16,7 @@ SETTINGS = HealSettings(
     moves_per_hour=2,
     node_age_ms=Millis(0),
     vote_wait_ms=Millis(0),
+    stale_after_s=7,
 )
 LOST, DRAINED, PREEMPTED = Cause.LOST, Cause.DRAINED, Cause.PREEMPTED
 

@@ -65,12 +65,12 @@ def test_a_server_goes_to(seen: Survey, ripe: str, chosen: str | None, problem: 
     assert problem in found.problem and bool(found.problem) == (chosen is None)
 
 
-def test_the_node_that_it_leaves_is_none() -> None:
-    """A node that is drained is alive, and has the disk with the vote."""
+def test_the_node_on_which_it_was_may_be_the_one() -> None:
+    """A node that is drained will go; one on which it was left stopped stays."""
     left = node("c", disks={S3: FOUNDING_DISK})
-    found = choose_target(S3, survey(left, D), SEATS, ["c", "d"], ["c", "d"])
-    assert found.node == D
-    assert choose_target(S3, survey(left), SEATS, ["c"], ["c"]).node is None
+    assert choose_target(S3, survey(left, D), SEATS, ["d"], ["d"]).node == D
+    assert choose_target(S3, survey(left, D), SEATS, ["c", "d"], ["c", "d"]).node == left
+    assert choose_target(S3, survey(node("c")), SEATS, ["c"], ["c"]).node == node("c")
 
 
 def test_a_node_that_will_go_is_none_though_it_has_the_disk() -> None:

@@ -1,0 +1,121 @@
+"""Have the keeper move the voting servers away from a Ray node, and wait until it has done so."""
+
+import time
+from collections.abc import Callable
+
+from raykeeper.client import Client
+from raykeeper.clusters import keeper_journal
+from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.node_discovery import known_nodes
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import ServerId
+
+_POLL_S = 0.5
+
+
+class DrainError(RayKeeperError):
+    """Raised when a node cannot be drained, or was not drained in time. The text tells why."""
+
+
+def drain_node(
+    ensemble: Ensemble, node: str, timeout_s: float, tell: Callable[[str], object]
+) -> list[ServerId]:
+    """Have all voting servers moved away from a node; the node gets no other server meanwhile.
+
+    Args:
+        ensemble: The ensemble, which has a keeper.
+        node: The beginning of the Ray id of a live node.
+        timeout_s: How long to wait. The keeper goes on afterwards.
+        tell: Called with each reason for which the keeper waits.
+
+    Returns:
+        The servers that have left the node.
+
+    Raises:
+        DrainError: there is no such node or no keeper; or a voting server is still there.
+        KeeperError: the ensemble does not answer.
+    """
+    if ensemble.keeper() is None:
+        raise DrainError(
+            f"ensemble {ensemble.name!r} has no keeper, which moves servers: launch it with the "
+            f"setting heal_after_s"
+        )
+    node = find_node(node)
+    before = _voters_on(ensemble, node)
+    with ensemble.connect() as client:
+        keeper_journal.drain(client, node)
+        deadline = time.monotonic() + timeout_s
+        _wait(ensemble, client, node, before, deadline, tell)
+    return before
+
+
+def end_drain(ensemble: Ensemble, node: str) -> bool:
+    """Let servers stay on a node, and move to it; return whether it was drained.
+
+    Raises:
+        DrainError: there is no such node.
+        KeeperError: the ensemble does not answer.
+    """
+    node = find_node(node)
+    with ensemble.connect() as client:
+        return keeper_journal.end_drain(client, node)
+
+
+def find_node(beginning: str) -> str:
+    """Return the id of the only live node whose id begins so.
+
+    Raises:
+        DrainError: there is none, or there are several.
+    """
+    alive = [str(node["NodeID"]) for node in known_nodes() if node["Alive"]]
+    return choose_node(beginning, alive)
+
+
+def choose_node(beginning: str, alive: list[str]) -> str:
+    """Return the only one of the ids that begins so.
+
+    Raises:
+        DrainError: there is none, or there are several.
+    """
+    found = [node for node in alive if beginning and node.startswith(beginning)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(sorted(node[:8] for node in alive))
+    number = "no live Ray node has" if not found else f"{len(found)} live Ray nodes have"
+    raise DrainError(f"{number} an id that begins with {beginning!r}; there are {known}")
+
+
+def _wait(
+    ensemble: Ensemble,
+    client: Client,
+    node: str,
+    leaving: list[ServerId],
+    deadline: float,
+    tell: Callable[[str], object],
+) -> None:
+    problem = ""
+    while left := [*_voters_on(ensemble, node), *_without_vote(ensemble, leaving)]:
+        keeper = ensemble.keeper()
+        told = "there is no keeper any more" if keeper is None else keeper.problem
+        if told and told != problem:
+            problem = told
+            tell(told)
+        if node not in keeper_journal.read_drains(client):
+            raise DrainError(f"the drain of {node[:8]} was ended by another command")
+        if time.monotonic() > deadline:
+            servers = ", ".join(str(server) for server in sorted(set(left)))
+            raise DrainError(
+                f"server {servers} has not left {node[:8]}: {problem or 'it is moving'}; "
+                f"the keeper goes on, unless you say `raykeeper drain {node[:8]} --cancel`"
+            )
+        time.sleep(_POLL_S)
+
+
+def _voters_on(ensemble: Ensemble, node: str) -> list[ServerId]:
+    servers = ensemble.status().servers
+    return [each.server_id for each in servers if each.node_id == node and each.role != "observer"]
+
+
+def _without_vote(ensemble: Ensemble, leaving: list[ServerId]) -> list[ServerId]:
+    servers = ensemble.status().servers
+    return [each.server_id for each in servers if each.server_id in leaving and each.problem]

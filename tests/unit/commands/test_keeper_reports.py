@@ -1,0 +1,111 @@
+"""What `status` and `events` show of the keeper."""
+
+import pytest
+
+from raykeeper.clusters.healing.vocabulary import Cause, Decision, Entry, Step
+from raykeeper.clusters.keeper_status import KeeperStatus
+from raykeeper.commands.keeper_reports import (
+    events_document,
+    keeper_document,
+    show_events,
+    show_keeper,
+)
+from raykeeper.zab.ids import Millis, ServerId
+from tests.unit.commands.printed import printed
+
+BEGUN_MS = Millis(1_795_442_520_000)  # 2026-11-23 14:02 UTC
+
+
+def entry(number: int, step: Step, server: int = 3) -> Entry:
+    decision = Decision(
+        step=step,
+        server=ServerId(server),
+        cause=Cause.LOST,
+        source="1f",
+        source_name="[red]a[/]",
+        target="2e",
+        target_name="b",
+        reason="its node was lost for 5 min",
+        detail="b was lost too" if step is Step.UNDONE else "",
+    )
+    return Entry(number, Millis(BEGUN_MS + 1_000 * number), decision)
+
+
+MOVE = [entry(0, Step.BEGUN), entry(1, Step.STARTED), entry(2, Step.DONE)]
+DONE = "server 3 moved [red]a[/]→b 11-23 14:02 UTC: its node was lost for 5 min"
+
+
+@pytest.mark.parametrize(
+    ("keeper", "lines"),
+    [
+        (None, []),
+        (KeeperStatus(leads=True), []),
+        (KeeperStatus(leads=True, entries=MOVE), [DONE]),
+        (
+            KeeperStatus(leads=True, entries=[*MOVE, entry(3, Step.UNDONE)]),
+            [DONE, "server 3 did not move [red]a[/]→b 11-23 14:02 UTC: b was lost too"],
+        ),
+        # The newest three, and the one under way.
+        (
+            KeeperStatus(
+                leads=True,
+                entries=[*(entry(i, Step.DONE, i) for i in range(1, 6)), entry(6, Step.STARTED)],
+            ),
+            [
+                *(DONE.replace("3 moved", f"{i} moved") for i in (3, 4, 5)),
+                "server 3 was started on b, and waits for its vote 11-23 14:02 UTC",
+            ],
+        ),
+        (KeeperStatus(leads=False), ["keeper: it waits to be elected"]),
+        (KeeperStatus(leads=False, problem="no answer"), ["keeper: no answer"]),
+        (
+            KeeperStatus(leads=True, problem="no node", stale_folders=["server 3: /data"]),
+            ["server 3: /data", "keeper: no node"],
+        ),
+    ],
+)
+def test_status_shows_what_the_keeper_did_and_why_it_waits(
+    keeper: KeeperStatus | None, lines: list[str]
+) -> None:
+    assert printed(lambda console: show_keeper(console, keeper)).splitlines() == lines
+
+
+def test_events_are_lines() -> None:
+    assert printed(lambda console: show_events(console, MOVE)).splitlines() == [
+        "2026-11-23 14:02:00 UTC  server 3 is to move [red]a[/]→b: its node was lost for 5 min",
+        "2026-11-23 14:02:01 UTC  server 3 was started on b, and waits for its vote",
+        "2026-11-23 14:02:02 UTC  server 3 moved [red]a[/]→b: its node was lost for 5 min",
+    ]
+    empty = printed(lambda console: show_events(console, []))
+    assert empty == "the keeper has decided nothing yet, or there is none\n"
+
+
+def test_documents_have_the_same() -> None:
+    document = events_document("coord", MOVE[2:])
+    assert document == {
+        "name": "coord",
+        "events": [
+            {
+                "number": 2,
+                "time": "2026-11-23T14:02:02.000+00:00",
+                "step": "done",
+                "server": 3,
+                "cause": "lost",
+                "source": "1f",
+                "source_name": "[red]a[/]",
+                "target": "2e",
+                "target_name": "b",
+                "reason": "its node was lost for 5 min",
+                "detail": "",
+                "text": "server 3 moved [red]a[/]→b: its node was lost for 5 min",
+            }
+        ],
+    }
+    assert keeper_document(None) is None
+    keeper = KeeperStatus(leads=True, problem="p", entries=MOVE[2:], stale_folders=["f"])
+    assert keeper_document(keeper) == {
+        "leads": True,
+        "problem": "p",
+        "events": document["events"],
+        "stale_folders": ["f"],
+    }
