@@ -27,7 +27,6 @@ from raykeeper.server.connection import (
 from raykeeper.server.context import ServerContext
 from raykeeper.server.dead_clients import DeadClients
 from raykeeper.server.effects import CloseClient, SendClient
-from raykeeper.server.peer_messages import ForwardedWrite
 from raykeeper.server.read_only_mode import ReadOnlyMode
 from raykeeper.server.read_processor import ReadProcessor
 from raykeeper.server.slow_requests import SlowRequests
@@ -160,7 +159,7 @@ class ClientRequests:
             if type(request) is Write:  # `isinstance` takes far longer where it does not hold
                 queue.append((request, now))
                 if request.number > applied and not connection.are_writes_held:
-                    self._forward_write(connection, request)
+                    self._leader_outbox.add_write(connection, request)
             elif type(request) is Sync or (isinstance(request, Read) and request.linearizable):
                 sync = PendingSync(request, connection)
                 queue.append((sync, now))
@@ -273,7 +272,7 @@ class ClientRequests:
             return
         queue = connection.requests
         request, arrived = queue[0]
-        if not isinstance(request, Write) or request.number != txn.number:
+        if type(request) is not Write or request.number != txn.number:
             return  # it stands behind a read that waits; `_drain` answers it as a repeat
         queue.popleft()
         self.slow_requests.observe(connection.session_id, "write", txn.number, arrived)
@@ -413,16 +412,10 @@ class ClientRequests:
         for request, _ in connection.requests:
             if isinstance(request, Write):
                 if request.number > connection.last_forwarded:
-                    self._forward_write(connection, request)
+                    self._leader_outbox.add_write(connection, request)
             elif isinstance(request, PendingSync) or not self._can_read(connection):
                 connection.are_writes_held = True
                 return
-
-    def _forward_write(self, connection: Connection, write: Write) -> None:
-        connection.last_forwarded = write.number
-        self._leader_outbox.add_write(
-            ForwardedWrite(connection.session_id, connection.owner_zxid, write)
-        )
 
     def _drain(self, connection: Connection) -> None:
         """Answer from the head of the queue as far as possible, and forward the writes it held."""

@@ -73,8 +73,10 @@ class ClientSendQueues:
 
     def push(self, connection: Connection, item: Item) -> None:
         """Queue an item for the frame of this step."""
-        connection.frame_items.append(item)
-        self._scheduled[connection] = None
+        items = connection.frame_items
+        if not items:
+            self._scheduled[connection] = None
+        items.append(item)
 
     def schedule_flush(self, connection: Connection) -> None:
         """Send a frame at the end of this step, if only to confirm a heartbeat."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from raykeeper.server.connection import Connection, PendingSync, Phase
 from raykeeper.server.peer_messages import ForwardConnect, ForwardedWrite, OwnedSession
+from raykeeper.znodes.requests import Write
 
 
 class LeaderBatch(NamedTuple):
@@ -39,9 +40,12 @@ class LeaderOutbox:
         number, host = connection.number, connection.host
         self._batch.connects.append(ForwardConnect(number, connection.connect, host))
 
-    def add_write(self, write: ForwardedWrite) -> None:
-        """Forward a write, behind those of its session that were added before."""
-        self._batch.writes.append(write)
+    def add_write(self, connection: Connection, write: Write) -> None:
+        """Forward a write of `connection`, behind those that were added before."""
+        connection.last_forwarded = write.number
+        self._batch.writes.append(
+            ForwardedWrite(connection.session_id, connection.owner_zxid, write)
+        )
 
     def add_dead_session(self, session: OwnedSession) -> None:
         """Ask to end a session whose process is dead."""

@@ -75,6 +75,7 @@ class LeaderRequestProcessor:
         preparation = self.prep
         gaps: list[WriteGap] = []
         fenced = SessionId(0)
+        wall, window = self._context.now.wall, self._context.limits.outcomes_max
         for forwarded in writes:
             session_id, number = forwarded.session_id, forwarded.write.number
             session = preparation.session(session_id)
@@ -87,7 +88,6 @@ class LeaderRequestProcessor:
             last = session.last_number
             if number <= last:
                 continue  # a repeat: the server of the client answers it
-            window = self._context.limits.outcomes_max
             if number != last + 1 or number - forwarded.write.acked > window:
                 if not gaps or gaps[-1].session_id != session_id:
                     gaps.append(WriteGap(session_id, forwarded.owner_zxid))
@@ -95,7 +95,6 @@ class LeaderRequestProcessor:
                 continue
             if (zxid := self._next_zxid()) is None:
                 break
-            wall = self._context.now.wall
             self._add(preparation.prepare_write(zxid, wall, session_id, forwarded.write))
         for each in preparation.soft_quotas_exceeded():
             over = (each.path, each.znodes, each.bytes)
@@ -308,14 +307,15 @@ class LeaderRequestProcessor:
         role = self._broadcast_role()
         if role is None or not self._context.peer.history.has_disk_space:
             return None  # a write is forwarded again to the next leader
-        if not self._txns:
+        count = len(self._txns)
+        if not count:
             self._first_zxid, self._counter_left = role.next_zxid(), role.counter_left
-        if len(self._txns) >= self._counter_left:
+        if count >= self._counter_left:
             self.propose()
             self._context.trace(trace_events.COUNTER_EXHAUSTED, self.epoch)
             self._context.peer.step_down("the counter is exhausted", self._context.now.mono)
             return None
-        return Zxid(self._first_zxid + len(self._txns))
+        return Zxid(self._first_zxid + count)
 
     def _broadcast_role(self) -> LeaderBroadcast | None:
         role = self._context.peer.broadcasting

@@ -11,9 +11,9 @@ ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`.
 The file is long because the tables stand here with the handlers that they name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_requests import ClientRequests
@@ -425,8 +425,7 @@ class Server:
             self._update_read_serving()
         is_consistent = self._snapshot_install.is_consistent
         handlers = self._txn_handlers
-        zxid = first
-        for data in txns:
+        for zxid, data in cast("Iterable[tuple[Zxid, bytes]]", enumerate(txns, first)):
             before = len(changes)
             txn = state.apply(zxid, data)
             if is_consistent:
@@ -439,7 +438,6 @@ class Server:
                     clients.on_write_applied(txn)
                 else:
                     handler(zxid, txn)
-            zxid = Zxid(zxid + 1)
         context.change_log.keep_pending()
         if self._leader_requests is not None:
             self._leader_requests.on_applied(state.zxid)

@@ -57,7 +57,8 @@ class OpPreparer:
         record = tree.find(path)
         if record is None:
             return missing_error(path)
-        if not is_allowed(record.attributes, identities, Permission.WRITE):
+        attributes = record.attributes
+        if attributes is not None and not is_allowed(attributes, identities, Permission.WRITE):
             return ERROR_TXNS[Code.NO_AUTH]
         size = len(value)
         if size > self._limits.value_bytes_max:

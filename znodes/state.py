@@ -71,7 +71,9 @@ class State:
         if txn.time_ms != self.time_ms:
             self.time_ms = txn.time_ms
         body = txn.body
-        if type(body) is MultiTxn:
+        if type(body) is SetDataTxn:  # the most frequent one
+            self.tree.set_data(zxid, self.time_ms, body)
+        elif type(body) is MultiTxn:
             for each in body.changes:
                 self._apply(zxid, txn, each)
         else:

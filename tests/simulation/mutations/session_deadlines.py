@@ -205,7 +205,6 @@ def right_note() -> Any:
 
 def _expire_on_disconnect(right: Any) -> Any:
     def gone(self: ClientRequests, number: int) -> None:
-        from raykeeper.server.peer_messages import ForwardedWrite
         from raykeeper.znodes.requests import CloseSession, Write, encode_op
 
         connection = self._by_number.get(number)
@@ -216,9 +215,7 @@ def _expire_on_disconnect(right: Any) -> Any:
                 0,
                 encode_op(CloseSession()),
             )
-            self._leader_outbox.add_write(
-                ForwardedWrite(connection.session_id, connection.owner_zxid, write)
-            )
+            self._leader_outbox.add_write(connection, write)
         right(self, number)
 
     return gone
