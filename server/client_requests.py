@@ -285,7 +285,7 @@ class ClientRequests:
         """Queue the event of a watch of connection `number`."""
         connection = self._by_number[number]
         connection.frame_bytes += values_size((event.old, event.new))
-        self._push(connection, event)
+        self._send_queues.push_event(connection, event)
         if connection.frame_bytes > FRAME_BYTES_MAX and not event.more:
             self._send_queues.flush(connection)
 

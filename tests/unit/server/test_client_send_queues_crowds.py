@@ -1,0 +1,70 @@
+"""ClientSendQueues: a change that many clients watch."""
+
+from raykeeper.server.client_send_queues import NOTIFIED_PER_STEP
+from raykeeper.server.events import ClientDisconnected
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import GetDataReply, WatcherEvent, WriteReply
+from tests.harness.pure_servers import Caller, PureServer
+
+CROWD = 2 * NOTIFIED_PER_STEP + 1
+
+
+def watchers_of(host: PureServer, writer: Caller) -> list[Caller]:
+    writer.ask(writer.create("/a"))
+    found = [host.caller(number) for number in range(2, 2 + CROWD)]
+    for each in found:
+        each.ask(each.get("/a", watch=True))
+        each.new()
+    return found
+
+
+def told(watchers: list[Caller]) -> list[int]:
+    """The places of those that got something new."""
+    return [place for place, each in enumerate(watchers) if each.new()]
+
+
+def test_events_alone_leave_in_several_steps_and_replies_at_once() -> None:
+    host = PureServer()
+    writer = host.caller(1)
+    watchers = watchers_of(host, writer)
+    host.is_disk_held = True
+    host.step(writer.frame(writer.set("/a", b"new")))
+    writer.new()
+    host.sync_disk()
+    assert [type(item) for item in writer.new()] == [WriteReply]
+    first = told(watchers)
+    assert first == list(range(NOTIFIED_PER_STEP))
+    assert host.server.deadline() == host.clock.now
+    # Of one whose event waits, the event comes before the value; and it needs no second turn.
+    last = watchers[-1]
+    event, value = last.ask(last.get("/a"))
+    assert (type(event), type(value)) == (WatcherEvent, GetDataReply)
+    second = told(watchers)
+    assert second == list(range(NOTIFIED_PER_STEP, 2 * NOTIFIED_PER_STEP))
+    assert host.server.deadline() != host.clock.now
+
+
+def test_the_events_of_a_client_that_is_gone_are_dropped() -> None:
+    host = PureServer()
+    writer = host.caller(1)
+    watchers = watchers_of(host, writer)
+    host.is_disk_held = True
+    host.step(writer.frame(writer.set("/a", b"new")))
+    host.sync_disk(ClientDisconnected(watchers[-1].connection))
+    host.step()
+    host.step()
+    assert len(told(watchers)) == CROWD - 1
+
+
+def test_a_connection_that_is_closed_gets_its_event_first() -> None:
+    host = PureServer()
+    writer = host.caller(1)
+    watchers = watchers_of(host, writer)
+    host.is_disk_held = True
+    last = watchers[-1]
+    host.step(writer.frame(writer.set("/a", b"new")))
+    heir = Caller(host, 1_000)
+    heir.take_up(last)
+    host.sync_disk()
+    assert [type(item) for item in last.new()] == [WatcherEvent]
+    assert last.ended == Code.SESSION_MOVED
