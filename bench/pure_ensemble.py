@@ -77,14 +77,15 @@ class PureEnsemble:
         self.leader = leaders[0]
 
     def run(self) -> None:
-        """Step every server that has events, until none has any."""
-        while any(self.events.values()):
+        """Step every server that has events or work left, until none has any."""
+        while any(self.events.values()) or any(map(self._has_work, self.servers.values())):
             self.step()
 
     def step(self) -> None:
-        """Step every server that has events once; new events wait for the next step."""
+        """Step every server that has something to do once; new events wait for the next step."""
         for i, server in self.servers.items():
-            if events := self.events[i]:
+            events = self.events[i]
+            if events or self._has_work(server):
                 self.events[i] = []
                 self._carry_out(i, server.step(events, self.now))
 
@@ -127,6 +128,9 @@ class PureEnsemble:
             assert not isinstance(item, ErrorReply), item
             assert not isinstance(item, WriteReply) or item.code == 0, item
         return items
+
+    def _has_work(self, server: Server) -> bool:
+        return server.deadline() == self.now.mono
 
     def _carry_out(self, i: ServerId, effects: Sequence[object]) -> None:
         """Carry out the effects of a step as the shell does, with an instant disk."""
