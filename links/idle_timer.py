@@ -5,8 +5,9 @@ stopped, or was busy for seconds, the timer fires late but only once, so the sig
 it are still seen before the other end is given up.
 """
 
-from asyncio import AbstractEventLoop
 from collections.abc import Callable
+
+from raykeeper.links.shared_ticks import SharedTicks
 
 QUARTERS = 4
 
@@ -14,17 +15,13 @@ QUARTERS = 4
 class IdleTimer:
     """Calls `expired` when `timeout_s`, up to a quarter more, pass without `restart` or `pause`."""
 
-    __slots__ = ("_expired", "_is_running", "_loop", "_quarter_s", "_quarters_passed", "_timer")
+    __slots__ = ("_expired", "_group", "_is_running", "_quarters_passed")
 
-    def __init__(
-        self, loop: AbstractEventLoop, timeout_s: float, expired: Callable[[], None]
-    ) -> None:
-        self._loop = loop
-        self._quarter_s = timeout_s / QUARTERS
+    def __init__(self, ticks: SharedTicks, timeout_s: float, expired: Callable[[], None]) -> None:
         self._expired = expired
         self._quarters_passed = 0
         self._is_running = False
-        self._timer = loop.call_later(self._quarter_s, self._tick)
+        self._group = ticks.add(timeout_s / QUARTERS, self._tick)
 
     def restart(self) -> None:
         """Count from now on: a sign was seen, or is expected from here on."""
@@ -38,13 +35,12 @@ class IdleTimer:
     def cancel(self) -> None:
         """Stop counting for good and release the timer."""
         self._is_running = False
-        self._timer.cancel()
+        self._group.remove(self._tick)
 
     def _tick(self) -> None:
         if self._is_running:
             self._quarters_passed += 1
             # The quarter that was under way at the last sign counts as well, hence one more.
             if self._quarters_passed > QUARTERS:
+                self.cancel()
                 self._expired()
-                return
-        self._timer = self._loop.call_later(self._quarter_s, self._tick)

@@ -43,6 +43,7 @@ from raykeeper.links.hello import Hello, Refusal, decode_hello, encode_hello
 from raykeeper.links.idle_timer import IdleTimer
 from raykeeper.links.limits import CLOSE_MS, GRACE_MS, PORTIONS_MAX, QUEUE_BYTES_MAX
 from raykeeper.links.link_end import LinkEnd, LinkState
+from raykeeper.links.shared_ticks import SharedTicks
 from raykeeper.zab.ids import ServerId
 
 Answer = tuple[int, Portion | None, str | None]
@@ -62,6 +63,7 @@ class RayCallAcceptor:
         self._acceptor = acceptor
         self._client_queue_bytes_max = client_queue_bytes_max
         self._grace_s = grace_ms / 1000
+        self._ticks = SharedTicks(asyncio.get_running_loop())
         self._links: dict[int, _AcceptedLink] = {}
         # Link ids are never used twice, by any incarnation: of two live instances of an actor one
         # must not take the other's calls for its own.
@@ -79,6 +81,7 @@ class RayCallAcceptor:
             OutgoingBatches(acceptor_queue_bytes(dialer_hello.kind, self._client_queue_bytes_max)),
             allowed_keepalive_s(keepalive_ms),
             self._grace_s,
+            self._ticks,
             lambda: self._links.pop(link_id, None),
         )
         try:
@@ -122,6 +125,7 @@ class _AcceptedLink(LinkEnd):
         outgoing: OutgoingBatches,
         keepalive_s: float,
         grace_s: float,
+        ticks: SharedTicks,
         on_released: Callable[[], object],
     ) -> None:
         super().__init__(incarnation)
@@ -131,7 +135,7 @@ class _AcceptedLink(LinkEnd):
         self._on_released = on_released
         self._long_poll: asyncio.Future[None] | None = None
         self._answering_sends = 0
-        self._idle_timer = IdleTimer(self._loop, keepalive_s + grace_s, self._on_idle_timeout)
+        self._idle_timer = IdleTimer(ticks, keepalive_s + grace_s, self._on_idle_timeout)
         self._idle_timer.restart()
 
     def send(self, frame: bytes) -> None:
@@ -288,8 +292,9 @@ class DialedLink(LinkEnd):
         """How many batches come before the acceptor's end, and the reason of the end."""
         self._is_sending = False
         late = "the server did not answer in time"
-        self._send_timer = IdleTimer(self._loop, grace_s, lambda: self.fail(late))
-        self._receive_timer = IdleTimer(self._loop, keepalive_s + grace_s, lambda: self.fail(late))
+        ticks = SharedTicks(self._loop)
+        self._send_timer = IdleTimer(ticks, grace_s, lambda: self.fail(late))
+        self._receive_timer = IdleTimer(ticks, keepalive_s + grace_s, lambda: self.fail(late))
         # Nothing is delivered from inside `dial`, and the first call costs nothing here.
         self._loop.call_soon(self._receive)
 

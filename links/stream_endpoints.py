@@ -51,6 +51,7 @@ from raykeeper.links.limits import (
     STREAM_SILENCES_MAX,
     STREAM_TURN_MS,
 )
+from raykeeper.links.shared_ticks import SharedTicks
 from raykeeper.links.stream_auth import (
     MAGIC,
     NONCE_BYTES,
@@ -161,6 +162,7 @@ class StreamListener:
         self.address = StreamAddress(host, self._socket.getsockname()[1], new_key())
         self._busy_notice = TLS_BUSY_NOTICE if self._tls else busy_notice(self.address.key)
         self._loop = asyncio.get_running_loop()
+        self._ticks = SharedTicks(self._loop)
         self._is_closed = False
         self._listen()
 
@@ -250,6 +252,7 @@ class StreamListener:
             acceptor_queue_bytes(hello.kind, self._client_queue_bytes_max),
             keepalive_s,
             self._grace_s,
+            self._ticks,
             FRAME_BYTES_MAX if hello.kind is LinkKind.PEER else CLIENT_FRAME_BYTES_MAX,
         )
         try:
@@ -339,6 +342,7 @@ class StreamDialer(LinkDialer):
             self._queue_bytes_max,
             self._keepalive_ms / 1000,
             self._grace_s,
+            SharedTicks(asyncio.get_running_loop()),
         )
         link.events = events
         link.begin()

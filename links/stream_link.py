@@ -30,6 +30,7 @@ from raykeeper.links.limits import (
     WRITES_MAX,
 )
 from raykeeper.links.link_end import LinkEnd
+from raykeeper.links.shared_ticks import SharedTicks, TickGroup
 from raykeeper.links.stream_frames import (
     KEEPALIVE,
     FrameDecoder,
@@ -54,6 +55,7 @@ class StreamLink(LinkEnd):
         queue_bytes_max: int,
         keepalive_s: float,
         grace_s: float,
+        ticks: SharedTicks,
         frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
         """Take over a socket whose two ends have proved who they are.
@@ -64,6 +66,7 @@ class StreamLink(LinkEnd):
             queue_bytes_max: How many bytes may wait here before the link breaks.
             keepalive_s: Within this time each end shows that it is alive.
             grace_s: How much later than that a keepalive may come.
+            ticks: The timers of the loop's links.
             frame_bytes_max: How large a frame the other end may announce.
         """
         super().__init__(incarnation)
@@ -82,8 +85,9 @@ class StreamLink(LinkEnd):
         self._is_close_frame_sent = False
         self._keepalive_pause_s = keepalive_s / 2
         self._idle_timeout_s = keepalive_s + grace_s
+        self._ticks = ticks
         self._idle_timer: IdleTimer | None = None
-        self._keepalive_timer: asyncio.TimerHandle | None = None
+        self._keepalives: TickGroup | None = None
         self._lock: AbstractContextManager[object] = threading.RLock()
         self._poll: select.poll | None = None
         self._is_io_acquired = False  # by a thread
@@ -100,9 +104,9 @@ class StreamLink(LinkEnd):
     def begin(self) -> None:
         """Carry frames from now on, in both directions."""
         self._is_begun = True
-        self._idle_timer = IdleTimer(self._loop, self._idle_timeout_s, self._on_idle_timeout)
+        self._idle_timer = IdleTimer(self._ticks, self._idle_timeout_s, self._on_idle_timeout)
         self._idle_timer.restart()
-        self._keepalive_timer = self._loop.call_later(self._keepalive_pause_s, self._send_keepalive)
+        self._keepalives = self._ticks.add(self._keepalive_pause_s, self._send_keepalive)
         self._loop.add_reader(self._stream.fileno(), self._read)
         self._flush_soon()
 
@@ -360,7 +364,6 @@ class StreamLink(LinkEnd):
         return ready
 
     def _send_keepalive(self) -> None:
-        self._keepalive_timer = self._loop.call_later(self._keepalive_pause_s, self._send_keepalive)
         with self._lock:
             has_written, self._has_written = self._has_written, False
             if not has_written and not self._partial_write:
@@ -370,8 +373,8 @@ class StreamLink(LinkEnd):
     def _stop_timers(self) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        if self._keepalive_timer is not None:
-            self._keepalive_timer.cancel()
+        if self._keepalives is not None:
+            self._keepalives.remove(self._send_keepalive)
 
     def _on_idle_timeout(self) -> None:
         self.fail("nothing was heard in time")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from raykeeper.links.idle_timer import IdleTimer
+from raykeeper.links.shared_ticks import SharedTicks
 
 
 class HandTurnedLoop:
@@ -13,6 +14,9 @@ class HandTurnedLoop:
     def __init__(self) -> None:
         self.delay = 0.0
         self.due: Callable[[], None] | None = None
+
+    def time(self) -> float:
+        return 0.0
 
     def call_later(self, delay: float, due: Callable[[], None]) -> Any:
         self.delay, self.due = delay, due
@@ -30,9 +34,8 @@ class HandTurnedLoop:
 
 def watch() -> tuple[HandTurnedLoop, IdleTimer, list[str]]:
     loop, expired = HandTurnedLoop(), list[str]()
-    silence = IdleTimer(
-        cast(asyncio.AbstractEventLoop, loop), 8.0, lambda: expired.append("expired")
-    )
+    ticks = SharedTicks(cast(asyncio.AbstractEventLoop, loop))
+    silence = IdleTimer(ticks, 8.0, lambda: expired.append("expired"))
     return loop, silence, expired
 
 
