@@ -23,6 +23,7 @@ from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRe
 from raykeeper.links.hello import Fence, Hello, client_hello, peer_hello
 from raykeeper.links.processes import Process
 from raykeeper.links.server_directory import ServerDirectory
+from raykeeper.links.shared_ticks import SharedTicks
 from raykeeper.links.stream_link import StreamLink
 from raykeeper.links.stream_socket import StreamSocket
 from raykeeper.server.events import (
@@ -415,7 +416,8 @@ async def test_a_stream_is_refused_by_the_file_that_it_has(events: list[Event]) 
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as client,
     ):
-        link = StreamLink(StreamSocket(client, None), 0, 1 << 20, 1.0, 1.0)
+        ticks = SharedTicks(asyncio.get_running_loop())
+        link = StreamLink(StreamSocket(client, None), 0, 1 << 20, 1.0, 1.0, ticks)
         for reserved, is_refused in ((9, False), (10, True)):
             limit = ClientLimit(99, client.fileno() + 10, reserved, 16, is_set=False)
             links = ClientLinks(6, limit, events.append, next_file)
