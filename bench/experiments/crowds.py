@@ -16,6 +16,8 @@ from msgspec import Meta, Struct
 
 from raykeeper.bench.experiment_run import ExperimentRun, cpu_s, split_task
 from raykeeper.bench.experiments.contract import Count, Experiment, Processes, Seconds
+from raykeeper.bench.experiments.idle_sessions import IdleSizes, measure_idle_sessions
+from raykeeper.bench.experiments.returns import ReturnSizes, measure_returns
 from raykeeper.bench.loads.crowd_sessions import GROUP, LOCK, WATCHED
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import Span, percentile
@@ -25,7 +27,7 @@ from raykeeper.bench.systems.contract import EnsembleShape, poll
 from raykeeper.bench.systems.raykeeper import RaykeeperServers
 from raykeeper.client import Client
 
-Crowd = Literal["watchers", "contenders", "members"]
+Crowd = Literal["watchers", "contenders", "members", "idle", "returns"]
 
 _PATIENCE_S = 300.0
 _SETTLE_S = 2.0
@@ -39,11 +41,15 @@ class CrowdSizes(Struct, frozen=True, kw_only=True):
 
     servers: Annotated[int, Meta(ge=1, le=255, description="servers that vote")] = 3
     crowds: Annotated[
-        tuple[Crowd, ...], Meta(min_length=1, description="watchers, contenders, members")
-    ] = ("watchers", "contenders", "members")
+        tuple[Crowd, ...],
+        Meta(min_length=1, description="watchers, contenders, members, idle, returns"),
+    ] = ("watchers", "contenders", "members", "idle", "returns")
     watchers: Annotated[Count, Meta(description="one-shot watches on one znode")] = 10_000
     contenders: Annotated[Count, Meta(description="contenders for one lock")] = 10_000
     members: Annotated[Count, Meta(description="members of one group that watch it")] = 5_000
+    idle: Annotated[Count, Meta(description="sessions that do nothing")] = 20_000
+    returns: Annotated[Count, Meta(description="sessions whose leader is killed")] = 5_000
+    kills: Annotated[Count, Meta(description="kills of the leader")] = 10
     changes: Annotated[Count, Meta(description="changes that a crowd is told of")] = 10
     interval_s: Annotated[Seconds, Meta(description="from one change to the next")] = 3.0
     seconds: Annotated[Seconds, Meta(description="alone, and beside idle sessions")] = 10.0
@@ -61,14 +67,32 @@ class Phase(Struct, frozen=True):
 
 def run_crowds(run: ExperimentRun, sizes: CrowdSizes) -> Iterator[Row]:
     """Yield a row for each phase of each crowd."""
-    run.expect(len(sizes.crowds))
+    run.expect(len(sizes.crowds) + (sizes.kills - 1) * ("returns" in sizes.crowds))
     for system in run.systems:
         for crowd in sizes.crowds:
             with run.ensemble(system, EnsembleShape(sizes.servers)) as servers:
                 if isinstance(servers, RaykeeperServers):
-                    yield from measure_crowd(run, servers, system.clients[0], crowd, sizes)
+                    yield from _measure(run, servers, system.clients[0], crowd, sizes)
                 else:
                     run.console.print(f"{system.name} is left out: it has no such generator")
+
+
+def _measure(
+    run: ExperimentRun, servers: RaykeeperServers, client: str, crowd: Crowd, sizes: CrowdSizes
+) -> Iterator[Row]:
+    """Yield the rows of one crowd; `idle` and `returns` are those of the experiments so named."""
+    rows: Iterator[Row]
+    if crowd == "idle":
+        idle = IdleSizes(sessions=(sizes.idle,), processes=sizes.processes, seconds=sizes.seconds)
+        rows = measure_idle_sessions(run, servers, client, idle)
+    elif crowd == "returns":
+        returns = ReturnSizes(sessions=sizes.returns, processes=sizes.processes, kills=sizes.kills)
+        rows = measure_returns(run, servers, client, returns)
+    else:
+        yield from measure_crowd(run, servers, client, crowd, sizes)
+        return
+    for row in rows:
+        yield {"crowd": crowd, **row}
 
 
 def measure_crowd(
@@ -182,12 +206,13 @@ def change_phase(begun: Sequence[Span], reports: Sequence[LoadReport]) -> Phase:
     counts: list[int] = []
     for (began, _), end in zip(begun, ends, strict=True):
         here = [moment for moment in told if began <= moment < end]
-        counts.append(len(here))
         if here:
+            counts.append(len(here))
             spans.append((began, here[-1]))
     seconds = median([end - began for began, end in spans]) if spans else 0.0
     cpu = median([each for _, each in begun])
-    return Phase("changes", spans, seconds, {"told": median(counts), "server_cpu_s": cpu})
+    told_of_one = median(counts) if counts else 0
+    return Phase("changes", spans, seconds, {"told": told_of_one, "server_cpu_s": cpu})
 
 
 def rows_of(phases: Sequence[Phase], sets: Sequence[Span], errors: int) -> list[Row]:
@@ -234,7 +259,14 @@ CROWDS = Experiment(
     title="Crowds: watches on one znode, contenders for one lock, members of one group",
     sizes=CrowdSizes,
     quick=CrowdSizes(
-        watchers=20, contenders=20, members=10, changes=2, interval_s=0.5, seconds=0.5, processes=2
+        crowds=("watchers", "contenders", "members"),
+        watchers=20,
+        contenders=20,
+        members=10,
+        changes=2,
+        interval_s=0.5,
+        seconds=0.5,
+        processes=2,
     ),
     run=run_crowds,
     plot=_plot,

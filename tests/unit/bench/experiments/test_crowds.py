@@ -19,7 +19,8 @@ def test_a_change_ends_when_the_last_client_was_told() -> None:
 
 def test_a_change_that_nobody_was_told_of_has_no_span() -> None:
     phase = change_phase([(10.0, 0.3), (13.0, 0.5)], [report(10.5)])
-    assert (phase.spans, phase.columns["told"]) == ([(10.0, 10.5)], 0.5)
+    assert (phase.spans, phase.columns["told"]) == ([(10.0, 10.5)], 1)
+    assert change_phase([(10.0, 0.3)], [report()]).columns["told"] == 0
 
 
 def test_a_phase_has_the_sets_that_were_due_in_it() -> None:
