@@ -1,7 +1,8 @@
 """Nodes with a server that are gone for good. Run as a program by test_healing.py.
 
 Four Ray nodes with a home folder, and so a disk, each; three of them have a server. One of these is
-lost under load, and the keeper moves its server to the fourth one.
+lost under load, and the keeper moves its server to the fourth one. The node returns with the old
+disk, and becomes the spare one: the fourth node is drained.
 """
 
 import os
@@ -15,9 +16,11 @@ import ray
 
 from raykeeper.client import Client
 from raykeeper.clusters import Ensemble, launch
+from raykeeper.clusters.draining import drain_node, end_drain
 from raykeeper.clusters.healing.vocabulary import Step
 from raykeeper.clusters.keeper_journal import read_entries
-from tests.ray.three_nodes import Nodes, eventually, homes
+from raykeeper.clusters.keeper_status import KeeperStatus
+from tests.ray.three_nodes import PATIENCE_S, Nodes, eventually, homes
 
 HEAL_AFTER_S = 2.0
 STEPS = (Step.BEGUN, Step.STARTED, Step.DONE)
@@ -69,6 +72,12 @@ def steps_of(client: Client) -> list[Step]:
     return [entry.decision.step for entry in read_entries(client)]
 
 
+def keeper_of(ensemble: Ensemble) -> KeeperStatus:
+    keeper = ensemble.keeper()
+    assert keeper is not None
+    return keeper
+
+
 def main(home: Path) -> None:
     nodes = Nodes(home)
     nodes.by_slot[4] = nodes.add(4)
@@ -100,6 +109,23 @@ def main(home: Path) -> None:
         value, stat = client.get("/written", consistency="linearizable")
         assert (int(value), stat.version) == (writer.acked, writer.acked)
         eventually(lambda: steps_of(client) == [*STEPS])
+
+        # The node returns with the old disk: nothing happens but that its folder is set aside.
+        slot = slots[before[lost]]
+        nodes.by_slot[slot] = nodes.add(slot)
+        folders = home / f"node-{slot}" / "data/healed"
+        eventually(lambda: list(folders.glob(f"{lost}.stale-*")))
+        (line,) = eventually(lambda: keeper_of(ensemble).stale_folders)
+        assert line.startswith(f"server {lost} votes elsewhere"), line
+        assert homes(ensemble) == at and not (folders / str(lost)).exists()
+
+        # An operator drains the node to which the server moved: it goes to the one that returned.
+        told: list[str] = []
+        assert drain_node(ensemble, spare[:10], PATIENCE_S, told.append) == [lost]
+        assert homes(ensemble) == {**before, lost: nodes.by_slot[slot].node_id}, told
+        assert end_drain(ensemble, spare[:10]) and not end_drain(ensemble, spare[:10])
+        eventually(lambda: steps_of(client) == [*STEPS, *STEPS])
+        assert int(client.get("/written")[0]) == writer.acked
     ensemble.shutdown()
     assert ray.util.list_named_actors(all_namespaces=True) == []
     ray.shutdown()

@@ -1,4 +1,4 @@
-"""The keeper moves a server whose node is lost, and no acknowledged write is lost."""
+"""The keeper moves a server whose node is lost or drained, and no acknowledged write is lost."""
 
 import os
 import subprocess
