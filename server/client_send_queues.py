@@ -86,7 +86,7 @@ class ClientSendQueues:
     def push(self, connection: Connection, item: Item) -> None:
         """Queue an item for the frame of this step."""
         items = connection.frame_items
-        if not items:
+        if not items or self._notified:  # its items so far may be events that wait for their turn
             self._scheduled[connection] = None
         items.append(item)
 
