@@ -321,7 +321,7 @@ class Driver:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Complete():
-                cast(RequestToken, effect.token).complete(effect.reply)
+                effect.token.complete(effect.reply)  # type: ignore[attr-defined]  # a RequestToken
             case SendFrame():
                 self._main_link.send(effect.data)
             case Fail():

@@ -42,8 +42,6 @@ class Chroot:
 
     def strip_reply(self, answer: SuccessReply) -> SuccessReply:
         """Return the reply with the user's paths."""
-        if not self.path:
-            return answer
         if isinstance(answer, WriteReply):
             results = answer.results
             if results is not None:

@@ -393,7 +393,9 @@ class ClientCore:
             self.out.append(Fail(token, error_for(code, self._chroot.strip(waiting.path))))
         else:
             assert type(item) is not ErrorReply, item
-            self.out.append(Complete(token, self._chroot.strip_reply(item)))
+            if self._chroot.path:
+                item = self._chroot.strip_reply(item)
+            self.out.append(Complete(token, item))
         return True
 
     def _on_connected(self, answer: ConnectReply, now: Millis) -> None:
