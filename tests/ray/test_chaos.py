@@ -88,6 +88,8 @@ def test_a_lost_write_is_reported_and_sets_the_exit_code(
         (["--minutes", "nan"], "error: --minutes must be above 0"),
         (["--seed", "-1"], "error: --seed must not be negative"),
         (["--minutes", "many"], "Invalid value for '--minutes'"),
+        (["--lose-nodes", "--tree-mb", "-1"], "error: --tree-mb must be from 0 to 10000"),
+        (["--lose-nodes", "--heal-after-s", "nan"], "error: --heal-after-s must be from 0"),
     ],
 )
 def test_bad_arguments_are_refused(words: list[str], said: str) -> None:
