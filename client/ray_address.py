@@ -35,21 +35,29 @@ def join_problem(address: str, *, is_own: bool = False) -> str | None:
 
     Ray itself sends this user's token only to a cluster that it finds on this machine, and not to
     an address. This function has it sent to the address of that cluster too, and to a cluster of
-    this user's own (`is_own`); no other cluster receives the token.
+    this user's own (`is_own`); no other cluster receives the token. It is sent only if the cluster
+    wants one: a process with a token answers no cluster without, whose GCS then believes that the
+    process has dropped every actor that it creates.
     """
     if not answers_at(address):
         return f"no Ray cluster answers at {address}"
-    if is_own or address == last_started_address():
-        enable_token()
-    sends_token = os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
-    if sends_token and not has_token():
+    if _sends_token() and not has_token():
         return f"RAY_AUTH_MODE is token, but there is none: {_PUT_TOKEN}"
     if _host_and_port(address) is None or not is_refused(address):
         return None
-    if sends_token:
+    if not _sends_token() and (is_own or address == last_started_address()):
+        enable_token()
+        if _sends_token() and not is_refused(address):
+            return None
+    if _sends_token():
         return f"the Ray cluster at {address} wants another token than this user's: {_PUT_TOKEN}"
     put_token = "" if has_token() else f"; {_PUT_TOKEN}"
     return f"the Ray cluster at {address} wants a token: export RAY_AUTH_MODE=token{put_token}"
+
+
+def _sends_token() -> bool:
+    """Return whether this process sends its token to Ray, and asks for it."""
+    return os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
 
 
 def answers_at(address: str) -> bool:

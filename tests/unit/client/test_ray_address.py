@@ -1,5 +1,6 @@
 """The Ray cluster that a process would join, found without Ray."""
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +87,56 @@ def test_a_missing_token_is_reported_before_ray_aborts(
     monkeypatch.setattr(ray._raylet, "AuthenticationTokenLoader", _NoToken, raising=False)
     told = join_problem(listening)
     assert told is not None and told.startswith("RAY_AUTH_MODE is token, but there is none: put")
+
+
+class _Token(_NoToken):
+    """Ray's lookup of a token, where there is one."""
+
+    def has_token(self, ignore_auth_mode: bool) -> bool:
+        return True
+
+
+class _Config:
+    """Ray's settings, which are read again."""
+
+    @staticmethod
+    def initialize(settings: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("wants_token", "is_last_started", "mode", "problem"),
+    [
+        (False, True, None, None),
+        (True, True, "token", None),
+        (True, False, None, "wants a token"),
+    ],
+)
+def test_the_token_is_sent_only_to_a_cluster_that_wants_it(
+    ray_note: Path,
+    listening: str,
+    monkeypatch: pytest.MonkeyPatch,
+    wants_token: bool,
+    is_last_started: bool,
+    mode: str | None,
+    problem: str | None,
+) -> None:
+    import ray
+
+    def connect(address: str) -> None:
+        if wants_token and os.environ.get("RAY_AUTH_MODE") != "token":
+            raise RuntimeError("InvalidAuthToken")
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "")  # so that it is as before after the test
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    monkeypatch.setattr(ray._raylet, "AuthenticationTokenLoader", _Token, raising=False)
+    monkeypatch.setattr(ray._raylet, "Config", _Config)
+    monkeypatch.setattr(ray._raylet, "GcsClient", connect)
+    if is_last_started:
+        ray_note.write_text(listening)
+    told = join_problem(listening)
+    assert (told is None) is (problem is None) and (problem or "") in (told or "")
+    assert os.environ.get("RAY_AUTH_MODE") == mode
 
 
 @pytest.mark.parametrize("address", ["auto", "local", "ray://somewhere:10001"])
