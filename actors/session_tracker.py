@@ -2,7 +2,7 @@
 
 Only the tracker beside the leader receives reports. It keeps nothing when it dies. So it answers a
 report that does not follow the last one that it knows with None, and the leader starts again with
-a full report.
+a full report. A call of a server that has died may still run; it gets None, and takes no proposal.
 """
 
 import os
@@ -30,10 +30,7 @@ class SessionTracker:
         Encoded by its sender: Ray would pickle each session by itself, for twenty times as long.
         """
         now = Millis(time.monotonic_ns() // 1_000_000)
-        self._expiry.report(decode_report(report), now)
-        if self._expiry.needs_full_report:
-            return None
-        return self._expiry.proposals(now)
+        return self._expiry.track(decode_report(report), now)
 
     def pid(self) -> int:
         """Return the process that the actor runs in."""

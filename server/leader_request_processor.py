@@ -239,9 +239,9 @@ class LeaderRequestProcessor:
         if self._own_expiry is None:
             self._context.out.append(TrackSessions(report))
             return
-        now = self._context.now.mono
-        self._own_expiry.report(report, now)
-        self.on_expiry_proposals(self._own_expiry.proposals(now))
+        proposals = self._own_expiry.track(report, self._context.now.mono)
+        assert proposals is not None, "its first report was full, and none was lost"
+        self.on_expiry_proposals(proposals)
 
     def on_expiry_proposals(self, verdicts: list[ExpiryProposal]) -> None:
         """Expire the proposed sessions that were not touched after the tracker's last report."""

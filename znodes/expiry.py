@@ -71,13 +71,15 @@ class SessionExpiry:
     tracker's own time, monotonic less all gaps, stood still.
 
     Owns: a session is proposed for expiry only after a full timeout since its last report arrived,
-    during which this process was awake all along; and once until it is reported again.
+    during which this process was awake all along; and once until it is reported again. Once is
+    enough because a proposal leaves only with the answer to a report that was taken: if that answer
+    is lost, a full report follows, of the same leader or of the next one.
     """
 
     def __init__(self, clock_gap_ms: int = 1_000) -> None:
-        self.needs_full_report = False
-        """A report was lost: the next one must name every session. No proposals until then."""
         self._clock_gap_ms = clock_gap_ms
+        # A report was lost: the next one must name every session.
+        self._needs_full_report = False
         self._epoch = Epoch(0)
         self._batch = 0
         self._sessions: dict[SessionId, TrackedSession] = {}
@@ -87,23 +89,31 @@ class SessionExpiry:
         self._last_mono: Millis | None = None
         self._gaps_ms = 0
 
-    def report(self, report: SessionReport, now_mono: Millis) -> None:
-        """Take a report. One of an older epoch, or a repeated one, changes nothing."""
+    def track(self, report: SessionReport, now_mono: Millis) -> list[ExpiryProposal] | None:
+        """Take a report; return the overdue sessions, the longest overdue first, each once.
+
+        Returns None if only a full report can be answered now, since one was lost. A report of an
+        older epoch, or a repeated one, changes nothing and gets None too. Counterexample for an
+        answer: a server dies, its last report arrives after the first one of its next life, and
+        the proposals in the answer reach nobody; these sessions would never expire.
+        """
         now = self._own_time(now_mono)
-        if report.epoch < self._epoch:
-            return
-        if report.epoch == self._epoch and report.batch <= self._batch:
-            return
+        if (report.epoch, report.batch) <= (self._epoch, self._batch):
+            return None
+        self._take(report, now)
+        return None if self._needs_full_report else self._proposals(now)
+
+    def _take(self, report: SessionReport, now: int) -> None:
         if report.epoch > self._epoch:
             self._epoch = report.epoch
             self._sessions.clear()  # of another leader: its owners and batches mean nothing now
             self._heap.clear()
-            self.needs_full_report = not report.full
+            self._needs_full_report = not report.full
         elif report.batch > self._batch + 1:
-            self.needs_full_report = True
+            self._needs_full_report = True
         self._batch = report.batch
         if report.full:
-            self.needs_full_report = False
+            self._needs_full_report = False
             self._sessions.clear()
             self._heap.clear()
         for touched in report.touched:
@@ -111,12 +121,8 @@ class SessionExpiry:
         for session_id in report.ended:
             self._sessions.pop(session_id, None)
 
-    def proposals(self, now_mono: Millis) -> list[ExpiryProposal]:
-        """Return the overdue sessions, the longest overdue first, each of them once."""
-        now = self._own_time(now_mono)
+    def _proposals(self, now: int) -> list[ExpiryProposal]:
         proposals: list[ExpiryProposal] = []
-        if self.needs_full_report:
-            return proposals
         heap = self._heap
         while self._find_next() and heap[0][0] <= now:
             _, session_id = heappop(heap)
@@ -126,12 +132,6 @@ class SessionExpiry:
                 ExpiryProposal(self._epoch, session_id, session.owner_zxid, session.batch)
             )
         return proposals
-
-    def deadline(self) -> Millis | None:
-        """Return when `proposals` has something to return, in the caller's monotonic time."""
-        if self.needs_full_report or not self._find_next():
-            return None
-        return Millis(self._heap[0][0] + self._gaps_ms)
 
     def _own_time(self, now_mono: Millis) -> int:
         last = self._last_mono

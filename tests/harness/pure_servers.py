@@ -97,7 +97,7 @@ class PureServer:
         self.disk.sync_ms_max = 0
         self._done: list[DiskEvent] = []
         self._told: list[Event] = []
-        self._tracker = SessionExpiry()
+        self.tracker = SessionExpiry()
         self._snapshot = StoredSnapshot(ZERO, ZERO, [])
         self.settings: Settings
         self.server: Server
@@ -227,8 +227,8 @@ class PureServer:
             elif isinstance(effect, BreakLink):
                 self.broken.append(effect.peer)
             elif isinstance(effect, TrackSessions) and self.tracks:
-                self._tracker.report(effect.report, self.clock.now)
-                self._told.append(SessionsOverdue(self._tracker.proposals(self.clock.now)))
+                found = self.tracker.track(effect.report, self.clock.now)
+                self._told.append(TrackerLost() if found is None else SessionsOverdue(found))
             elif isinstance(effect, SnapshotEffect) and self.has_snapshotter:
                 self._to_snapshotter(effect)
         self.outbox += to_peers.items()

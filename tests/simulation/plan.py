@@ -91,7 +91,7 @@ class FaultKind(Enum):
     TRACKER_SLOW = "tracker_slow"
     """Reports and expiry proposals take up to `amount` ms more, for `lasts_ms`."""
     TRACKER_REPEATS = "tracker_repeats"
-    """Reports and expiry proposals arrive twice, for `lasts_ms`."""
+    """Reports and expiry proposals arrive again, up to 3 s later, for `lasts_ms`."""
     SNAPSHOTTER_LOST = "snapshotter_lost"
     SNAPSHOTTER_SLOW = "snapshotter_slow"
     """Each call takes up to `amount` ms more, for `lasts_ms`."""

@@ -26,7 +26,7 @@ from raykeeper.server.events import (
     TrackerLost,
 )
 from raykeeper.zab.ids import ZERO, Zxid
-from raykeeper.znodes.expiry import SessionExpiry, SessionReport
+from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import SimDisk, StoredSnapshot
 from tests.simulation.checks.full_timeouts import new_awake
@@ -36,7 +36,7 @@ from tests.simulation.plan import ServerPlan
 TRACKER_CALL_MS = 2_000
 _USUAL_MS = 5
 _LONG_AGO_MS = 3_000
-"""How late an expiry proposal may arrive again, perhaps in a later epoch of the same leader."""
+"""How late a report or expiry proposal may arrive again, perhaps in a later epoch of its leader."""
 
 Call = TypeVar("Call")
 Deliver = Callable[[list[Event]], None]
@@ -128,18 +128,20 @@ class SimTracker(SimActor[SessionReport]):
 
     def _arrive(self, life: int, report: SessionReport, back: int) -> None:
         # Calls of a dead server arrive all the same.
-        now = self._clock.mono()
-        for _ in range(2 if self.repeats else 1):
-            self._expiry.report(report, now)
-        self._awake.called(report, now)
+        proposals = self._track(report)
         event: Event = TrackerLost()
-        if not self._expiry.needs_full_report:
-            event = SessionsOverdue(self._expiry.proposals(now))
-            self._awake.judged(event.proposals)
+        if proposals is not None:
+            event = SessionsOverdue(proposals)
+            self._awake.judged(proposals)
         self._schedule.after(back, lambda: self._answer(life, event))
         if self.repeats and isinstance(event, SessionsOverdue):
             again = back + self._random.choice([0, 100, 1_000, _LONG_AGO_MS])
-            self._schedule.after(again, lambda: self._tell(life, event))
+            self._schedule.after(again, lambda: self._repeat(life, report, event))
+
+    def _track(self, report: SessionReport) -> list[ExpiryProposal] | None:
+        now = self._clock.mono()
+        self._awake.called(report, now)
+        return self._expiry.track(report, now)
 
     def _answer(self, life: int, event: Event) -> None:
         if life != self._life:
@@ -152,7 +154,8 @@ class SimTracker(SimActor[SessionReport]):
         if not self._is_busy:
             self._next()
 
-    def _tell(self, life: int, event: Event) -> None:
+    def _repeat(self, life: int, report: SessionReport, event: Event) -> None:
+        self._track(report)  # nobody waits for the answer, as after the death of a server
         if life == self._life:
             self._deliver([event])
 

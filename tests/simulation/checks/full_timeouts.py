@@ -79,6 +79,7 @@ class TrackerAwakeTime(Struct):
 
     awake_ms: int = 0
     _last: Millis | None = None
+    _newest: tuple[Epoch, int] = (Epoch(0), 0)
     _arrived: dict[tuple[Epoch, int], int] = {}
     _timeouts: dict[SessionId, int] = {}
 
@@ -87,7 +88,10 @@ class TrackerAwakeTime(Struct):
         if self._last is not None and now - self._last <= CLOCK_GAP_MS:
             self.awake_ms += now - self._last
         self._last = now
-        self._arrived.setdefault((report.epoch, report.batch), self.awake_ms)
+        if (report.epoch, report.batch) <= self._newest:
+            return  # repeated, or of a dead server
+        self._newest = (report.epoch, report.batch)
+        self._arrived[self._newest] = self.awake_ms
         for touched in report.touched:
             self._timeouts[touched.session_id] = touched.timeout_ms
 

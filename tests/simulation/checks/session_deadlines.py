@@ -29,7 +29,7 @@ def nobody_counts_on_too_much(node: "Node", by_id: Mapping[SessionId, SessionVie
     if leading is None or node.is_frozen:
         return
     expiry = leading._own_expiry or node.tracker._expiry
-    if expiry._epoch != leading.epoch or expiry.needs_full_report:
+    if expiry._epoch != leading.epoch or expiry._needs_full_report:
         return
     for session_id, tracked in expiry._sessions.items():
         seen = by_id[session_id]

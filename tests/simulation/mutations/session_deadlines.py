@@ -158,7 +158,7 @@ def _half_a_timeout(right: Any) -> Any:
 
 def _half_a_timeout_when(is_due: Any) -> Any:
     def make(right: Any) -> Any:
-        def report(self: SessionExpiry, report: Any, now: Millis) -> None:
+        def take(self: SessionExpiry, report: Any, now: int) -> None:
             before = self._epoch
             right(self, report, now)
             if report.full and is_due(report, before):
@@ -167,7 +167,7 @@ def _half_a_timeout_when(is_due: Any) -> Any:
                     session.queued = session.due
                     heappush(self._heap, (session.due, session_id))
 
-        return report
+        return take
 
     return make
 
@@ -182,6 +182,16 @@ def _two_losses_change_nothing(right: Any) -> Any:
         right(self)
 
     return tracker_lost
+
+
+def _late_reports_are_answered(right: Any) -> Any:
+    def track(self: SessionExpiry, report: Any, now_mono: Millis) -> Any:
+        answer = right(self, report, now_mono)
+        if answer is None and not self._needs_full_report:
+            return self._proposals(self._own_time(now_mono))
+        return answer
+
+    return track
 
 
 def _gaps_do_not_count(self: SessionExpiry, now_mono: Millis) -> int:
@@ -377,12 +387,12 @@ MUTATIONS = [
     Mutation(
         "tracker",
         "a new leader gives half a timeout",
-        [(SessionExpiry, "report", _half_a_timeout_when(lambda report, before: report.batch == 1))],
+        [(SessionExpiry, "_take", _half_a_timeout_when(lambda report, before: report.batch == 1))],
     ),
     Mutation(
         "tracker",
         "a lost tracker gives half a timeout",
-        [(SessionExpiry, "report", _half_a_timeout_when(lambda report, before: report.batch > 1))],
+        [(SessionExpiry, "_take", _half_a_timeout_when(lambda report, before: report.batch > 1))],
     ),
     Mutation(
         "tracker",
@@ -400,6 +410,12 @@ MUTATIONS = [
         "tracker",
         "a gap in the tracker's own clock counts as silence",
         [(SessionExpiry, "_own_time", instead(_gaps_do_not_count))],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "a report of a dead server takes the expiry proposals",
+        [(SessionExpiry, "track", _late_reports_are_answered)],
         500,
     ),
     Mutation(

@@ -13,9 +13,9 @@ from raykeeper.znodes.expiry import (
 from raykeeper.znodes.requests import SessionId
 
 
-def report(batch: int, full: bool, timeout_ms: int) -> bytes:
+def report(batch: int, full: bool, timeout_ms: int, epoch: int = 1) -> bytes:
     touched = [TouchedSession(SessionId(7), Zxid(70), Millis(timeout_ms))]
-    return encode_report(SessionReport(Epoch(1), batch, full, touched, []))
+    return encode_report(SessionReport(Epoch(epoch), batch, full, touched, []))
 
 
 def test_an_overdue_session_gets_a_proposal() -> None:
@@ -28,6 +28,13 @@ def test_an_overdue_session_gets_a_proposal() -> None:
 
 def test_a_tracker_that_missed_the_beginning_asks_for_a_full_report() -> None:
     assert SessionTracker().track(report(2, False, 0)) is None
+
+
+def test_a_call_of_a_server_that_has_died_takes_no_proposal() -> None:
+    tracker = SessionTracker()
+    assert tracker.track(report(1, True, 60_000, epoch=2)) == []
+    assert tracker.track(report(9, False, 0)) is None
+    assert tracker.track(report(9, True, 0)) is None
 
 
 def test_the_process_of_the_tracker_is_reported() -> None:

@@ -263,6 +263,27 @@ def test_lost_tracker_gives_every_session_its_whole_timeout() -> None:
     assert caller.ended is None
 
 
+def test_the_last_report_of_a_dead_server_keeps_no_session_alive() -> None:
+    """The tracker lives longer than its server, whose last call may be run late.
+
+    1. The server reports a session, and dies; the call is under way.
+    2. The server leads again, and reports the session, whose client is gone.
+    3. The session is overdue when the call of step 1 is run. The answer reaches nobody.
+    4. The next report of the living server gets the proposal.
+    """
+    host = PureServer()
+    host.track()
+    caller = host.caller(timeout_ms=1_050)
+    host.pass_time(100)
+    late = reports(host)[-1]
+    host.start()
+    host.pass_time(1_060)
+    assert caller.session_id in host.server.state.sessions.by_id
+    host.tracker.track(late, host.clock.now)
+    host.pass_time(40)
+    assert caller.session_id not in host.server.state.sessions.by_id
+
+
 def test_leader_expires_sessions_itself_after_two_losses() -> None:
     host = PureServer()
     quiet, loud = host.caller(1, timeout_ms=1_000), host.caller(2, timeout_ms=1_000)
