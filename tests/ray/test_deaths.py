@@ -23,7 +23,7 @@ from tests.ray.conftest import all_serve, eventually, new_name
 from tests.ray.holders import AsyncHolder
 
 ROOT = Path(__file__).parents[2]
-AT_ONCE_S = 0.1
+AT_ONCE_S = 0.4
 SOON_S = 2.5
 PATIENCE_S = 30.0
 REFERENCE_S = 5.0

@@ -7,15 +7,18 @@ from pathlib import Path
 
 from tests.ray.test_nodes import SETTINGS
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_a_server_whose_node_is_lost_gets_its_vote_on_another_node() -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("lost_server_nodes.py")],
+        [sys.executable, "-m", "tests.ray.lost_server_nodes"],
+        cwd=ROOT,
         env={**kept, **SETTINGS},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

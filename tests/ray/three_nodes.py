@@ -78,8 +78,8 @@ def alive() -> set[str]:
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
-def eventually(found: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
+def eventually(found: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+    deadline = time.monotonic() + patience_s
     while not (answer := found()):
         assert time.monotonic() < deadline, answer
         time.sleep(0.05)
