@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from raykeeper.server.client_send_queues import ClientSendQueues
 from raykeeper.server.connection import PendingSync
 from raykeeper.server.server import Server
 from raykeeper.server.snapshot_install import SnapshotInstall
@@ -10,7 +9,6 @@ from raykeeper.zab.effects import ReadIndex
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Stage
-from raykeeper.znodes.pages import PagedReply
 from raykeeper.znodes.watch_replay import WatchReplay
 from tests.simulation.mutations.mutation import Mutation, instead
 
@@ -65,15 +63,6 @@ def _heard_when_it_was_established(right: Any) -> Any:
     return init
 
 
-def _queued_as_of_its_departure(right: Any) -> Any:
-    def leave(self: ClientSendQueues, connection: Any, zxid: Any, items: Any) -> None:
-        head = connection.queued_frames[0] if connection.queued_frames else None
-        is_page = isinstance(head, PagedReply) and head.zxid == zxid
-        right(self, connection, zxid if is_page else self._context.state.zxid, items)
-
-    return leave
-
-
 def _serve_a_mixture(right: Any) -> Any:
     return property(lambda self: True)
 
@@ -126,12 +115,6 @@ MUTATIONS = [
         "watches are not evaluated again after a snapshot",
         [(WatchReplay, "events_from_state", instead(lambda self, watches, since: []))],
         200,
-    ),
-    Mutation(
-        "monotonic",
-        "a queued frame names the zxid of its departure",
-        [(ClientSendQueues, "_send_frame", _queued_as_of_its_departure)],
-        500,
     ),
     Mutation(
         "Z5",
