@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import ReplicaStatus
-from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.clusters.config import EnsembleConfig
-from raykeeper.clusters.ensemble import call_actors, find_replicas, stop_actor
+from raykeeper.clusters.ensemble import stop_actor
 from raykeeper.clusters.healing.vocabulary import (
     Cause,
     Decision,
@@ -31,10 +30,20 @@ from raykeeper.clusters.healing.vocabulary import (
 from raykeeper.clusters.node_discovery import discover_nodes, known_nodes, on_node
 from raykeeper.clusters.node_report import NodeReport, unread
 from raykeeper.clusters.placement import PlacementError, allows, place
-from raykeeper.clusters.running_servers import ask_voting_disks, find_running
+from raykeeper.clusters.running_servers import (
+    ask_statuses,
+    ask_voting_disks,
+    find_actors,
+    find_running,
+)
 from raykeeper.clusters.stale_folders import remove_stale_folders, set_folder_aside
 from raykeeper.clusters.starting import start_planned
-from raykeeper.clusters.voting_disks import LeaderWithQuorum, find_leader, find_voting_disks
+from raykeeper.clusters.voting_disks import (
+    LeaderWithQuorum,
+    VotingDisks,
+    find_leader,
+    find_voting_disks,
+)
 from raykeeper.links.ray_internals import draining_nodes
 from raykeeper.links.ray_names import snapshotter_name, tracker_name
 from raykeeper.zab.errors import RayKeeperError
@@ -62,7 +71,7 @@ def look(config: EnsembleConfig, drained: list[str]) -> Sight:
     names = {node["NodeID"]: _name(node) for node in nodes}
     leaving = dict.fromkeys(draining_nodes(), Cause.PREEMPTED)
     leaving |= dict.fromkeys(drained, Cause.DRAINED)
-    answers = _ask_servers(config.name)
+    answers = ask_statuses(config.name)
     leader = find_leader(config.voter_ids, answers)
     running = {
         server: Seat(
@@ -116,7 +125,7 @@ def move(config: EnsembleConfig, decision: Decision) -> None:
         RayKeeperError: it could not be started; the text tells why.
     """
     server = decision.server
-    answer = _ask_servers(config.name).get(server)
+    answer = ask_statuses(config.name).get(server)
     if isinstance(answer, ReplicaStatus) and (
         answer.node_id != decision.source or decision.source == decision.target
     ):
@@ -134,16 +143,16 @@ def undo(config: EnsembleConfig, decision: Decision) -> None:
         RayKeeperError: it could not be done; the text tells why.
     """
     server = decision.server
-    answer = _ask_servers(config.name).get(server)
+    answer = ask_statuses(config.name).get(server)
     if isinstance(answer, ReplicaStatus) and answer.node_id != decision.target:
         return
     _end(config, server)
     # As long as the leader hears the server, it may give the vote to the disk there.
     _wait_for(
-        lambda: server not in _heard(find_leader(config.voter_ids, _ask_servers(config.name))),
+        lambda: server not in _heard(find_leader(config.voter_ids, ask_statuses(config.name))),
         f"the leader still hears server {server}",
     )
-    named = _voting_disk(config, server)
+    named = _voting_disk(ask_voting_disks(config), server)
     if any(node["NodeID"] == decision.target and node["Alive"] for node in known_nodes()):
         task = on_node(
             decision.target, set_folder_aside, config.data_dir, config.name, server, named
@@ -159,7 +168,7 @@ def set_folders_aside(
 
     Also remove those that were set aside earlier than `older_than_s` ago. Returns a line for each.
     """
-    answers = _ask_servers(config.name)
+    answers = ask_statuses(config.name)
     voting = set(find_leader(config.voter_ids, answers).following)
     disks = find_voting_disks(config.voter_ids, answers).disks
     told = []
@@ -202,7 +211,8 @@ def _start(
     The node `source` does not count: the server leaves it. Without a target it is not started
     anywhere else.
     """
-    named = _voting_disk(config, server)
+    voting = ask_voting_disks(config)
+    named = _voting_disk(voting, server)
     found = discover_nodes(config.data_dir, config.name)
     nodes = [node for node in found if node.node_id != source or source == target]
     holders = [node.node_id for node in nodes if _disks(node).get(server) == named]
@@ -220,7 +230,6 @@ def _start(
     at = {voter: f"of server {voter}" for voter in config.voter_ids + config.observer_ids}
     at |= {one: answer.node_id for one, answer in running.items() if answer is not None}
     del at[server]
-    voting = ask_voting_disks(config)
     uuid = described[0].ensemble_uuid
     plan = place(config, nodes, at, uuid, voting, None if holders else [str(target)])
     if server in plan.refused:
@@ -228,13 +237,12 @@ def _start(
     start_planned(config, plan, nodes)
 
 
-def _voting_disk(config: EnsembleConfig, server: ServerId) -> DiskId:
+def _voting_disk(voting: VotingDisks, server: ServerId) -> DiskId:
     """Return the disk on which the vote of a server rests.
 
     Raises:
         MoveError: that is not certain now.
     """
-    voting = ask_voting_disks(config)
     named = voting.disks.get(server)
     if named is None:
         raise MoveError(voting.doubt or f"the vote of server {server} is moving")
@@ -249,19 +257,7 @@ def _end(config: EnsembleConfig, server: ServerId) -> None:
         ray.kill(replica, no_restart=True)
     for name in (tracker_name(config.name, server), snapshotter_name(config.name, server)):
         stop_actor(name)
-    _wait_for(lambda: server not in _find_replicas(config.name), f"server {server} does not end")
-
-
-def _find_replicas(name: str) -> dict[ServerId, Any]:
-    try:
-        return find_replicas(name)
-    except EnsembleNotFoundError:
-        return {}
-
-
-def _ask_servers(name: str) -> dict[ServerId, ReplicaStatus | str]:
-    handles = _find_replicas(name)
-    return dict(zip(handles, call_actors(handles.values(), "status"), strict=True))
+    _wait_for(lambda: server not in find_actors(config.name), f"server {server} does not end")
 
 
 def _wait_for(condition: Callable[[], bool], problem: str) -> None:
