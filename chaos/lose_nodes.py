@@ -7,8 +7,6 @@ again in its place. Then the nodes come back with their old disks, and nothing m
 """
 
 import math
-import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +14,7 @@ from random import Random
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 
 from raykeeper.chaos.checks.judge import HistoryReport
@@ -24,6 +23,7 @@ from raykeeper.chaos.client_pool import ChaosError, ClientPool
 from raykeeper.chaos.load_client import LoadSettings
 from raykeeper.chaos.local_nodes import LocalNodes, local_nodes
 from raykeeper.chaos.round import Round
+from raykeeper.chaos.run_folder import run_folder
 from raykeeper.client import Client
 from raykeeper.clusters.config import ConfigError, make_config
 from raykeeper.clusters.ensemble import Ensemble, EnsembleStatus
@@ -113,25 +113,16 @@ def run_losses(settings: LossSettings, console: Console) -> LossReport:
         NoLeaderError: the ensemble does not start.
     """
     console.file = console.file  # pin standard output, which `local_nodes` redirects
-    folder = Path(tempfile.mkdtemp(prefix="rk-"))  # short: it is a part of the names of sockets
-    keeps_records = True
-    try:
-        with local_nodes(folder, NODES) as nodes:
-            run = _LossRun(settings, nodes, folder, console)
+    with run_folder("rk-", console) as folder:  # short: it is a part of the names of sockets
+        with local_nodes(folder.path, NODES) as nodes:
+            run = _LossRun(settings, nodes, folder.path, console)
             try:
                 report = run.run()
             finally:
                 run.ensemble.shutdown()
-        keeps_records = not report.is_met
-    except KeyboardInterrupt:
-        keeps_records = False
-        raise
-    finally:
-        if keeps_records:
-            console.print(f"records and data are kept in {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-    return LossReport(report.rows, report.history, report.lines, folder if keeps_records else None)
+        if report.is_met:
+            folder.release()
+    return replace(report, records=folder.path if folder.is_kept else None)
 
 
 class _LossRun:

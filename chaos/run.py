@@ -2,7 +2,6 @@
 
 import math
 import shutil
-import tempfile
 import time
 from collections import Counter
 from itertools import count
@@ -18,6 +17,7 @@ from raykeeper.chaos.fault_injector import FaultInjector
 from raykeeper.chaos.fault_plan import Fault, FaultAction, Target, draw_faults
 from raykeeper.chaos.load_client import LoadSettings
 from raykeeper.chaos.round import Round
+from raykeeper.chaos.run_folder import run_folder
 from raykeeper.clusters.config import ConfigError
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.launch import launch
@@ -70,31 +70,22 @@ def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
         NoLeaderError: the ensemble does not start.
     """
     console.file = console.file  # pin standard output, which `private_ray` redirects
-    folder = Path(tempfile.mkdtemp(prefix="raykeeper-chaos-"))
-    run = _ChaosRun(settings, folder, console)
-    keeps_records = True
-    try:
+    with run_folder("raykeeper-chaos-", console) as folder:
+        run = _ChaosRun(settings, folder.path, console)
         with private_ray():
             ensemble = launch(
                 name="chaos",
                 servers=3,
-                data_dir=str(folder / "data"),
+                data_dir=str(folder.path / "data"),
                 snapshot_every_txns=SNAPSHOT_EVERY_TXNS,
             )
             try:
                 run.run(ensemble)
             finally:
                 ensemble.shutdown()
-        keeps_records = not run.total.is_clean
-    except KeyboardInterrupt:
-        keeps_records = False
-        raise
-    finally:
-        if keeps_records:
-            console.print(f"records and data are kept in {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-    return ChaosReport(run.total, dict(run.faults), folder if keeps_records else None)
+        if run.total.is_clean:
+            folder.release()
+    return ChaosReport(run.total, dict(run.faults), folder.path if folder.is_kept else None)
 
 
 class _ChaosRun:
