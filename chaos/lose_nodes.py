@@ -30,6 +30,7 @@ from raykeeper.clusters.ensemble import Ensemble, EnsembleStatus
 from raykeeper.clusters.launch import launch
 from raykeeper.clusters.node_discovery import discover_nodes
 from raykeeper.clusters.placement import place
+from raykeeper.clusters.stale_folders import STALE_MARK
 from raykeeper.zab.ids import ServerId
 
 NODES: Final = 5
@@ -70,7 +71,7 @@ class LossReport(Struct, frozen=True):
     rows: list[Row]
     history: HistoryReport
     lines: list[str]
-    """What a launch says of the folders that are out of date."""
+    """What a launch and the keeper say of the folders that are out of date."""
     records: Path | None
     """The folder that keeps records and data; None when every goal was met."""
 
@@ -206,10 +207,15 @@ class _LossRun:
         time.sleep(WATCH_S)
         changes = changes_between(before, self.ensemble.status())
         until_ns = time.monotonic_ns()
-        lines = self._lines_of_a_launch()
         stale = [str(self._nodes.home(n) / f"data/losses/{server}") for server, n in lost.items()]
-        named = [folder for folder in stale if any(f"{folder} on " in line for line in lines)]
-        return NodeReturns(since_ns, until_ns, changes, stale, named), lines
+        # The keeper may be setting a folder aside just now: it tells so a moment later.
+        deadline = time.monotonic() + WATCH_S
+        while True:
+            lines = self._lines_of_a_launch() + self._lines_of_the_keeper()
+            named = find_named(stale, lines)
+            if len(named) == len(stale) or time.monotonic() > deadline:
+                return NodeReturns(since_ns, until_ns, changes, stale, named), lines
+            time.sleep(_POLL_S)
 
     def _lines_of_a_launch(self) -> list[str]:
         """Return what a launch says about the folders; all servers run, so it starts nothing.
@@ -223,6 +229,10 @@ class _LossRun:
         if plan.placements:
             raise ChaosError(f"all servers run, but a launch would start {plan.placements}")
         return plan.warnings
+
+    def _lines_of_the_keeper(self) -> list[str]:
+        keeper = self.ensemble.keeper()
+        return [] if keeper is None else keeper.stale_folders
 
     def _homes(self) -> dict[ServerId, int]:
         numbers = {ray_id: number for number, ray_id in self._nodes.ray_ids().items()}
@@ -252,6 +262,16 @@ def have_votes(status: EnsembleStatus, gone: Sequence[str]) -> bool:
         each.role in ("leader", "follower") and not each.problem and each.node_id not in gone
         for each in status.servers
     )
+
+
+def find_named(stale: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Return the folders that a line names: where they are, or as what they were set aside."""
+    names = [word for line in lines for word in line.split()]
+    return [
+        folder
+        for folder in stale
+        if any(name == folder or name.startswith(f"{folder}{STALE_MARK}") for name in names)
+    ]
 
 
 def changes_between(before: EnsembleStatus, after: EnsembleStatus) -> list[str]:

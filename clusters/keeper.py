@@ -60,6 +60,7 @@ BUSY_LOOK_S: Final = 0.5
 """The pause between looks while a server is lost or moves."""
 RETRY_S: Final = 2.0
 SESSION_TIMEOUT_S: Final = 10.0
+STALE_LINES_KEPT: Final = 20
 _CONNECT_S: Final = 30.0
 _ELECTION_POLL_S: Final = 1.0
 _CALLS: Final = 4
@@ -204,7 +205,7 @@ class _Hands:
             found = [f"folders out of date were not looked for: {first_line(error)}"]
         for line in found:
             _log.warning("ensemble %r: %s", self._config.name, line)
-        self.stale_folders += found
+        self.stale_folders = (self.stale_folders + found)[-STALE_LINES_KEPT:]
 
 
 def heal_settings(config: EnsembleConfig) -> HealSettings:

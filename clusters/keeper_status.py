@@ -15,4 +15,4 @@ class KeeperStatus(Struct, frozen=True, kw_only=True):
     entries: list[Entry] = []
     """The newest decisions, as far as this keeper knows."""
     stale_folders: list[str] = []
-    """Folders that this keeper has set aside, each with its node."""
+    """What this keeper did with stale folders, each line with its node; the newest."""

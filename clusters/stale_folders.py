@@ -8,6 +8,7 @@ launch looks, and stays for some days.
 import shutil
 import time
 from pathlib import Path
+from typing import Final
 
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import lock_folder
@@ -16,7 +17,8 @@ from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
 from raykeeper.clusters.node_discovery import server_folder
 from raykeeper.zab.ids import DiskId, ServerId
 
-_MARK = ".stale-"
+STALE_MARK: Final = ".stale-"
+"""Between the id of the server and the time, in the name of a folder that was set aside."""
 
 
 def set_folder_aside(
@@ -42,7 +44,7 @@ def set_folder_aside(
             identity = read_identity(folder)
             if identity is None or identity.disk() == voting_disk:
                 return None
-            stale = folder.with_name(f"{server_id}{_MARK}{time.time_ns()}")
+            stale = folder.with_name(f"{server_id}{STALE_MARK}{time.time_ns()}")
             OS_FILESYSTEM.rename(folder, stale)
             OS_FILESYSTEM.sync_folder(folder.parent)
         except CorruptRecord:
@@ -63,8 +65,8 @@ def remove_stale_folders(data_dir: str, ensemble: str, older_than_s: float) -> l
     home = Path(data_dir).expanduser() / ensemble
     before_ns = time.time_ns() - round(older_than_s * 1e9)
     removed = []
-    for folder in sorted(home.glob(f"*{_MARK}*")):
-        stamp = folder.name.rpartition(_MARK)[2]
+    for folder in sorted(home.glob(f"*{STALE_MARK}*")):
+        stamp = folder.name.rpartition(STALE_MARK)[2]
         if stamp.isdecimal() and int(stamp) <= before_ns:
             with storage_errors(folder):
                 shutil.rmtree(folder)

@@ -183,7 +183,7 @@ def verdict_document(
 
 
 def show_losses(console: Console, report: "LossReport", settings: "LossSettings") -> None:
-    """Print a row for each figure with its goal, and what a launch says of stale folders."""
+    """Print a row for each figure with its goal, and what is said of stale folders."""
     table = Table(box=None, pad_edge=False)
     for heading in ("", "measured", "goal"):
         table.add_column(heading)

@@ -52,7 +52,7 @@ class NodeReturns(Struct, frozen=True):
     stale: list[str]
     """The folders that are out of date."""
     named: list[str]
-    """Those of them that a launch names."""
+    """Those of them that a launch or the keeper names."""
 
 
 class Row(Struct, frozen=True):
@@ -150,7 +150,7 @@ def _rows_of_returns(history: History, returns: NodeReturns) -> Iterator[Row]:
     yield Row("nodes return: changes", changes or "none", "none", not changes)
     named = f"{len(returns.named)} of {len(returns.stale)}"
     is_met = bool(returns.stale) and sorted(returns.named) == sorted(returns.stale)
-    yield Row("nodes return: stale folders that a launch names", named, "all", is_met)
+    yield Row("nodes return: stale folders that are named", named, "all", is_met)
     gap = longest_gap_between(history, returns.since_ns, returns.until_ns)
     # No goal: the start of Ray's nodes takes the processors of the one machine.
     yield Row("nodes return: gap in writes", _seconds(gap))

@@ -11,6 +11,7 @@ from raykeeper.chaos.lose_nodes import (
     changes_between,
     check_loss_settings,
     draw_losses,
+    find_named,
     have_votes,
 )
 from raykeeper.clusters.config import ConfigError
@@ -97,3 +98,22 @@ def test_invalid_options_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=said):
         check_loss_settings(tree_mb, heal_after_s, seed)
+
+
+A, B = "/n/1/data/losses/1", "/n/2/data/losses/2"
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ([], []),
+        ([f"server 1 has its disk on x; {A} on y is out of date and left alone"], [A]),
+        ([f"server 2 votes elsewhere: its folder on y is now {B}.stale-17"], [B]),
+        ([f"is now {B}.stale-17", f"{A} on y is out of date"], [A, B]),
+        ([f"{A}0 on y is out of date", f"is now {A}0.stale-17"], []),
+    ],
+)
+def test_a_folder_is_named_where_it_is_or_by_its_new_name(
+    lines: list[str], named: list[str]
+) -> None:
+    assert find_named([A, B], lines) == named

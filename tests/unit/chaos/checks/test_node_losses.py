@@ -55,7 +55,7 @@ def test_a_run_that_meets_its_goals() -> None:
         ),
         ("server 2, the leader: gap in writes", "0.30 s", "0.30 s"),
         ("nodes return: changes", "none", "none"),
-        ("nodes return: stale folders that a launch names", "2 of 2", "all"),
+        ("nodes return: stale folders that are named", "2 of 2", "all"),
         ("nodes return: gap in writes", "0.30 s", ""),
         ("lost acknowledged writes", "0", "0"),
         ("violations", "0", "0"),
@@ -88,11 +88,11 @@ def test_a_vote_that_comes_too_late_is_a_miss(loss: NodeLoss, said: str) -> None
         ),
         (
             replace(BACK, named=["/n/1"]),
-            "nodes return: stale folders that a launch names: 1 of 2",
+            "nodes return: stale folders that are named: 1 of 2",
         ),
         (
             replace(BACK, stale=[], named=[]),
-            "nodes return: stale folders that a launch names: 0 of 0",
+            "nodes return: stale folders that are named: 0 of 0",
         ),
     ],
 )
