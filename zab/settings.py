@@ -41,8 +41,11 @@ class RecentLogLimits(Struct, frozen=True):
 
     txns_max: int = 8_192
     bytes_max: int = 32 << 20
-    read_log_bytes_max: int = 64 << 20
-    """More than this is not read back from the disk; the learner gets a snapshot instead."""
+    read_log_bytes_max: int = 8 << 20
+    """More than this is not read back from the disk; the learner gets a snapshot instead.
+
+    The leader appends nothing while it reads, and sends in one step what it has read.
+    """
     message_bytes_max: int = 1 << 20
     """Transactions in one PROPOSAL packet, unless a single one is larger."""
 
