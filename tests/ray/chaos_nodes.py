@@ -4,9 +4,7 @@ Three Ray nodes, each with a server and clients. One fault after the other: each
 shows, and until the load has gone on in spite of it. The last line printed is the verdict.
 """
 
-import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from raykeeper.chaos.history_file import read_history
 from raykeeper.chaos.load_client import LoadSettings
 from raykeeper.chaos.round import Round
 from raykeeper.clusters import Ensemble, launch
+from tests.ray import programs
 from tests.ray.stale_reader import read_from_a_deposed_leader
 from tests.ray.three_nodes import Nodes, alive, eventually
 
@@ -191,6 +190,4 @@ def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        os.environ["RAY_TMPDIR"] = folder
-        main(Path(folder))
+    programs.in_temporary_folder(main)

@@ -8,8 +8,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -22,9 +20,10 @@ import pytest
 import ray
 
 from raykeeper.clusters import Ensemble, launch
+from tests.ray import programs
 
-# Ray kills workers when the machine is short of memory, whoever uses it.
-os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
+for setting, value in programs.NO_MEMORY_MONITOR.items():
+    os.environ.setdefault(setting, value)
 PATIENCE_S = 90.0
 T = TypeVar("T")
 Launch = Callable[..., Ensemble]
@@ -126,18 +125,14 @@ def driver_environment(ray_session: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def command(bare_machine: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+def command(bare_machine: dict[str, str]) -> Callable[..., programs.Completed]:
     """Run a command in a process of its own, on a machine without Ray, with more environment."""
 
-    def run_command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [Path(sys.executable).parent / "raykeeper", *words],
-            env={**bare_machine, **environment},
+    def run_command(*words: str, **environment: str) -> programs.Completed:
+        return programs.run(
+            [programs.RAYKEEPER, *words],
+            {**bare_machine, **environment},
             cwd=bare_machine["HOME"],
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
         )
 
     return run_command
@@ -147,7 +142,7 @@ def command(bare_machine: dict[str, str]) -> Callable[..., subprocess.CompletedP
 def bare_machine() -> Iterator[dict[str, str]]:
     """An environment in which no Ray runs, as far as a command can tell."""
     home = Path(tempfile.mkdtemp(prefix="rk", dir="/tmp"))  # short: it holds unix sockets
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    kept = programs.environment_without("RAY_")
     yield {**kept, "HOME": str(home), "RAY_TMPDIR": str(home), "COLUMNS": "120"}
     record = home / ".raykeeper/head.json"
     if record.exists():  # the test failed half-way

@@ -7,9 +7,7 @@ namespace and a runtime environment of its own.
 
 import os
 import signal
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from ray.cluster_utils import Cluster
 
 from raykeeper.clusters import Ensemble, attach, launch
 from tests.deploy.test_files import DEPLOY, ray_cluster, slots
+from tests.ray import programs
 from tests.ray.three_nodes import alive, eventually, homes
 
 SETTINGS = DEPLOY / "ensemble.yaml"
@@ -70,9 +69,7 @@ ray.init(
 )
 {program}
 """
-        done = subprocess.run(
-            [sys.executable, "-c", source], capture_output=True, text=True, timeout=90, check=False
-        )
+        done = programs.run([sys.executable, "-c", source])
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -168,6 +165,4 @@ def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        os.environ["RAY_TMPDIR"] = folder
-        main(Path(folder))
+    programs.in_temporary_folder(main)

@@ -7,7 +7,6 @@ Run as a program by test_deaths.py, because a driver does not survive every end 
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from ray.cluster_utils import Cluster
 
 from raykeeper.client import Client
 from raykeeper.clusters import launch
-from tests.ray import holders
+from tests.ray import holders, programs
 
 AT_ONCE_S = 0.4
 SOON_S = 2.5
@@ -126,6 +125,4 @@ def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        os.environ["RAY_TMPDIR"] = folder
-        main(Path(folder))
+    programs.in_temporary_folder(main)

@@ -5,9 +5,7 @@ lost under load, and the keeper moves its server to the fourth one. The node ret
 disk, and becomes the spare one: the fourth node is drained.
 """
 
-import os
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -20,6 +18,7 @@ from raykeeper.clusters.draining import drain_node, end_drain
 from raykeeper.clusters.healing.vocabulary import Step
 from raykeeper.clusters.keeper_journal import read_entries
 from raykeeper.clusters.keeper_status import KeeperStatus
+from tests.ray import programs
 from tests.ray.three_nodes import PATIENCE_S, Nodes, eventually, homes
 
 HEAL_AFTER_S = 2.0
@@ -138,6 +137,4 @@ def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        os.environ["RAY_TMPDIR"] = folder
-        main(Path(folder))
+    programs.in_temporary_folder(main)

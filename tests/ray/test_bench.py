@@ -1,9 +1,6 @@
 """Every experiment of `raykeeper bench` on a tiny load: on our own ensemble and on the others."""
 
-import os
 import re
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,7 @@ from raykeeper.bench.systems.contract import System
 from raykeeper.bench.systems.etcd import Etcd
 from raykeeper.bench.systems.raykeeper import Raykeeper
 from raykeeper.bench.systems.zookeeper import ZooKeeper
+from tests.ray.programs import run_raykeeper
 
 PNG = b"\x89PNG\r\n"
 COLUMNS = {
@@ -127,23 +125,8 @@ def test_links_are_measured_side_by_side(ray_session: str, tmp_path: Path) -> No
     assert found == {(links, reads) for links in ("ray", "direct") for reads in (0, 100)}
 
 
-def bench(
-    *words: str, cwd: Path | None = None, environment: dict[str, str] | None = None
-) -> "subprocess.CompletedProcess[str]":
-    kept = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
-    return subprocess.run(
-        [Path(sys.executable).parent / "raykeeper", "bench", *words],
-        cwd=cwd,
-        env={**kept, "COLUMNS": "200", **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-
-
 def test_the_command_writes_and_shows_the_results(tmp_path: Path) -> None:
-    done = bench("latency", "--quick", "--requests", "10", "--out", str(tmp_path))
+    done = run_raykeeper("bench", "latency", "--quick", "--requests", "10", "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^raykeeper +auto +3 +watch notification ", done.stdout, re.MULTILINE)
     names = {path.name for path in tmp_path.iterdir()}
@@ -158,7 +141,7 @@ def test_the_core_is_measured_alone(tmp_path: Path) -> None:
     for folder in (home, here):
         folder.mkdir()
     words = ("growth", "--quick", "--counts", "100,200")
-    done = bench(*words, cwd=here, environment={"HOME": str(home)})
+    done = run_raykeeper("bench", *words, cwd=here, HOME=str(home))
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^raykeeper +core +watches +200 +add_watch ", done.stdout, re.MULTILINE)
     assert f" are in {home}/.raykeeper/bench\n" in done.stdout
@@ -169,6 +152,6 @@ def test_the_core_is_measured_alone(tmp_path: Path) -> None:
 
 
 def test_the_command_refuses_senseless_options() -> None:
-    done = bench("figure5", "--reads", "101")
+    done = run_raykeeper("bench", "figure5", "--reads", "101")
     assert done.returncode == 2
     assert done.stderr.startswith("error: --reads: ")

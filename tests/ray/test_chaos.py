@@ -1,10 +1,7 @@
 """Processes and nodes are killed, frozen and removed under load: nothing is lost or told wrong."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -12,45 +9,22 @@ import pytest
 
 from raykeeper.chaos.fault_plan import KINDS
 from tests.ray.chaos_nodes import PROGRESS, Verdict
-from tests.ray.test_nodes import SETTINGS
+from tests.ray.programs import QUICK_HEALTH_CHECKS, run_module, run_raykeeper
 from tests.unit.chaos.story import A, B, Story, X
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.ray
 def test_the_ensemble_survives_faults_of_processes_and_nodes_under_load() -> None:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.ray.chaos_nodes"],
-        cwd=ROOT,
-        env={**kept, **SETTINGS},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_module("tests.ray.chaos_nodes", QUICK_HEALTH_CHECKS)
     verdict = msgspec.json.decode(done.stdout.splitlines()[-1], type=Verdict)
     assert (verdict.lost, verdict.violations, verdict.undecided) == ([], [], [])
     assert len(verdict.faults) == len(KINDS) + 4
     assert verdict.operations > len(KINDS) * PROGRESS
 
 
-def run_chaos(*words: str, timeout_s: float = 120) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [Path(sys.executable).parent / "raykeeper", "chaos", *words],
-        env={k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | {"COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-
-
 @pytest.mark.ray
 def test_the_command_prints_its_report() -> None:
-    done = run_chaos("--minutes", "0.2", "--seed", "1")
+    done = run_raykeeper("chaos", "--minutes", "0.2", "--seed", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     told = dict(re.findall(r"^(\w[\w ]+?)  +(\d+)", done.stdout, re.MULTILINE))
     assert told["seed"] == "1"
@@ -61,9 +35,8 @@ def test_the_command_prints_its_report() -> None:
 
 @pytest.mark.ray
 def test_lost_nodes_cost_no_write_and_come_back_unheeded() -> None:
-    done = run_chaos(
-        *("--lose-nodes", "--tree-mb", "1", "--heal-after-s", "1", "--json"), timeout_s=400
-    )
+    words = ("--lose-nodes", "--tree-mb", "1", "--heal-after-s", "1", "--json")
+    done = run_raykeeper("chaos", *words, timeout_s=400)
     assert done.returncode in (0, 1), done.stdout + done.stderr  # a slow machine misses times
     told = json.loads(done.stdout)
     assert (told["lost_writes"], told["violations"]) == ([], []), done.stdout
@@ -86,12 +59,12 @@ def test_a_lost_write_is_reported_and_sets_the_exit_code(
     tmp_path: Path, story: Story, code: int, lost: list[str]
 ) -> None:
     story.get("end", 90, 91, "u", 1, synced=True).write(tmp_path / "round-1" / "clients.jsonl")
-    done = run_chaos("--judge", str(tmp_path))
+    done = run_raykeeper("chaos", "--judge", str(tmp_path))
     assert (done.returncode, done.stderr) == (code, "")
     told = dict(re.findall(r"^(\w[\w ]+?)  +(\d+)", done.stdout, re.MULTILINE))
     assert told["lost acknowledged writes"] == str(len(lost))
     assert re.findall(rf"^lost: .* set {X} '(\w)'", done.stdout, re.MULTILINE) == lost
-    done = run_chaos("--judge", str(tmp_path), "--json")
+    done = run_raykeeper("chaos", "--judge", str(tmp_path), "--json")
     assert (done.returncode, done.stderr) == (code, "")
     document = json.loads(done.stdout)
     assert (document["is_clean"], len(document["lost_writes"])) == (not lost, len(lost))
@@ -109,7 +82,7 @@ def test_a_lost_write_is_reported_and_sets_the_exit_code(
     ],
 )
 def test_bad_arguments_are_refused(words: list[str], said: str) -> None:
-    done = run_chaos(*words)
+    done = run_raykeeper("chaos", *words)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr

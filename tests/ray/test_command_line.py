@@ -17,6 +17,7 @@ from raykeeper.clusters import Ensemble
 from raykeeper.commands.command_line import main
 from raykeeper.links.contract import STREAM
 from raykeeper.zab.ids import ServerId
+from tests.ray import programs
 from tests.ray.conftest import Launch, eventually, new_name
 
 _PAIRS = ("1, 2", "1, 3", "2, 3")
@@ -345,14 +346,7 @@ def test_up_starts_ray_where_there_is_none(
     assert (home / ".raykeeper/data/coord/1/identity").is_file()
     assert command("shell", "create", "/a", "kept").stdout == "/a\n"
     assert command("shell", "get", "/a").stdout == "kept\n"
-    done = subprocess.run(
-        [sys.executable, "-c", _LEAVES_RAY],
-        env=bare_machine,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = programs.run([sys.executable, "-c", _LEAVES_RAY], bare_machine)
     assert done.stdout.splitlines()[-1] == "False", done.stderr
     # A program that is told what `up` prints, and a command that is told the address alone.
     assert printed["RAY_ADDRESS"] == record["address"]

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -21,8 +20,8 @@ from raykeeper.clusters import Ensemble, launch
 from tests.ray import holders
 from tests.ray.conftest import all_serve, eventually, new_name
 from tests.ray.holders import AsyncHolder
+from tests.ray.programs import ROOT, run_module
 
-ROOT = Path(__file__).parents[2]
 AT_ONCE_S = 0.4
 SOON_S = 2.5
 PATIENCE_S = 30.0
@@ -197,17 +196,7 @@ def test_in_doubt_only_the_timeout_ends_a_session(doubtful: dict[str, Doubtful],
 
 @pytest.mark.smoke
 def test_sessions_on_other_nodes_and_lost_nodes_end_correctly() -> None:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.ray.lost_nodes"],
-        env={**kept, "RAY_memory_monitor_refresh_ms": "0"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_module("tests.ray.lost_nodes", {})
     assert done.stdout.endswith("all is well\n")
     # A server that asks Ray does not warn the user's terminal of it.
     assert "blocking ray.get" not in done.stdout + done.stderr

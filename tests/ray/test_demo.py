@@ -1,32 +1,17 @@
 """The main job, as a user runs it: right counts in spite of two kills, within a minute."""
 
-import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-
-
-def demo(here: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [Path(sys.executable).parent / "raykeeper", "demo", *words],
-        cwd=here,
-        env={k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | {"COLUMNS": "150"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+from tests.ray.programs import ROOT, run_raykeeper
 
 
 def test_the_job_ends_with_the_right_counts(tmp_path: Path) -> None:
     """It counts the project's own documents, wherever it runs, and leaves nothing there."""
     (tmp_path / "mine.txt").write_text("of the user")
     began = time.monotonic()
-    done = demo(tmp_path)
+    done = run_raykeeper("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - began < 60
     coordinators = re.findall(r"(worker-\d) coordinates, epoch (\d)", done.stdout)
@@ -44,6 +29,6 @@ def test_the_job_ends_with_the_right_counts(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
-    done = demo(tmp_path, "--input", str(tmp_path))
+    done = run_raykeeper("demo", "--input", str(tmp_path), cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == f"error: no text (.md, .rst, .txt) in {tmp_path}\n"

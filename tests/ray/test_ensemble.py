@@ -3,7 +3,6 @@
 import asyncio
 import os
 import pickle
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -28,6 +27,7 @@ from raykeeper.clusters import (
 )
 from raykeeper.clusters.ensemble import call_actors, find_replicas
 from raykeeper.zab.ids import ServerId
+from tests.ray import programs
 from tests.ray.conftest import Launch, eventually, new_name
 
 
@@ -180,14 +180,7 @@ def test_connect_joins_ray(shared: Ensemble, driver_environment: dict[str, str])
         with connect({shared.name!r}) as client:
             print(client.create("/from-driver", b"x"))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        env=driver_environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = programs.run([sys.executable, "-c", textwrap.dedent(program)], driver_environment)
     assert (done.returncode, done.stdout) == (0, "/from-driver\n"), done.stderr
 
 
@@ -205,14 +198,7 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(*created)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=driver_environment,
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
+    done = programs.run([sys.executable, "-c", program], driver_environment)
     assert done.stdout.split() == [f"/join-{i}" for i in range(4)], done.stderr
 
 

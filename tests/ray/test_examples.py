@@ -6,7 +6,6 @@ They share a Ray, as systems do that find RAY_ADDRESS set; one of them also star
 
 import importlib
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SYSTEMS = ROOT / "examples/systems"
+from tests.ray import programs
+
+SYSTEMS = programs.ROOT / "examples/systems"
 EXAMPLES = sorted(p.stem for p in SYSTEMS.glob("*.py") if "\ndef main() " in p.read_text())
 Run = Callable[[str], list[str]]
 
@@ -28,15 +28,8 @@ def run_example(name: str, environment: dict[str, str]) -> list[str]:
     )
     assert command is not None
     began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, *command.group(1).split()],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
+    words = [sys.executable, *command.group(1).split()]
+    done = programs.run(words, environment, cwd=programs.ROOT, timeout_s=250)
     print(f"{name}: {time.monotonic() - began:.1f} s")
     assert done.returncode == 0, done.stdout + done.stderr
     return [line.partition(" s  ")[2] for line in done.stdout.splitlines()]
@@ -60,12 +53,8 @@ def test_every_example_has_a_test_and_is_in_the_index() -> None:
 
 
 def test_the_command_lists_the_examples() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "raykeeper.examples.systems"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = programs.run([sys.executable, "-m", "raykeeper.examples.systems"])
+    assert done.returncode == 0, done.stderr
     assert (
         re.findall(r"^python -m raykeeper\.examples\.systems (\w+) +\w.*:.*\.$", done.stdout, re.M)
         == EXAMPLES

@@ -1,7 +1,6 @@
 """docs/RECIPES.md: the examples that need Ray run as they stand, and types cross to workers."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from raykeeper.clusters import Ensemble, launch
+from tests.ray import programs
 from tests.recipes.test_recipes_document import examples
-from tests.recipes.test_value_types import LEFT_OUT, ROOT, check_outcomes
+from tests.recipes.test_value_types import LEFT_OUT, check_outcomes
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +31,7 @@ def test_types_of_a_drivers_script_arrive_whole_or_are_refused(
     coord: Ensemble, driver_environment: dict[str, str]
 ) -> None:
     command = [sys.executable, "-m", "tests.recipes.driver_types"]
-    done = subprocess.run(
-        [*command, "ray", coord.name],
-        cwd=ROOT,
-        env=driver_environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = programs.run([*command, "ray", coord.name], driver_environment, cwd=programs.ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     here, there, left_out = json.loads(done.stdout.splitlines()[-1])
     check_outcomes(here, there)

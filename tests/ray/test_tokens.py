@@ -1,7 +1,6 @@
 """Beside somebody else's Ray, which wants a token: one line that says what to do, in seconds."""
 
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -10,6 +9,8 @@ from typing import Any
 
 import pytest
 import ray
+
+from tests.ray import programs
 
 SOON_S = 15.0
 """Far more than a command takes that is refused, and less than `ray.init` tries."""
@@ -50,13 +51,8 @@ def test_a_user_without_the_token_gets_an_error_or_their_own_ray(
     assert f"wants another token than this user's: {PUT}" in refused("status", **wrong)
     assert "or start a Ray of your own with `raykeeper up --own-ray`" in refused("up")
     program = "import raykeeper.client as c; c.connect('coord')"
-    joined = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**bare_machine, **tokenless},
-        capture_output=True,
-        text=True,
-        timeout=SOON_S,
-        check=False,
+    joined = programs.run(
+        [sys.executable, "-c", program], {**bare_machine, **tokenless}, timeout_s=SOON_S
     )
     assert "gcs_client" not in joined.stderr
     *_, last = joined.stderr.splitlines()

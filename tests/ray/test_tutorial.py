@@ -2,25 +2,17 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs/TUTORIAL.md"
+from tests.ray import programs
+
+PAGE = programs.ROOT / "docs/TUTORIAL.md"
 BLOCK = re.compile(r"(?:`(\w+\.py)`:\n\n)?^```(python|sh|text)\n(.*?)^```$", re.M | re.S)
 
 
 def run(line: str, folder: Path, environment: dict[str, str]) -> str:
     """What a command prints."""
-    done = subprocess.run(
-        line.split(),
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = programs.run(line.split(), environment, cwd=folder)
     assert done.returncode == 0, (line, done.stdout, done.stderr)
     return done.stdout
 
@@ -28,8 +20,8 @@ def run(line: str, folder: Path, environment: dict[str, str]) -> str:
 def test_each_command_prints_what_the_page_says(
     bare_machine: dict[str, str], tmp_path: Path
 ) -> None:
-    commands = Path(sys.executable).parent
-    environment = {**bare_machine, "PATH": f"{commands}{os.pathsep}{bare_machine['PATH']}"}
+    path = f"{programs.RAYKEEPER.parent}{os.pathsep}{bare_machine['PATH']}"
+    environment = {**bare_machine, "PATH": path}
     printed, compared = {}, 0
     for name, kind, text in BLOCK.findall(PAGE.read_text()):
         if kind == "python":

@@ -5,9 +5,7 @@ because a driver does not survive every end of a cluster.
 """
 
 import logging
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +19,7 @@ from raykeeper.actors.ray_actors import find_replica
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.ensemble import find_replicas
 from raykeeper.zab.ids import ServerId
+from tests.ray import programs
 
 PATIENCE_S = 40.0
 
@@ -185,6 +184,4 @@ def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        os.environ["RAY_TMPDIR"] = folder
-        main(Path(folder))
+    programs.in_temporary_folder(main)
