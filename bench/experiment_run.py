@@ -151,8 +151,7 @@ def measure_load(servers: Servers, task: LoadTask, processes: int) -> Measuremen
     """Measure a load from `processes` processes, which share the clients of `task`."""
     shares = split_task(task, processes)
     with servers.load(task.client, shares) as load:
-        shape = servers.shape
-        pids = [servers.pid(i + 1) for i in range(shape.servers + shape.observers)]
+        pids = server_pids(servers)
         before = cpu_s(pids)
         began = load.begin()
         reports = load.reports(patience_s(task))
@@ -174,6 +173,11 @@ def split_task(task: LoadTask, processes: int) -> list[LoadTask]:
     ]
 
 
+def server_pids(servers: Servers) -> list[int]:
+    """Return the pids of all servers; 0 for one that is down."""
+    return [servers.pid(number) for number in servers.shape.numbers()]
+
+
 def cpu_s(pids: Sequence[int]) -> float:
     """Return the processor time of these processes so far; an ended process counts 0."""
     total = 0.0
@@ -184,6 +188,11 @@ def cpu_s(pids: Sequence[int]) -> float:
             continue
         total += times.user + times.system
     return total
+
+
+def resident_mb(pids: Sequence[int]) -> float:
+    """Return how many megabytes of memory these processes have together."""
+    return sum(psutil.Process(pid).memory_info().rss for pid in pids) / 1e6
 
 
 def throughput(measured: Measurement, warmup_s: float, seconds: float) -> float:

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.bench.errors import BenchError
-from raykeeper.bench.experiment_run import ExperimentRun, contenders, cpu_s
+from raykeeper.bench.experiment_run import ExperimentRun, contenders, cpu_s, server_pids
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds, ValueBytes
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import OURS, Row
@@ -95,7 +95,7 @@ def run_broadcast(run: ExperimentRun, sizes: BroadcastSizes) -> Iterator[Row]:
             client.create(PATH, b"")
             created = client.get(PATH)[1].czxid
         txn = made_up_txn(sizes.value_bytes, created)
-        pids = [servers.pid(i + 1) for i in range(servers.shape.servers)]
+        pids = server_pids(servers)
         for index in range(sizes.rounds):
             run.step(f"{servers.shape.servers} servers, {index + 1} of {sizes.rounds}")
             before = cpu_s(pids)

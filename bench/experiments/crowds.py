@@ -11,10 +11,15 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal
 
-import psutil
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import ExperimentRun, cpu_s, split_task
+from raykeeper.bench.experiment_run import (
+    ExperimentRun,
+    cpu_s,
+    resident_mb,
+    server_pids,
+    split_task,
+)
 from raykeeper.bench.experiments.contract import Count, Experiment, Processes, Seconds
 from raykeeper.bench.experiments.idle_sessions import IdleSizes, measure_idle_sessions
 from raykeeper.bench.experiments.returns import ReturnSizes, measure_returns
@@ -145,12 +150,17 @@ def _rest(
     run: ExperimentRun, servers: RaykeeperServers, text: str, name: str, sizes: CrowdSizes
 ) -> Phase:
     run.step(text)
-    pids = _pids(servers)
+    pids = server_pids(servers)
     before, began = cpu_s(pids), time.monotonic()
     time.sleep(sizes.seconds)
     span = (began, time.monotonic())
     cores = (cpu_s(pids) - before) / (span[1] - span[0])
-    return Phase(name, [span], span[1] - span[0], {"server_mb": _mb(pids), "server_cores": cores})
+    return Phase(
+        name,
+        [span],
+        span[1] - span[0],
+        {"server_mb": resident_mb(pids), "server_cores": cores},
+    )
 
 
 def _form(
@@ -162,7 +172,7 @@ def _form(
 ) -> Phase:
     """Let the crowd act, and wait until all of it waits for what it watches."""
     run.step(f"{crowd}: they form")
-    pids = _pids(servers)
+    pids = server_pids(servers)
     before, began = cpu_s(pids), begin()
     due = count * _WATCHES_EACH[crowd]
     poll(
@@ -175,7 +185,7 @@ def _form(
         "forming",
         [span],
         span[1] - span[0],
-        {"server_mb": _mb(pids), "server_cpu_s": cpu_s(pids) - before},
+        {"server_mb": resident_mb(pids), "server_cpu_s": cpu_s(pids) - before},
     )
 
 
@@ -187,7 +197,7 @@ def _changes(
     sizes: CrowdSizes,
 ) -> list[Span]:
     """Make the changes; return when each began, and the processor time of the servers after it."""
-    pids = _pids(servers)
+    pids = server_pids(servers)
     begun: list[Span] = []
     for number in range(sizes.changes):
         run.step(f"{crowd}: change {number + 1}")
@@ -234,14 +244,6 @@ def rows_of(phases: Sequence[Phase], sets: Sequence[Span], errors: int) -> list[
             row |= {"set_max_ms": max(waits), "p99_of_alone": p99 / alone}
         rows.append(row)
     return [{**row, "errors": errors} for row in rows]
-
-
-def _pids(servers: RaykeeperServers) -> list[int]:
-    return [servers.pid(i + 1) for i in range(servers.shape.servers)]
-
-
-def _mb(pids: Sequence[int]) -> float:
-    return sum(psutil.Process(pid).memory_info().rss for pid in pids) / 1e6
 
 
 def _plot(path: Path, rows: Sequence[Row]) -> None:

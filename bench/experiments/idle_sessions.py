@@ -10,11 +10,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import psutil
 from msgspec import Meta, Struct
 
 from raykeeper.bench.errors import BenchError
-from raykeeper.bench.experiment_run import ExperimentRun, cpu_s, patience_s, split_task
+from raykeeper.bench.experiment_run import (
+    ExperimentRun,
+    cpu_s,
+    patience_s,
+    resident_mb,
+    server_pids,
+    split_task,
+)
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Processes, Seconds
 from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.plots import curves, plot_curves
@@ -61,11 +67,11 @@ def measure_idle_sessions(
     Raises:
         BenchError: a session was not connected at the end of its measurement.
     """
-    voters = [servers.pid(i + 1) for i in range(servers.shape.servers)]
+    voters = server_pids(servers)
     sidecars = servers.sidecar_pids()
     pids = voters + sidecars
     run.step(f"{OURS}: {len(voters)} servers without sessions")
-    (base,), rss = _cores_of([pids], sizes.seconds), _rss(voters)
+    (base,), base_mb = _cores_of([pids], sizes.seconds), resident_mb(voters)
     for count in sorted(set(sizes.sessions)):
         run.step(f"{OURS}: {count} sessions")
         task = LoadTask(
@@ -80,7 +86,7 @@ def measure_idle_sessions(
             load.begin()
             time.sleep(_SETTLE_S)
             of_servers, of_sidecars = _cores_of([voters, sidecars], sizes.seconds)
-            grown = _rss(voters) - rss
+            grown_mb = resident_mb(voters) - base_mb
             reports = load.reports(patience_s(task) + count * _CLOSE_S)
         if lost := sum(report.errors for report in reports):
             raise BenchError(f"{lost} of {count} idle sessions were not connected at the end")
@@ -92,7 +98,7 @@ def measure_idle_sessions(
                 "servers": len(voters),
                 "sessions": count,
                 "us_each": (of_servers + of_sidecars - base) / count * 1e6,
-                "kb_each": grown / count / 1e3,
+                "kb_each": grown_mb / count * 1e3,
                 "server_cores": of_servers,
                 "sidecar_cores": of_sidecars,
                 "base_cores": base,
@@ -107,10 +113,6 @@ def _cores_of(groups: Sequence[Sequence[int]], seconds: float) -> list[float]:
     time.sleep(seconds)
     after, took = [cpu_s(pids) for pids in groups], time.monotonic() - began
     return [(late - early) / took for early, late in zip(before, after, strict=True)]
-
-
-def _rss(pids: Sequence[int]) -> int:
-    return sum(psutil.Process(pid).memory_info().rss for pid in pids)
 
 
 def _plot(path: Path, rows: Sequence[Row]) -> None:

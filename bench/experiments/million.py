@@ -12,10 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import psutil
 from msgspec import Meta, Struct, structs
 
-from raykeeper.bench.experiment_run import Contender, ExperimentRun, contenders, measure_load
+from raykeeper.bench.experiment_run import (
+    Contender,
+    ExperimentRun,
+    contenders,
+    measure_load,
+    resident_mb,
+)
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds, ValueBytes
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import Span, percentile, split_by
@@ -112,8 +117,8 @@ def run_million(run: ExperimentRun, sizes: MillionSizes) -> Iterator[Row]:
         row["fill_s"] = _fill(contender, sizes)
         leader = servers.leader()
         follower = follower_of(servers)
-        row["leader_mb"] = _rss_mb(servers, leader)
-        row["follower_mb"] = _rss_mb(servers, follower)
+        row["leader_mb"] = resident_mb([servers.pid(leader)])
+        row["follower_mb"] = resident_mb([servers.pid(follower)])
         run.step(f"{system.name}: snapshots under load")
         row.update(_snapshots(contender, leader, sizes))
         run.step(f"{system.name}: a server restarts")
@@ -165,10 +170,6 @@ def set_times(reports: Sequence[LoadReport], spans: Sequence[Span]) -> Row:
             row[f"set_p50_{name}_ms"] = percentile(taken, 50) / 1000
             row[f"set_p99.9_{name}_ms"] = percentile(taken, 99.9) / 1000
     return row
-
-
-def _rss_mb(servers: Servers, server: int) -> float:
-    return float(psutil.Process(servers.pid(server)).memory_info().rss / _MB)
 
 
 def _restart_s(system: System, servers: Servers, server: int) -> float:

@@ -20,7 +20,7 @@ from typing import Annotated
 import psutil
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import ExperimentRun, cpu_s, split_task
+from raykeeper.bench.experiment_run import ExperimentRun, cpu_s, server_pids, split_task
 from raykeeper.bench.experiments.contract import (
     Count,
     Ensembles,
@@ -121,7 +121,7 @@ def _burning(count: int, niceness: int) -> Iterator[None]:
 
 def _idle(servers: RaykeeperServers, load: LoadProcesses, seconds: float) -> tuple[float, float]:
     """Return the processor time that servers and generators take for each second without a kill."""
-    pids = _server_pids(servers)
+    pids = server_pids(servers)
     before = cpu_s(pids), cpu_s(load.pids)
     time.sleep(seconds)
     return (cpu_s(pids) - before[0]) / seconds, (cpu_s(load.pids) - before[1]) / seconds
@@ -130,7 +130,7 @@ def _idle(servers: RaykeeperServers, load: LoadProcesses, seconds: float) -> tup
 def _kill(servers: RaykeeperServers, load: LoadProcesses, seconds: float) -> Kill:
     wait_for_all(servers, _PATIENCE_S)
     leader = servers.leader()
-    survivors = [pid for pid in _server_pids(servers) if pid != servers.pid(leader)]
+    survivors = [pid for pid in server_pids(servers) if pid != servers.pid(leader)]
     clients = sum(_carriers(servers, leader).values())
     before = cpu_s(survivors), cpu_s(load.pids)
     began = servers.crash(leader)
@@ -141,7 +141,7 @@ def _kill(servers: RaykeeperServers, load: LoadProcesses, seconds: float) -> Kil
         clients,
         cpu_s(survivors) - before[0],
         cpu_s(load.pids) - before[1],
-        sum(_carriers(servers, server).get(RAY_CALLS, 0) for server in _numbers(servers)),
+        sum(_carriers(servers, server).get(RAY_CALLS, 0) for server in servers.shape.numbers()),
     )
 
 
@@ -174,14 +174,6 @@ def kill_columns(kill: Kill, idle: tuple[float, float], reports: Sequence[LoadRe
         row["server_ms_each"] = (kill.servers_s - idle[0] * seconds) * 1000 / len(away)
         row["client_ms_each"] = (kill.generators_s - idle[1] * seconds) * 1000 / len(away)
     return row
-
-
-def _numbers(servers: RaykeeperServers) -> range:
-    return range(1, servers.shape.servers + servers.shape.observers + 1)
-
-
-def _server_pids(servers: RaykeeperServers) -> list[int]:
-    return [servers.pid(server) for server in _numbers(servers)]
 
 
 def _carriers(servers: RaykeeperServers, server: int) -> dict[str, int]:

@@ -9,15 +9,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
-from raykeeper.bench.loads.raykeeper_clients import BlockingRaykeeper, client_options
+from raykeeper.bench.loads.raykeeper_clients import (
+    BlockingRaykeeper,
+    client_options,
+    gather_bounded,
+)
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.client import AsyncClient, Held
 from raykeeper.client.recipes.recipe import Awaited
 
 WATCHED, LOCK, GROUP = "/crowd/watched", "/crowd/lock", "/crowd/group"
-OPENED_AT_ONCE = 64
-"""Sessions that are being opened at a time."""
 BYSTANDER_S = 0.01
 """A bystander begins a set so often."""
 
@@ -33,17 +36,12 @@ async def be_a_crowd(task: LoadTask, begin: Begin) -> LoadReport:
     members: told when the callback of their watch of the group is called.
     """
     options = await asyncio.to_thread(client_options, task.where)
-    slots = asyncio.Semaphore(OPENED_AT_ONCE)
     told: list[tuple[float, float]] = []
 
     def tell(*_: object) -> None:
         told.append((time.monotonic(), 0.0))
 
-    async def open_one() -> AsyncClient:
-        async with slots:
-            return await AsyncClient.open(*options)
-
-    clients = await asyncio.gather(*(open_one() for _ in range(task.clients)))
+    clients = await gather_bounded([partial(AsyncClient.open, *options)] * task.clients)
     report_of = await asyncio.to_thread(begin)
     acts = {"watchers": _watch, "contenders": _contend, "members": _join}
     acting = [

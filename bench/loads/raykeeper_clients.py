@@ -4,9 +4,9 @@
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Self
+from typing import Self, TypeVar
 
 from raykeeper.bench.loads.clients import Done, DoubleBarrier, call_done
 from raykeeper.client import AsyncClient, Client
@@ -16,6 +16,11 @@ from raykeeper.client.session_options import SessionOptions
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import ServerId
 
+T = TypeVar("T")
+
+OPENED_AT_ONCE = 64
+"""Sessions that one process opens at a time."""
+
 
 def client_options(where: str) -> tuple[list[ServerId], Dialer, SessionOptions]:
     """Return the servers of `where`, what dials them, and the options of a session. May block."""
@@ -24,6 +29,19 @@ def client_options(where: str) -> tuple[list[ServerId], Dialer, SessionOptions]:
     options = SessionOptions()
     servers = [ServerId(int(server))] if server else known
     return servers, dialer_of(ensemble, options.session_timeout_s, servers), options
+
+
+async def gather_bounded(
+    calls: Sequence[Callable[[], Awaitable[T]]], at_once: int = OPENED_AT_ONCE
+) -> list[T]:
+    """Make all calls, `at_once` at a time, and return their results in the order of the calls."""
+    slots = asyncio.Semaphore(at_once)
+
+    async def make(call: Callable[[], Awaitable[T]]) -> T:
+        async with slots:
+            return await call()
+
+    return await asyncio.gather(*map(make, calls))
 
 
 class BlockingRaykeeper:

@@ -2,14 +2,13 @@
 
 import asyncio
 import time
+from functools import partial
 
+from raykeeper.bench.loads.raykeeper_clients import gather_bounded
 from raykeeper.client import AsyncClient
 from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.ensembles import dialer_of, find_servers
 from raykeeper.client.session_options import SessionOptions
-
-OPENED_AT_ONCE = 64
-"""Sessions that are being opened at a time."""
 
 
 class ReturningSessions:
@@ -27,16 +26,14 @@ class ReturningSessions:
         """Open `count` sessions, each with a dialer of its own, as `connect` does."""
         servers = await asyncio.to_thread(find_servers, ensemble)
         options = SessionOptions(session_timeout_s=session_timeout_s)
-        slots = asyncio.Semaphore(OPENED_AT_ONCE)
 
-        async def open_one(number: int) -> None:
-            async with slots:
-                dialer = dialer_of(ensemble, session_timeout_s, servers)
-                client = await AsyncClient.open(servers, dialer, options)
-            client.add_listener(lambda state: self._on_state(number, state))
+        async def open_one() -> None:
+            dialer = dialer_of(ensemble, session_timeout_s, servers)
+            client = await AsyncClient.open(servers, dialer, options)
+            client.add_listener(partial(self._on_state, len(self._clients)))
             self._clients.append(client)
 
-        await asyncio.gather(*(open_one(number) for number in range(count)))
+        await gather_bounded([open_one] * count)
 
     async def close(self) -> None:
         """End the sessions that are left."""

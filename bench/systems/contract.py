@@ -22,6 +22,10 @@ class EnsembleShape(Struct, frozen=True):
     servers: int = 3
     observers: int = 0
 
+    def numbers(self) -> range:
+        """Return the numbers of all servers, observers after the others."""
+        return range(1, self.servers + self.observers + 1)
+
 
 class Servers(Protocol):
     """A running ensemble. Servers are numbered from 1, observers after the others."""
@@ -91,9 +95,8 @@ def wait_for_all(servers: Servers, patience_s: float) -> None:
     Raises:
         BenchError: a server does not serve in time.
     """
-    everyone = range(1, servers.shape.servers + servers.shape.observers + 1)
     problem = f"not all servers serve after {patience_s:g} s"
-    poll(lambda: all(map(servers.serves, everyone)), patience_s, problem)
+    poll(lambda: all(map(servers.serves, servers.shape.numbers())), patience_s, problem)
 
 
 def poll(found: Callable[[], bool], patience_s: float, problem: str) -> None:

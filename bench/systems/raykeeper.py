@@ -71,7 +71,7 @@ class RaykeeperServers:
     def sidecar_pids(self) -> list[int]:
         """Return the pids of the SessionTrackers and Snapshotters beside the servers."""
         found = []
-        for server in range(1, self.shape.servers + self.shape.observers + 1):
+        for server in self.shape.numbers():
             for name in (tracker_name, snapshotter_name):
                 with suppress(ValueError):  # it was not started: its server has never led
                     found.append(ray.get_actor(name(NAME, ServerId(server)), namespace=NAMESPACE))
