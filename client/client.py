@@ -16,11 +16,9 @@ there, at its first use.
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from raykeeper.client.core.flows import Flow
-from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.errors import ClosedError
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.operations import CreateWithoutWaiting, Operations, WithoutWaiting
@@ -118,10 +116,6 @@ class Client(Operations[Blocking], RecipeMethods[Blocking]):
         if self._reopen is None:
             raise TypeError("this Client was closed, or not made by connect(): do not pass it on")
         return Client, (None, self._reopen)
-
-    def _start(self, request: NewRequest | Flow[Any]) -> Future[Any]:
-        """Submit a request that no method makes."""
-        return self._open_session().start(request)
 
     def _run_flow(self, flow: Flow[T], name: str) -> T:
         """Run a flow, and wait for its result; see `FlowRunner`."""
