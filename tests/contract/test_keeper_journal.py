@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from raykeeper.client.errors import InvalidValueError, LostError
 from raykeeper.clusters.healing.healing import ENTRIES_KEPT
-from raykeeper.clusters.healing.vocabulary import Cause, Decision, Seat, Step
+from raykeeper.clusters.healing.vocabulary import Seat, Step
 from raykeeper.clusters.keeper_journal import (
     ELECTION,
     ROOT,
@@ -20,18 +20,9 @@ from raykeeper.clusters.keeper_journal import (
 )
 from raykeeper.zab.ids import ServerId
 from tests.contract.client_handles import Room, open_blocking
+from tests.harness.decisions import BEGUN
 
 SEATS = {ServerId(3): Seat("1f", "a", 7)}
-BEGUN = Decision(
-    step=Step.BEGUN,
-    server=ServerId(3),
-    cause=Cause.LOST,
-    source="1f",
-    source_name="a",
-    target="2e",
-    target_name="b",
-    reason="its node was lost for 5 min",
-)
 
 
 def test_the_next_keeper_reads_what_the_last_one_wrote(room: Room) -> None:

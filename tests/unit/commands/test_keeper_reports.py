@@ -1,8 +1,9 @@
 """What `status` and `events` show of the keeper."""
 
 import pytest
+from msgspec.structs import replace
 
-from raykeeper.clusters.healing.vocabulary import Cause, Decision, Entry, Step
+from raykeeper.clusters.healing.vocabulary import Entry, Step
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.commands.keeper_reports import (
     events_document,
@@ -11,21 +12,18 @@ from raykeeper.commands.keeper_reports import (
     show_keeper,
 )
 from raykeeper.zab.ids import Millis, ServerId
+from tests.harness.decisions import BEGUN
 from tests.unit.commands.printed import printed
 
 BEGUN_MS = Millis(1_795_442_520_000)  # 2026-11-23 14:02 UTC
 
 
 def entry(number: int, step: Step, server: int = 3) -> Entry:
-    decision = Decision(
+    decision = replace(
+        BEGUN,
         step=step,
         server=ServerId(server),
-        cause=Cause.LOST,
-        source="1f",
         source_name="[red]a[/]",
-        target="2e",
-        target_name="b",
-        reason="its node was lost for 5 min",
         detail="b was lost too" if step is Step.UNDONE else "",
     )
     return Entry(number, Millis(BEGUN_MS + 1_000 * number), decision)

@@ -9,13 +9,18 @@ from tests.harness.pure_servers import Caller, PureServer
 CROWD = 2 * NOTIFIED_PER_STEP + 1
 
 
-def watchers_of(host: PureServer, writer: Caller) -> list[Caller]:
+def changed() -> tuple[PureServer, Caller, list[Caller]]:
+    """A server that holds a change for its disk, the writer, and a crowd that watches the znode."""
+    host = PureServer()
+    writer = host.caller(1)
     writer.ask(writer.create("/a"))
-    found = [host.caller(number) for number in range(2, 2 + CROWD)]
-    for each in found:
+    watchers = [host.caller(number) for number in range(2, 2 + CROWD)]
+    for each in watchers:
         each.ask(each.get("/a", watch=True))
         each.new()
-    return found
+    host.is_disk_held = True
+    host.step(writer.frame(writer.set("/a", b"new")))
+    return host, writer, watchers
 
 
 def told(watchers: list[Caller]) -> list[int]:
@@ -24,11 +29,7 @@ def told(watchers: list[Caller]) -> list[int]:
 
 
 def test_events_alone_leave_in_several_steps_and_replies_at_once() -> None:
-    host = PureServer()
-    writer = host.caller(1)
-    watchers = watchers_of(host, writer)
-    host.is_disk_held = True
-    host.step(writer.frame(writer.set("/a", b"new")))
+    host, writer, watchers = changed()
     writer.new()
     host.sync_disk()
     assert [type(item) for item in writer.new()] == [WriteReply]
@@ -45,11 +46,7 @@ def test_events_alone_leave_in_several_steps_and_replies_at_once() -> None:
 
 
 def test_the_events_of_a_client_that_is_gone_are_dropped() -> None:
-    host = PureServer()
-    writer = host.caller(1)
-    watchers = watchers_of(host, writer)
-    host.is_disk_held = True
-    host.step(writer.frame(writer.set("/a", b"new")))
+    host, _, watchers = changed()
     host.sync_disk(ClientDisconnected(watchers[-1].connection))
     host.step()
     host.step()
@@ -57,12 +54,8 @@ def test_the_events_of_a_client_that_is_gone_are_dropped() -> None:
 
 
 def test_a_connection_that_is_closed_gets_its_event_first() -> None:
-    host = PureServer()
-    writer = host.caller(1)
-    watchers = watchers_of(host, writer)
-    host.is_disk_held = True
+    host, _, watchers = changed()
     last = watchers[-1]
-    host.step(writer.frame(writer.set("/a", b"new")))
     heir = Caller(host, 1_000)
     heir.take_up(last)
     host.sync_disk()

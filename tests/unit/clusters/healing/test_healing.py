@@ -32,6 +32,7 @@ from raykeeper.clusters.healing.vocabulary import (
     View,
 )
 from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId
+from tests.harness import decisions
 
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
 AFTER, WAIT = 5_000, 60_000
@@ -69,10 +70,8 @@ FREE = Survey(
     nodes=(NodeSurvey(node_id="d", name="D", fits=(S1, S2, S3), wall_s=1),),
     voting_disks=dict.fromkeys(SEATS, FOUNDING_DISK),
 )
-BEGUN = Decision(
-    step=Step.BEGUN,
-    server=S3,
-    cause=Cause.LOST,
+BEGUN = replace(
+    decisions.BEGUN,
     source="c",
     source_name="C",
     target="d",

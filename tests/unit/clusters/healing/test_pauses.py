@@ -1,10 +1,12 @@
 """How long a move waits for those before it."""
 
 import pytest
+from msgspec.structs import replace
 
 from raykeeper.clusters.healing.pauses import DAY_MS, HOUR_MS, pause_left
-from raykeeper.clusters.healing.vocabulary import Cause, Decision, Entry, HealSettings, Step
+from raykeeper.clusters.healing.vocabulary import Cause, Entry, HealSettings, Step
 from raykeeper.zab.ids import Millis, ServerId
+from tests.harness.decisions import BEGUN
 
 MIN = 60_000
 S1, S2 = ServerId(1), ServerId(2)
@@ -22,17 +24,7 @@ LOST, DRAINED, PREEMPTED = Cause.LOST, Cause.DRAINED, Cause.PREEMPTED
 
 
 def begun(server: ServerId, ago: int, step: Step = Step.BEGUN) -> Entry:
-    decision = Decision(
-        step=step,
-        server=server,
-        cause=LOST,
-        source="a",
-        source_name="a",
-        target="b",
-        target_name="b",
-        reason="",
-    )
-    return Entry(ago, Millis(NOW - ago), decision)
+    return Entry(ago, Millis(NOW - ago), replace(BEGUN, step=step, server=server))
 
 
 @pytest.mark.parametrize(

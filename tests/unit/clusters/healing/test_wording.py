@@ -1,10 +1,12 @@
 """Each decision as a sentence."""
 
 import pytest
+from msgspec.structs import replace
 
-from raykeeper.clusters.healing.vocabulary import Cause, Decision, Entry, Step
+from raykeeper.clusters.healing.vocabulary import Entry, Step
 from raykeeper.clusters.healing.wording import describe
-from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.zab.ids import Millis
+from tests.harness.decisions import BEGUN
 
 
 @pytest.mark.parametrize(
@@ -17,15 +19,5 @@ from raykeeper.zab.ids import Millis, ServerId
     ],
 )
 def test_a_decision_is_a_sentence(step: Step, text: str) -> None:
-    decision = Decision(
-        step=step,
-        server=ServerId(3),
-        cause=Cause.LOST,
-        source="1",
-        source_name="a",
-        target="2",
-        target_name="b",
-        reason="its node was lost for 5 min",
-        detail="b was lost too",
-    )
+    decision = replace(BEGUN, step=step, detail="b was lost too")
     assert describe(Entry(1, Millis(0), decision)) == text
