@@ -35,7 +35,6 @@ from raykeeper.links.stream_frames import (
     KEEPALIVE,
     FrameDecoder,
     close_frame,
-    encode_frame,
     encode_head,
 )
 from raykeeper.links.stream_socket import StreamSocket
@@ -117,11 +116,8 @@ class StreamLink(LinkEnd):
 
     def send_last(self, frame: bytes) -> None:
         """Send the last frame of this turn of the loop, and all that is queued before it."""
-        with self._lock:
-            if self._is_begun and self.is_open and not self._queue and not self._partial_write:
-                self._send_alone(frame)
-            elif self._enqueue(frame) and self._is_begun:
-                self._flush()
+        if self._enqueue(frame) and self._is_begun:
+            self._flush()
 
     def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with the number of bytes that have left, from now on."""
@@ -228,27 +224,6 @@ class StreamLink(LinkEnd):
         self._queue.append(frame)
         self._queued_bytes += size
         return True
-
-    def _send_alone(self, frame: bytes) -> None:
-        """Send a frame before which nothing waits; most frames of a server are such."""
-        size = len(frame)
-        if size > min(FRAME_BYTES_MAX, self._queue_bytes_max):
-            self.fail("the queue of the link is full")
-            return
-        data = encode_frame(frame)
-        self._has_written = True
-        try:
-            sent = self._stream.send(data)
-        except OSError as error:
-            self.fail(f"the stream broke: {error}")
-            return
-        if sent < len(data):
-            self._partial_write, self._partial_frame_bytes = memoryview(data)[sent:], size
-            self._queued_bytes += size
-            self._is_blocked = True
-            self._loop.add_writer(self._stream.fileno(), self._unblock)
-        elif self._on_bytes_sent is not None:
-            self._on_bytes_sent(size)
 
     def _try_in_thread(self, use: Callable[[], object]) -> bool:
         try:

@@ -403,3 +403,20 @@ async def test_send_last_also_sends_what_is_queued() -> None:
         link.send_last(b"too late")
         assert await station.wait_closed(0) == "done"
         await link.released
+
+
+async def test_a_frame_that_the_socket_takes_in_parts_arrives_whole() -> None:
+    size = 32 << 20
+    async with listening() as (listener, station):
+        near, left = Recorder(), list[int]()
+        link = await dialer_to(listener.address).dial(SERVER, near)
+        await near.wait_received(1)
+        link.on_bytes_sent(left.append)
+        link.send_last(bytes(size))
+        link.send_last(b"behind")
+        assert left == []
+        assert await station.wait_received(0, 2) == [bytes(size), b"behind"]
+        assert left == [size, 6]
+        link.close("done")
+        assert await station.wait_closed(0) == "done"
+        await link.released
