@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import Span, rate
-from raykeeper.bench.results import Row, Value
+from raykeeper.bench.results import OURS, Row, Value
 from raykeeper.bench.systems.contract import EnsembleShape, Servers, System
 
 BUSY = 0.9
@@ -90,6 +90,13 @@ class ExperimentRun:
 
     def __exit__(self, *_error: object) -> None:
         self._open.close()
+
+    def leave_out_others(self, reason: str) -> None:
+        """Measure only our own system, and print the reason for each other one."""
+        for system in self.systems:
+            if system.name != OURS:
+                self.console.print(f"{system.name} is left out: {reason}")
+        self.systems = [system for system in self.systems if system.name == OURS]
 
     def expect(self, steps: int) -> None:
         """Announce the number of steps for each kind of client of each system."""

@@ -22,7 +22,7 @@ from raykeeper.bench.errors import BenchError
 from raykeeper.bench.experiment_run import ExperimentRun, contenders, cpu_s, server_pids
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds, ValueBytes
 from raykeeper.bench.plots import curves, plot_curves
-from raykeeper.bench.results import OURS, Row
+from raykeeper.bench.results import Row
 from raykeeper.bench.systems.raykeeper import NAME, RaykeeperServers
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.requests import SessionId
@@ -83,10 +83,7 @@ def made_up_txn(value_bytes: int, zxid: Zxid) -> bytes:
 
 def run_broadcast(run: ExperimentRun, sizes: BroadcastSizes) -> Iterator[Row]:
     """Measure transactions per second."""
-    for system in run.systems:
-        if system.name != OURS:
-            run.console.print(f"{system.name} cannot broadcast without clients; it is left out")
-    run.systems = [system for system in run.systems if system.name == OURS]
+    run.leave_out_others("it cannot broadcast without clients")
     run.expect(len(sizes.servers) * sizes.rounds)
     for system, servers in run.ensembles(sizes.servers):
         assert isinstance(servers, RaykeeperServers)

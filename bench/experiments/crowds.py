@@ -72,14 +72,13 @@ class Phase(Struct, frozen=True):
 
 def run_crowds(run: ExperimentRun, sizes: CrowdSizes) -> Iterator[Row]:
     """Yield a row for each phase of each crowd."""
+    run.leave_out_others("it has no such generator")
     run.expect(len(sizes.crowds) + (sizes.kills - 1) * ("returns" in sizes.crowds))
     for system in run.systems:
         for crowd in sizes.crowds:
             with run.ensemble(system, EnsembleShape(sizes.servers)) as servers:
-                if isinstance(servers, RaykeeperServers):
-                    yield from _measure(run, servers, system.clients[0], crowd, sizes)
-                else:
-                    run.console.print(f"{system.name} is left out: it has no such generator")
+                assert isinstance(servers, RaykeeperServers)
+                yield from _measure(run, servers, system.clients[0], crowd, sizes)
 
 
 def _measure(

@@ -46,10 +46,7 @@ class IdleSizes(Struct, frozen=True, kw_only=True):
 
 def run_idle(run: ExperimentRun, sizes: IdleSizes) -> Iterator[Row]:
     """Yield a row for each number of sessions on each ensemble of ours."""
-    for system in run.systems:
-        if system.name != OURS:
-            run.console.print(f"{system.name} has other signs of life; it is left out")
-    run.systems = [system for system in run.systems if system.name == OURS]
+    run.leave_out_others("it has other signs of life")
     run.expect(len(sizes.servers) * len(sizes.sessions))
     for system, servers in run.ensembles(sizes.servers):
         assert isinstance(servers, RaykeeperServers)

@@ -1,6 +1,11 @@
 """Shares of a load, the note about the generator, progress and contexts of a run."""
 
+from io import StringIO
+
+from rich.console import Console
+
 from raykeeper.bench.experiment_run import (
+    ExperimentRun,
     Measurement,
     bottleneck_note,
     cpu_s,
@@ -9,6 +14,8 @@ from raykeeper.bench.experiment_run import (
     throughput,
 )
 from raykeeper.bench.loads.task import LoadReport, LoadTask
+from raykeeper.bench.systems.raykeeper import Raykeeper
+from raykeeper.bench.systems.zookeeper import ZooKeeper
 
 
 def task(clients: int) -> LoadTask:
@@ -68,3 +75,11 @@ def test_throughput_leaves_out_the_warm_up() -> None:
     counts = [(0, 500, 500), (20, 5, 5), (39, 0, 10), (40, 500, 500)]
     measured = Measurement([LoadReport(seconds=2.0, cpu_s=1.0, counts=counts)], 0.0, 1.0)
     assert round(throughput(measured, warmup_s=1.0, seconds=1.0)) == 20
+
+
+def test_other_systems_are_left_out_with_the_reason() -> None:
+    ours, told = Raykeeper(), StringIO()
+    run = ExperimentRun([ZooKeeper(), ours], Console(file=told), None)
+    run.leave_out_others("it is too old")
+    assert run.systems == [ours]
+    assert told.getvalue() == "zookeeper is left out: it is too old\n"
