@@ -100,9 +100,15 @@ def judge(history: History) -> HistoryReport:
 
 def longest_write_gap(history: History) -> int:
     """Return the longest time between the answers to two successive successful writes."""
-    times = sorted(
-        operation.returned
-        for operation in history.operations
-        if operation.returned is not None and is_acked_write(operation)
+    return max((after - before for before, after in write_gaps(history)), default=0)
+
+
+def write_gaps(history: History) -> Iterator[tuple[int, int]]:
+    """Yield the times of the answers to each two successive successful writes."""
+    return pairwise(
+        sorted(
+            operation.returned
+            for operation in history.operations
+            if operation.returned is not None and is_acked_write(operation)
+        )
     )
-    return max((after - before for before, after in pairwise(times)), default=0)

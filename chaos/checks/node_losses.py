@@ -4,14 +4,12 @@ The times are nanoseconds of the clock that the records of the history have too.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
 
 from raykeeper.chaos.checks.history import History, Operation, Refused
-from raykeeper.chaos.checks.judge import HistoryReport
-from raykeeper.chaos.checks.writes import is_acked_write
+from raykeeper.chaos.checks.judge import HistoryReport, write_gaps
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import CloseSession
@@ -112,15 +110,10 @@ def longest_gap_between(history: History, since_ns: int, until_ns: int) -> int:
 
     Beyond the first and the last write of the history there is no gap.
     """
-    times = sorted(
-        operation.returned
-        for operation in history.operations
-        if operation.returned is not None and is_acked_write(operation)
-    )
     return max(
         (
             after - before
-            for before, after in pairwise(times)
+            for before, after in write_gaps(history)
             if after > since_ns and before < until_ns
         ),
         default=0,
