@@ -99,7 +99,7 @@ class Replica:
         self.incarnation = 0
         self._config = config
         self._loop = asyncio.get_running_loop()
-        self._log = ReplicaLogger(config.ensemble, config.server_id)
+        self._log = ReplicaLogger(config.ensemble, config.server_id, self._loop.call_later)
         self._log.attach_to_ray()
         share_fate_with_raylet(lambda: self._log.line("replica.orphaned"))
         self._node_id = _node_id()
@@ -172,6 +172,7 @@ class Replica:
             runner, self._runner = self._runner, None
             await runner.stop()
             self._log.line("replica.stopped")
+            self._log.flush()
         self._failure = RayKeeperError("the server was stopped")
 
     async def link_address(self) -> StreamAddress | None:

@@ -2,11 +2,18 @@
 
 Lines are `name key=value …`. All go to a file in the log folder of the Ray session, warnings also
 to the process's stderr, which Ray shows in the driver.
+
+A line costs 0.1 ms, and a crowd that comes back after the loss of its server makes thousands. So
+of each name but the warnings only `LINES_MAX` are written in a second, and one that tells how many
+were left out. The counters are told to Ray once a second too.
 """
 
 import logging
 import os
 import re
+import threading
+from collections import Counter
+from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from typing import Any, Final
 
@@ -19,6 +26,9 @@ from raykeeper.zab.trace_events import TraceName
 
 FILE_BYTES_MAX: Final = 16 << 20
 FILES_KEPT: Final = 3
+PERIOD_S: Final = 1.0
+LINES_MAX: Final = 50
+"""Lines of one name in a period, warnings not counted."""
 WARNINGS: Final = frozenset(
     {
         trace_events.MESSAGE_ILLEGAL,
@@ -50,17 +60,29 @@ _NEEDS_QUOTES = re.compile(r"[\s=\"]")
 class ReplicaLogger:
     """Log lines and counters of one server."""
 
-    def __init__(self, ensemble: str, server_id: int) -> None:
-        """Write lines only; `attach_to_ray` adds the file and the counters."""
+    def __init__(
+        self,
+        ensemble: str,
+        server_id: int,
+        call_later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        """Write lines only; `attach_to_ray` adds the file and the counters.
+
+        `call_later` calls a function after some seconds, in the thread that all lines but warnings
+        come from.
+        """
         self._logger = logging.getLogger(f"raykeeper.replica.{ensemble}.{server_id}")
         self._tags = {"ensemble": ensemble, "server": str(server_id)}
         self._counter: Any = None
+        self._call_later = call_later
+        self._counts: Counter[str] = Counter()  # of this period
+        self._lock = threading.Lock()  # a process that ends tells why from any thread
 
     def attach_to_ray(self) -> None:
         """Write to a file of the Ray session and count in Ray's metrics. Call it once."""
-        from ray.util.metrics import Counter
+        from ray.util import metrics
 
-        self._counter = Counter(
+        self._counter = metrics.Counter(
             "raykeeper_notes", "What the servers noted.", tag_keys=("ensemble", "server", "note")
         )
         self._counter.set_default_tags(self._tags)
@@ -89,12 +111,34 @@ class ReplicaLogger:
 
     def line(self, name: str, /, **fields: object) -> None:
         """Write one line and count one, for an event of the shell."""
+        with self._lock:
+            is_first = not self._counts
+            self._counts[name] += 1
+            is_written = self._counts[name] <= LINES_MAX
+        if name in WARNINGS:
+            self._write(name, fields)
+            self.flush()  # the process may be about to end
+            return
+        if is_written:
+            self._write(name, fields)
+        if is_first:
+            self._call_later(PERIOD_S, self.flush)
+
+    def flush(self) -> None:
+        """End the period: tell what was counted in it."""
+        with self._lock:
+            counts, self._counts = self._counts, Counter()
+        for name, count in counts.items():
+            if self._counter is not None:
+                self._counter.inc(count, tags={"note": name})
+            if count > LINES_MAX and name not in WARNINGS:
+                self._write(f"{name}.left_out", {"lines": count - LINES_MAX})
+
+    def _write(self, name: str, fields: dict[str, Any]) -> None:
         level = logging.WARNING if name in WARNINGS else logging.INFO
         if self._logger.isEnabledFor(level):
             shown = "".join(f" {key}={_format_value(value)}" for key, value in fields.items())
             self._logger.log(level, "%s%s", name, shown)
-        if self._counter is not None:
-            self._counter.inc(1, tags={"note": name})
 
     def fatal(self, what: str, error: BaseException) -> None:
         """Write `error`, because of which the process is about to end, and its traceback."""

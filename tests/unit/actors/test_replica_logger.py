@@ -1,16 +1,33 @@
 """The log of a replica: its lines, its levels, and the fields of every trace event."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from raykeeper.actors.disk import storage_trace_events
-from raykeeper.actors.replica_logger import ReplicaLogger, trace_fields
+from raykeeper.actors.replica_logger import LINES_MAX, PERIOD_S, ReplicaLogger, trace_fields
 from raykeeper.server import server_trace_events
 from raykeeper.zab import trace_events
 from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.trace_events import TraceName
+
+
+class Later:
+    """Calls functions when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[float, Callable[[], None]]] = []
+
+    def __call__(self, seconds: float, function: Callable[[], None]) -> None:
+        self.waiting.append((seconds, function))
+
+    def end_period(self) -> None:
+        ((seconds, function),) = self.waiting
+        assert seconds == PERIOD_S
+        self.waiting.clear()
+        function()
 
 
 @pytest.mark.parametrize(
@@ -26,12 +43,12 @@ def test_a_line_is_a_name_and_fields(
     detail: Any, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="raykeeper"):
-        ReplicaLogger("coord", 1).trace(TraceEvent(trace_events.ELECTION_STARTED, detail))
+        ReplicaLogger("coord", 1, Later()).trace(TraceEvent(trace_events.ELECTION_STARTED, detail))
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [("INFO", line)]
 
 
 def test_events_for_operators_are_warnings(caplog: pytest.LogCaptureFixture) -> None:
-    log = ReplicaLogger("coord", 1)
+    log = ReplicaLogger("coord", 1, Later())
     with caplog.at_level(logging.WARNING, logger="raykeeper"):
         log.line("link.up", peer=2)
         log.trace(TraceEvent(trace_events.MESSAGE_ILLEGAL, (2, "gap")))
@@ -40,6 +57,38 @@ def test_events_for_operators_are_warnings(caplog: pytest.LogCaptureFixture) -> 
         ("WARNING", "message.illegal peer=2 reason=gap"),
         ("CRITICAL", "a step failed"),
     ]
+
+
+def test_of_a_crowd_some_lines_are_written_and_the_others_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    later = Later()
+    log = ReplicaLogger("coord", 1, later)
+    with caplog.at_level(logging.INFO, logger="raykeeper"):
+        for number in range(LINES_MAX + 7):
+            log.line("session.opened", session=number)
+            log.line("link.up", peer=2) if number < 3 else None
+        later.end_period()
+        assert later.waiting == []
+        log.line("session.opened", session=99)
+        later.end_period()
+    lines = [record.getMessage() for record in caplog.records]
+    opened = [line for line in lines if line.startswith("session.opened session=")]
+    assert opened == [f"session.opened session={n}" for n in [*range(LINES_MAX), 99]]
+    assert lines[-2:] == ["session.opened.left_out lines=7", "session.opened session=99"]
+    assert lines.count("link.up peer=2") == 3
+    assert len(lines) == LINES_MAX + 1 + 3 + 1
+
+
+def test_no_warning_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    later = Later()
+    log = ReplicaLogger("coord", 1, later)
+    with caplog.at_level(logging.INFO, logger="raykeeper"):
+        log.line("link.up", peer=2)
+        for number in range(LINES_MAX + 7):
+            log.line("replica.restarts", reason=number)
+        later.end_period()
+    assert len(caplog.records) == 1 + LINES_MAX + 7
 
 
 def test_every_trace_event_names_its_fields_and_no_two_are_alike() -> None:
