@@ -264,7 +264,7 @@ class Replica:
         )
         try:
             for event in recovered.trace_events:
-                self._log.trace(event)
+                self._loop.call_soon_threadsafe(self._log.trace, event)  # this is another thread
             server = Server(
                 config.settings(disk=recovered.disk_id),
                 config.limits(),

@@ -5,13 +5,12 @@ to the process's stderr, which Ray shows in the driver.
 
 A line costs 0.1 ms, and a crowd that comes back after the loss of its server makes thousands. So
 of each name but the warnings only `LINES_MAX` are written in a second, and one that tells how many
-were left out. The counters are told to Ray once a second too.
+were left out. The counters of these names are told to Ray once a second too.
 """
 
 import logging
 import os
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
@@ -75,8 +74,7 @@ class ReplicaLogger:
         self._tags = {"ensemble": ensemble, "server": str(server_id)}
         self._counter: Any = None
         self._call_later = call_later
-        self._counts: Counter[str] = Counter()  # of this period
-        self._lock = threading.Lock()  # a process that ends tells why from any thread
+        self._counts: Counter[str] = Counter()  # of this period, without warnings
 
     def attach_to_ray(self) -> None:
         """Write to a file of the Ray session and count in Ray's metrics. Call it once."""
@@ -111,28 +109,28 @@ class ReplicaLogger:
 
     def line(self, name: str, /, **fields: object) -> None:
         """Write one line and count one, for an event of the shell."""
-        with self._lock:
-            is_first = not self._counts
-            self._counts[name] += 1
-            is_written = self._counts[name] <= LINES_MAX
         if name in WARNINGS:
+            # At once and from any thread: the process may be about to end.
             self._write(name, fields)
-            self.flush()  # the process may be about to end
+            self._count(name, 1)
             return
-        if is_written:
-            self._write(name, fields)
-        if is_first:
+        if not self._counts:
             self._call_later(PERIOD_S, self.flush)
+        self._counts[name] += 1
+        if self._counts[name] <= LINES_MAX:
+            self._write(name, fields)
 
     def flush(self) -> None:
         """End the period: tell what was counted in it."""
-        with self._lock:
-            counts, self._counts = self._counts, Counter()
+        counts, self._counts = self._counts, Counter()
         for name, count in counts.items():
-            if self._counter is not None:
-                self._counter.inc(count, tags={"note": name})
-            if count > LINES_MAX and name not in WARNINGS:
+            self._count(name, count)
+            if count > LINES_MAX:
                 self._write(f"{name}.left_out", {"lines": count - LINES_MAX})
+
+    def _count(self, name: str, count: int) -> None:
+        if self._counter is not None:
+            self._counter.inc(count, tags={"note": name})
 
     def _write(self, name: str, fields: dict[str, Any]) -> None:
         level = logging.WARNING if name in WARNINGS else logging.INFO

@@ -91,6 +91,19 @@ def test_no_warning_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert len(caplog.records) == 1 + LINES_MAX + 7
 
 
+def test_a_warning_does_not_end_the_period(caplog: pytest.LogCaptureFixture) -> None:
+    later = Later()
+    log = ReplicaLogger("coord", 1, later)
+    with caplog.at_level(logging.INFO, logger="raykeeper"):
+        for number in range(LINES_MAX + 7):
+            log.line("session.opened", session=number)
+            log.line("request.slow", took_ms=number)
+        later.end_period()
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
+    assert len(lines) == LINES_MAX + 1
+    assert lines[-1] == "session.opened.left_out lines=7"
+
+
 def test_every_trace_event_names_its_fields_and_no_two_are_alike() -> None:
     names = [
         value
