@@ -10,6 +10,7 @@
     ├── SnapshotFormatError   a snapshot cannot be read (znodes/snapshot.py)
     ├── LinkError             no link to another server or a client (links/contract.py)
     │   └── LinkRefused, LinkUnreachable
+    ├── JuteError             a ZooKeeper client broke its protocol (jute/errors.py)
     └── PeerProtocolError     another server broke the protocol (here)
 
 docs/ERRORS.md says of each when it is raised and what to do; a test compares the two.

@@ -23,6 +23,16 @@ from raykeeper.actors.disk.log_format import (
 )
 from raykeeper.actors.disk.snapshot_files import SnapshotChunks, SnapshotWriter, read_summary
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
+from raykeeper.jute.errors import JuteError
+from raykeeper.jute.frames import (
+    decode_connect,
+    decode_connect_response,
+    decode_reply,
+    decode_request,
+    encode_connect,
+    encode_connect_response,
+)
+from raykeeper.jute.opcodes import OpCode
 from raykeeper.links.hello import (
     LINK_VERSION,
     Hello,
@@ -55,6 +65,14 @@ from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotLoader, Snaps
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import Txn, decode_txn, encode_txn
 from tests.contract.faulty_files import FaultyFiles
+from tests.fuzz.jute_values import (
+    connect_requests,
+    connect_responses,
+    replies,
+    reply_payload,
+    request_payload,
+    requests,
+)
 from tests.fuzz.samples import required_of, values_of
 from tests.model.histories import histories, written
 
@@ -187,5 +205,24 @@ DECODERS: Final[dict[str, Decoder]] = {
         lambda data: decode_segment_header(data, "log.1"),
         (CorruptRecord,),
     ),
+    "jute connect": Decoder(
+        connect_requests, lambda value: encode_connect(value)[4:], decode_connect, (JuteError,)
+    ),
+    "jute connect response": Decoder(
+        connect_responses,
+        lambda value: encode_connect_response(value)[4:],
+        decode_connect_response,
+        (JuteError,),
+    ),
+    "jute request": Decoder(requests, request_payload, decode_request, (JuteError,)),
+    **{
+        f"jute reply to {opcode.name}": Decoder(
+            replies(opcode),
+            reply_payload,
+            lambda data, opcode=opcode: decode_reply(data, opcode),  # type: ignore[misc]
+            (JuteError,),
+        )
+        for opcode in (OpCode.GET_DATA, OpCode.GET_ACL, OpCode.GET_CHILDREN2, OpCode.MULTI)
+    },
     "identity": Decoder(required_of(Identity), _identity_file, _peek, (StorageError,)),
 }

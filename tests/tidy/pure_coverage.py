@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOMS = ("zab", "znodes", "server", "chaos/checks", "clusters/healing")
+ROOMS = ("zab", "znodes", "jute", "server", "chaos/checks", "clusters/healing")
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    *("actors", "bench", "chaos", "client", "clusters", "commands", "links", "server"),
+    *("actors", "bench", "chaos", "client", "clusters", "commands", "jute", "links", "server"),
     *("zab", "znodes"),
 )
 LINES_MAX, FUNCTION_LINES_MAX = 500, 60
@@ -53,7 +53,12 @@ PURE_STDLIB = [
 PURE = {
     "zab/*": [*CORE, "raykeeper.zab"],
     "znodes/*": [*CORE, "raykeeper.znodes"],
-    "server/*": [*CORE, "raykeeper.zab", "raykeeper.znodes", "raykeeper.server"],
+    "jute/*": [
+        *(*CORE, "raykeeper.jute", "raykeeper.znodes.acl", "raykeeper.znodes.stat"),
+    ],
+    "server/*": [
+        *(*CORE, "raykeeper.zab", "raykeeper.znodes", "raykeeper.jute", "raykeeper.server"),
+    ],
     "client/core/*": [
         *(*CORE, "raykeeper.znodes", "raykeeper.links.limits", "raykeeper.client.core"),
         "raykeeper.client.errors",

@@ -1,0 +1,119 @@
+"""Jute's primitive types as bytes: big-endian numbers, lengths before strings and buffers.
+
+An `InputArchive` reads one payload and checks every length and count against the bytes that
+remain, so that what it builds is never larger than a constant times its input. It raises
+`JuteError` alone.
+
+ZooKeeper: `BinaryInputArchive`, `BinaryOutputArchive`.
+"""
+
+from struct import Struct
+from typing import Final
+
+from raykeeper.jute.errors import JuteError
+
+BOOL_BYTES: Final = 1
+INT_BYTES: Final = 4
+LONG_BYTES: Final = 8
+
+_int = Struct(">i")
+_long = Struct(">q")
+
+
+class InputArchive:
+    """Reads the fields of one payload, in order."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def remaining(self) -> int:
+        """The bytes that are not read yet."""
+        return len(self._data) - self._at
+
+    def read_bool(self) -> bool:
+        """Read one byte; each value but 0 is true."""
+        return self.read_bytes(BOOL_BYTES)[0] != 0
+
+    def read_int(self) -> int:
+        """Read a signed number of 32 bits."""
+        at = self._at
+        self._skip(INT_BYTES)
+        value: int = _int.unpack_from(self._data, at)[0]
+        return value
+
+    def read_long(self) -> int:
+        """Read a signed number of 64 bits."""
+        at = self._at
+        self._skip(LONG_BYTES)
+        value: int = _long.unpack_from(self._data, at)[0]
+        return value
+
+    def read_buffer(self) -> bytes | None:
+        """Read bytes; None for the length -1, which is not the same as no bytes."""
+        size = self.read_int()
+        return None if size == -1 else self.read_bytes(size)
+
+    def read_string(self) -> str:
+        """Read a text; a null one is "".
+
+        Bytes that are not UTF-8 become U+FFFD, as in Java; no path may have it.
+        """
+        size = self.read_int()
+        return "" if size == -1 else self.read_bytes(size).decode(errors="replace")
+
+    def read_count(self, least_bytes: int) -> int | None:
+        """Read the count of a vector whose elements take `least_bytes` or more; None for -1."""
+        count = self.read_int()
+        if count == -1:
+            return None
+        if not 0 <= count * least_bytes <= self.remaining:
+            raise JuteError(f"a vector of {count} in {self.remaining} bytes")
+        return count
+
+    def read_bytes(self, size: int) -> bytes:
+        """Read so many bytes."""
+        at = self._at
+        self._skip(size)
+        return self._data[at : self._at]
+
+    def _skip(self, size: int) -> None:
+        if not 0 <= size <= self.remaining:
+            raise JuteError(f"{size} bytes expected, {self.remaining} remain")
+        self._at += size
+
+
+class OutputArchive:
+    """Collects the fields of one payload, in order."""
+
+    __slots__ = ("data",)
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write_bool(self, value: bool) -> None:
+        """Write one byte."""
+        self.data.append(value)
+
+    def write_int(self, value: int) -> None:
+        """Write a signed number of 32 bits."""
+        self.data += _int.pack(value)
+
+    def write_long(self, value: int) -> None:
+        """Write a signed number of 64 bits."""
+        self.data += _long.pack(value)
+
+    def write_buffer(self, value: bytes | None) -> None:
+        """Write bytes behind their length, which is -1 for None."""
+        if value is None:
+            self.write_int(-1)
+        else:
+            self.write_int(len(value))
+            self.data += value
+
+    def write_string(self, value: str) -> None:
+        """Write a text in UTF-8."""
+        self.write_buffer(value.encode())

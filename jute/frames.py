@@ -1,0 +1,191 @@
+"""ZooKeeper's frames: a length of four bytes, then a payload; and what each payload holds.
+
+Bytes arrive in pieces of any size. A `FrameReader` keeps only bytes that have arrived, and refuses
+a length above its bound as soon as it is known.
+
+ZooKeeper: `NIOServerCnxn.readLength`, `ZooKeeperServer.processConnectRequest`, `processPacket`;
+`ClientCnxn.readResponse` for the other direction.
+"""
+
+from typing import Final, NamedTuple
+
+from raykeeper.jute.archives import INT_BYTES, InputArchive, OutputArchive
+from raykeeper.jute.errors import JuteError
+from raykeeper.jute.fields import Record, field_of
+from raykeeper.jute.opcodes import NOTIFICATION_XID, REPLIES, REQUESTS
+from raykeeper.jute.records import (
+    ConnectRequest,
+    ConnectResponse,
+    ReplyHeader,
+    RequestHeader,
+    WatcherEvent,
+)
+
+JUTE_MAXBUFFER: Final = 0xFFFFF
+"""ZooKeeper's own bound of a frame, its setting `jute.maxbuffer`."""
+
+
+class FrameReader:
+    """The frames of one direction of a connection.
+
+    `bytes_max` bounds the payload of each frame that is not complete yet; it may be changed.
+    """
+
+    __slots__ = ("_buffer", "bytes_max")
+
+    def __init__(self, bytes_max: int = JUTE_MAXBUFFER) -> None:
+        self.bytes_max = bytes_max
+        self._buffer = bytearray()
+
+    def __len__(self) -> int:
+        """Return the bytes that arrived and were not taken."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes as they arrived."""
+        self._buffer += data
+
+    def next(self) -> bytes | None:
+        """Take the payload of the next frame; None until all of it has arrived.
+
+        Raises:
+            JuteError: its length is negative or above `bytes_max`.
+        """
+        buffer = self._buffer
+        if len(buffer) < INT_BYTES:
+            return None
+        size = int.from_bytes(buffer[:INT_BYTES], signed=True)
+        if not 0 <= size <= self.bytes_max:
+            raise JuteError(f"a frame of {size} bytes, at most {self.bytes_max} are allowed")
+        end = INT_BYTES + size
+        if len(buffer) < end:
+            return None
+        payload = bytes(buffer[INT_BYTES:end])
+        del buffer[:end]
+        return payload
+
+
+class Request(NamedTuple):
+    """A request of a client; `body` is None if this protocol has no such opcode."""
+
+    xid: int
+    opcode: int
+    body: Record | None
+
+
+class Reply(NamedTuple):
+    """A reply or an event; `body` is None if the header has an error."""
+
+    header: ReplyHeader
+    body: Record | None
+
+
+# Bound once: each frame needs several of them.
+_request_header = field_of(RequestHeader)
+_reply_header = field_of(ReplyHeader)
+_request_fields = {code: field_of(kind) for code, kind in REQUESTS.items()}
+_reply_fields = {code: field_of(kind) for code, kind in REPLIES.items()}
+_event = field_of(WatcherEvent)
+
+
+def decode_connect(payload: bytes) -> ConnectRequest:
+    """Read a client's first payload.
+
+    Raises:
+        JuteError: it is none.
+    """
+    archive = InputArchive(payload)
+    version, zxid = archive.read_int(), archive.read_long()
+    timeout, session_id = archive.read_int(), archive.read_long()
+    password = archive.read_buffer()
+    read_only = archive.read_bool() if archive.remaining else None
+    return ConnectRequest(version, zxid, timeout, session_id, password, read_only)
+
+
+def decode_connect_response(payload: bytes) -> ConnectResponse:
+    """Read the answer to it.
+
+    Raises:
+        JuteError: it is none.
+    """
+    archive = InputArchive(payload)
+    version, timeout = archive.read_int(), archive.read_int()
+    session_id, password = archive.read_long(), archive.read_buffer()
+    read_only = archive.read_bool() if archive.remaining else None
+    return ConnectResponse(version, timeout, session_id, password, read_only)
+
+
+def decode_request(payload: bytes) -> Request:
+    """Read a request; bytes behind it are ignored, as by ZooKeeper.
+
+    Raises:
+        JuteError: it is none.
+    """
+    archive = InputArchive(payload)
+    header: RequestHeader = _request_header.read(archive)
+    field = _request_fields.get(header.type)
+    return Request(header.xid, header.type, None if field is None else field.read(archive))
+
+
+def decode_reply(payload: bytes, opcode: int) -> Reply:
+    """Read an event, or the reply to a request of `opcode`.
+
+    Raises:
+        JuteError: it is none.
+    """
+    archive = InputArchive(payload)
+    header: ReplyHeader = _reply_header.read(archive)
+    if header.err:
+        return Reply(header, None)
+    field = _event if header.xid == NOTIFICATION_XID else _reply_fields[opcode]
+    return Reply(header, field.read(archive))
+
+
+def encode_connect(request: ConnectRequest) -> bytes:
+    """Return the frame of a client's first request."""
+    archive = OutputArchive()
+    archive.write_int(request.protocol_version)
+    archive.write_long(request.last_zxid_seen)
+    archive.write_int(request.timeout)
+    archive.write_long(request.session_id)
+    archive.write_buffer(request.password)
+    return _with_read_only(archive, request.read_only)
+
+
+def encode_connect_response(response: ConnectResponse) -> bytes:
+    """Return the frame of the answer to it."""
+    archive = OutputArchive()
+    archive.write_int(response.protocol_version)
+    archive.write_int(response.timeout)
+    archive.write_long(response.session_id)
+    archive.write_buffer(response.password)
+    return _with_read_only(archive, response.read_only)
+
+
+def encode_request(xid: int, opcode: int, body: Record) -> bytes:
+    """Return the frame of a request."""
+    archive = OutputArchive()
+    _request_header.write(archive, RequestHeader(xid, opcode))
+    field_of(type(body)).write(archive, body)
+    return _framed(archive)
+
+
+def encode_reply(xid: int, zxid: int, err: int, body: Record | None) -> bytes:
+    """Return the frame of a reply or an event."""
+    archive = OutputArchive()
+    archive.write_int(xid)
+    archive.write_long(zxid)
+    archive.write_int(err)
+    if body is not None:
+        field_of(type(body)).write(archive, body)
+    return _framed(archive)
+
+
+def _with_read_only(archive: OutputArchive, read_only: bool | None) -> bytes:
+    if read_only is not None:
+        archive.write_bool(read_only)
+    return _framed(archive)
+
+
+def _framed(archive: OutputArchive) -> bytes:
+    return len(archive.data).to_bytes(INT_BYTES) + archive.data
