@@ -43,7 +43,7 @@ from raykeeper.links.hello import Hello, Refusal, decode_hello, encode_hello
 from raykeeper.links.idle_timer import IdleTimer
 from raykeeper.links.limits import CLOSE_MS, GRACE_MS, PORTIONS_MAX, QUEUE_BYTES_MAX
 from raykeeper.links.link_end import LinkEnd, LinkState
-from raykeeper.links.shared_ticks import SharedTicks
+from raykeeper.links.shared_ticks import SharedTicks, ticks_of_running_loop
 from raykeeper.zab.ids import ServerId
 
 Answer = tuple[int, Portion | None, str | None]
@@ -63,7 +63,7 @@ class RayCallAcceptor:
         self._acceptor = acceptor
         self._client_queue_bytes_max = client_queue_bytes_max
         self._grace_s = grace_ms / 1000
-        self._ticks = SharedTicks(asyncio.get_running_loop())
+        self._ticks = ticks_of_running_loop()
         self._links: dict[int, _AcceptedLink] = {}
         # Link ids are never used twice, by any incarnation: of two live instances of an actor one
         # must not take the other's calls for its own.
@@ -292,7 +292,7 @@ class DialedLink(LinkEnd):
         """How many batches come before the acceptor's end, and the reason of the end."""
         self._is_sending = False
         late = "the server did not answer in time"
-        ticks = SharedTicks(self._loop)
+        ticks = ticks_of_running_loop()
         self._send_timer = IdleTimer(ticks, grace_s, lambda: self.fail(late))
         self._receive_timer = IdleTimer(ticks, keepalive_s + grace_s, lambda: self.fail(late))
         # Nothing is delivered from inside `dial`, and the first call costs nothing here.

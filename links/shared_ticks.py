@@ -5,6 +5,8 @@ spread over the period, and no turn of the loop has all of them.
 """
 
 import asyncio
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Final
 
@@ -29,6 +31,21 @@ class SharedTicks:
 
     def _drop(self, key: tuple[float, int]) -> None:
         del self._groups[key]
+
+
+_of_loops: "weakref.WeakValueDictionary[asyncio.AbstractEventLoop, SharedTicks]"
+_of_loops = weakref.WeakValueDictionary()  # an entry lives as long as a link uses it
+_of_loops_lock = threading.Lock()  # each loop has a thread of its own
+
+
+def ticks_of_running_loop() -> SharedTicks:
+    """Return the timers that all links on the running loop share."""
+    loop = asyncio.get_running_loop()
+    with _of_loops_lock:
+        ticks = _of_loops.get(loop)
+        if ticks is None:
+            ticks = _of_loops[loop] = SharedTicks(loop)
+        return ticks
 
 
 class TickGroup:

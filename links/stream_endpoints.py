@@ -9,13 +9,15 @@ A listener with more connections than it handles lets them wait (`HandshakeQueue
 queue is full tells dialers that it is busy. A client then comes again after a pause, because what
 it has reached is the server. Between servers any link at once counts for more than its carrier.
 
-Invariants: from a connection without a proof nothing is read but as many bytes as a proof takes,
-and it is closed when it takes too long; no length that the other end announces is believed beyond
-a bound. A dial of a client ends in `StreamUnavailable` only if nobody has proved there to be the
-server.
+Invariants: from a connection without a proof no more is read than a proof and a hello may take,
+nothing of it is parsed, and it is closed when it takes too long; no length that the other end
+announces is believed beyond a bound. A dial of a client ends in `StreamUnavailable` only if nobody
+has proved there to be the server.
 """
 
 import asyncio
+import errno
+import os
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -51,7 +53,7 @@ from raykeeper.links.limits import (
     STREAM_SILENCES_MAX,
     STREAM_TURN_MS,
 )
-from raykeeper.links.shared_ticks import SharedTicks
+from raykeeper.links.shared_ticks import ticks_of_running_loop
 from raykeeper.links.stream_auth import (
     MAGIC,
     NONCE_BYTES,
@@ -77,6 +79,8 @@ FIRST_BYTES = len(MAGIC) + NONCE_BYTES
 """Size of a dialer's first message; the first message of TLS is longer."""
 KEEPALIVE_BYTES = 4
 """Size of the dialer's keepalive interval, in front of its hello."""
+INTRODUCTION_BYTES_MAX = KEEPALIVE_BYTES + HEAD_BYTES + HELLO_BYTES_MAX
+"""Size of what follows a dialer's proof, which mostly arrives together with it."""
 NO_ROOM = "the server has no room for one more handshake now"
 TLS_HELLO_BYTES_MAX = 16 << 10
 ACCEPT_PAUSE_S = 0.1
@@ -162,7 +166,7 @@ class StreamListener:
         self.address = StreamAddress(host, self._socket.getsockname()[1], new_key())
         self._busy_notice = TLS_BUSY_NOTICE if self._tls else busy_notice(self.address.key)
         self._loop = asyncio.get_running_loop()
-        self._ticks = SharedTicks(self._loop)
+        self._ticks = ticks_of_running_loop()
         self._is_closed = False
         self._listen()
 
@@ -234,12 +238,14 @@ class StreamListener:
             raise _HandshakeFailed
         dialer_nonce = first[len(MAGIC) :]
         await stream.write(nonce + proof(key, Role.ACCEPTOR, dialer_nonce, nonce))
-        received = await stream.read(PROOF_BYTES)
+        received = await stream.read(PROOF_BYTES, ahead=INTRODUCTION_BYTES_MAX)
         if not is_valid_proof(received, key, Role.DIALER, dialer_nonce, nonce):
             raise _HandshakeFailed
-        head = await stream.read(KEEPALIVE_BYTES + HEAD_BYTES)
+        head = await stream.read(KEEPALIVE_BYTES + HEAD_BYTES, ahead=HELLO_BYTES_MAX)
         keepalive_ms = int.from_bytes(head[:KEEPALIVE_BYTES])
         hello = decode_hello(await _read_body(stream, head[KEEPALIVE_BYTES:]))
+        if stream.has_read_ahead():
+            raise _HandshakeFailed  # no dialer speaks before it is welcome
         if hello is None:
             await stream.write(_encode_answer(NOT_A_HELLO))
             raise _HandshakeFailed
@@ -342,7 +348,7 @@ class StreamDialer(LinkDialer):
             self._queue_bytes_max,
             self._keepalive_ms / 1000,
             self._grace_s,
-            SharedTicks(asyncio.get_running_loop()),
+            ticks_of_running_loop(),
         )
         link.events = events
         link.begin()
@@ -409,7 +415,7 @@ class StreamDialer(LinkDialer):
         except BusyAlertError as error:
             raise StreamBusy(NO_ROOM) from error
         await stream.write(MAGIC + nonce)
-        acceptor_nonce = await stream.read(NONCE_BYTES)
+        acceptor_nonce = await stream.read(NONCE_BYTES, ahead=PROOF_BYTES)
         if acceptor_nonce == busy_notice(key):
             raise StreamBusy(NO_ROOM)
         received = await stream.read(PROOF_BYTES)
@@ -469,12 +475,24 @@ async def _connect(address: StreamAddress) -> StreamSocket:
 
 
 async def _connect_in_time(connecting: socket.socket, address: StreamAddress) -> None:
+    failure = connecting.connect_ex((address.host, address.port))
+    if failure not in (0, errno.EINPROGRESS):
+        raise OSError(failure, os.strerror(failure))
+    if _is_connected(connecting):
+        return  # as nearly always within a machine: it costs no turn of the loop
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(STREAM_OPEN_MS / 1000):
             await loop.sock_connect(connecting, (address.host, address.port))
     except TimeoutError:
-        try:
-            connecting.getpeername()  # it is connected, only this process was slow to see it
-        except OSError:
-            raise TimeoutError from None
+        # This process may only have been slow to see it.
+        if not _is_connected(connecting):
+            raise
+
+
+def _is_connected(connecting: socket.socket) -> bool:
+    try:
+        connecting.getpeername()
+    except OSError:
+        return False
+    return True

@@ -106,6 +106,7 @@ class StreamLink(LinkEnd):
         self._idle_timer = IdleTimer(self._ticks, self._idle_timeout_s, self._on_idle_timeout)
         self._idle_timer.restart()
         self._keepalives = self._ticks.add(self._keepalive_pause_s, self._send_keepalive)
+        self._stream.end_handshake()
         self._loop.add_reader(self._stream.fileno(), self._read)
         self._flush_soon()
 

@@ -5,7 +5,8 @@ Ray's CA: the same three files as for Ray's own connections. There is no way bac
 Host names are not checked, as Ray does not: nodes call each other by address.
 
 The socket never blocks. The coroutines are for the handshake, whose messages have known lengths;
-after it the link itself reads and writes.
+after it the link itself reads and writes. A crowd that comes back makes thousands of handshakes at
+once, so these take few system calls and few turns of the loop.
 """
 
 import asyncio
@@ -74,6 +75,11 @@ class StreamSocket:
                 do_handshake_on_connect=False,
             )
         self._fd = self._socket.fileno()
+        self._loop = asyncio.get_running_loop()
+        self._read_ahead = b""
+        self._is_watched = False  # the loop calls `_on_readable`
+        self._awaited: asyncio.Future[bytes] | None = None
+        self._awaited_bytes = 0
         self.read_bytes = READ_BYTES if context is None else TLS_RECORD_BYTES
         """A read that returns less has left nothing behind."""
 
@@ -81,14 +87,17 @@ class StreamSocket:
         """Return the number of the socket, also when it is closed."""
         return self._fd
 
-    def receive(self, size: int = 0) -> bytes | None:
-        """Return what is there, up to `size` or `read_bytes`; b"" at the end, None without data.
+    def receive(self) -> bytes | None:
+        """Return what is there, up to `read_bytes`; b"" at the end, None without data.
 
         Raises:
             OSError: the connection is broken.
         """
+        return self._receive(self.read_bytes)
+
+    def _receive(self, size: int) -> bytes | None:
         try:
-            return self._socket.recv(size or self.read_bytes)
+            return self._socket.recv(size)
         except _WOULD_BLOCK:
             return None
         except ssl.SSLEOFError:
@@ -112,7 +121,17 @@ class StreamSocket:
 
     def close(self) -> None:
         """Close the socket."""
+        self._unwatch()
         self._socket.close()
+
+    def has_read_ahead(self) -> bool:
+        """Return whether `read` has more than it was asked for."""
+        return bool(self._read_ahead)
+
+    def end_handshake(self) -> None:
+        """Stop reading here: the caller does it from now on, and watches the socket for it."""
+        assert not self._read_ahead, len(self._read_ahead)
+        self._is_watched = False  # a loop has one reader for each file: the caller's
 
     async def encrypt(self) -> None:
         """Agree on the encryption, if there is one.
@@ -134,22 +153,22 @@ class StreamSocket:
                     raise BusyAlertError(_BUSY_ALERT) from error
                 raise
 
-    async def read(self, size: int) -> bytes:
-        """Read exactly `size` bytes.
+    async def read(self, size: int, ahead: int = 0) -> bytes:
+        """Read exactly `size` bytes; up to `ahead` more may be read for the next call.
 
         Raises:
             OSError: the connection is broken, or ends before.
         """
-        pieces = b""
-        while len(pieces) < size:
-            piece = self.receive(size - len(pieces))
+        there = self._read_ahead
+        while (missing := size - len(there)) > 0:
+            piece = self._receive(missing + ahead)
             if piece is None:
-                await self._until_ready(to_read=True)
-            elif not piece:
+                piece = await self._next_piece(missing + ahead)
+            if not piece:
                 raise ConnectionResetError("the connection was ended")
-            else:
-                pieces += piece
-        return pieces
+            there += piece
+        self._read_ahead = there[size:]
+        return there[:size]
 
     async def write(self, data: bytes) -> None:
         """Write all of `data`.
@@ -161,11 +180,43 @@ class StreamSocket:
         while rest := rest[self.send(rest) :]:
             await self._until_ready(to_read=False)
 
+    async def _next_piece(self, size: int) -> bytes:
+        """Wait for bytes, and return them, or b"" at the end of the stream."""
+        self._awaited_bytes = size
+        self._awaited = awaited = self._loop.create_future()
+        if not self._is_watched:
+            self._is_watched = True
+            self._loop.add_reader(self._fd, self._on_readable)
+        piece: bytes = await awaited
+        return piece
+
+    def _on_readable(self) -> None:
+        # To read here, and not in the task that waits, leaves nothing for which the loop would call
+        # again before the task has its turn. So the socket is watched from the first wait to the
+        # end of the handshake.
+        awaited = self._awaited
+        if awaited is None or awaited.done():
+            self._unwatch()
+            return
+        try:
+            piece = self._receive(self._awaited_bytes)
+        except OSError as error:
+            awaited.set_exception(error)
+        else:
+            if piece is not None:
+                awaited.set_result(piece)
+
+    def _unwatch(self) -> None:
+        if self._is_watched:
+            self._is_watched = False
+            self._loop.remove_reader(self._fd)
+
     async def _until_ready(self, *, to_read: bool) -> None:
-        loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
-        add: Callable[..., object] = loop.add_reader if to_read else loop.add_writer
-        remove = loop.remove_reader if to_read else loop.remove_writer
+        if to_read:
+            self._unwatch()
+        ready: asyncio.Future[None] = self._loop.create_future()
+        add: Callable[..., object] = self._loop.add_reader if to_read else self._loop.add_writer
+        remove = self._loop.remove_reader if to_read else self._loop.remove_writer
         add(self._fd, _set, ready)
         try:
             await ready

@@ -4,6 +4,7 @@ The Ray calls that a dialer could take instead are recorded; nothing here may us
 """
 
 import asyncio
+import errno
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -257,13 +258,20 @@ async def test_a_dialer_that_is_slow_itself_does_not_blame_the_server(
     patience(monkeypatch, 20, 10_000)
     async with crowded() as place:
         loop = asyncio.get_running_loop()
-        connect = loop.sock_connect
+        peer_of, connect = socket.socket.getpeername, loop.sock_connect
+        answers = iter([False])  # at first it is still connecting, as over a network
+
+        def answered_late(connecting: socket.socket) -> object:
+            if not next(answers, True):
+                raise OSError(errno.ENOTCONN, "not connected")
+            return peer_of(connecting)
 
         async def connect_and_stall(connecting: socket.socket, address: tuple[str, int]) -> None:
             loop.call_soon(time.sleep, 0.05)
             await connect(connecting, address)
             await asyncio.sleep(0)
 
+        monkeypatch.setattr(socket.socket, "getpeername", answered_late)
         monkeypatch.setattr(loop, "sock_connect", connect_and_stall)
         assert (await place.dial()).carrier == STREAM
 

@@ -1,6 +1,8 @@
 """SharedTicks: regular calls, few timers, and calls that are spread over the period."""
 
 import asyncio
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from raykeeper.links.shared_ticks import SLOTS, SharedTicks
+from raykeeper.links.shared_ticks import SLOTS, SharedTicks, ticks_of_running_loop
 from tests.harness.event_loops import VirtualLoop
 
 PERIOD_S = 3.2
@@ -133,3 +135,16 @@ def test_a_callback_may_remove_itself() -> None:
         wait(loop, 5 * PERIOD_S)
         assert called == [1]
         assert loop.fired == 1
+
+
+def test_each_loop_has_one_set_of_timers_as_long_as_links_use_it() -> None:
+    async def both() -> tuple[SharedTicks, SharedTicks]:
+        return ticks_of_running_loop(), ticks_of_running_loop()
+
+    one, same = asyncio.run(both())
+    other, _ = asyncio.run(both())
+    assert one is same is not other
+    gone = weakref.ref(one)
+    del one, same
+    gc.collect()
+    assert gone() is None

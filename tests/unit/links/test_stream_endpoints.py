@@ -174,6 +174,42 @@ async def test_a_bad_hello_is_answered_or_dropped(hello: bytes, answer: bytes) -
         assert await station.accepted() == 0
 
 
+@pytest.mark.parametrize("early", [b"", b"x", encode_frame(b"a first frame")])
+async def test_a_dialer_that_speaks_before_it_is_welcome_is_dropped(early: bytes) -> None:
+    async with listening() as (listener, station):
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonce, hello = new_nonce(), encode_frame(encode_hello(CLIENT))
+            writer.write(MAGIC + nonce)
+            theirs = (await reader.readexactly(64))[:32]
+            mine = proof(listener.address.key, Role.DIALER, nonce, theirs)
+            writer.write(mine + (40).to_bytes(4) + hello + early)
+            writer.write_eof()
+
+        assert (b"accepted" in await converse(listener.address, talk)) == (not early)
+        assert await station.accepted() == (not early)
+
+
+async def test_a_handshake_may_come_in_drops() -> None:
+    async with listening() as (listener, station):
+
+        async def write(writer: asyncio.StreamWriter, data: bytes) -> None:
+            for byte in data:
+                writer.write(bytes([byte]))
+                await asyncio.sleep(0)
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonce, hello = new_nonce(), encode_frame(encode_hello(CLIENT))
+            await write(writer, MAGIC + nonce)
+            theirs = (await reader.readexactly(64))[:32]
+            mine = proof(listener.address.key, Role.DIALER, nonce, theirs)
+            await write(writer, mine + (40).to_bytes(4) + hello)
+            writer.write_eof()
+
+        assert b"accepted" in await converse(listener.address, talk)
+        assert await station.accepted() == 1
+
+
 async def test_a_silent_connection_is_dropped() -> None:
     async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pass
