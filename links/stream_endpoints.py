@@ -84,8 +84,10 @@ INTRODUCTION_BYTES_MAX = KEEPALIVE_BYTES + HEAD_BYTES + HELLO_BYTES_MAX
 NO_ROOM = "the server has no room for one more handshake now"
 TLS_HELLO_BYTES_MAX = 16 << 10
 ACCEPT_PAUSE_S = 0.1
-ACCEPTED_MAX = 64
-"""Connections that are accepted before others have their turn."""
+ACCEPTED_MAX = 16
+"""Connections that are accepted before others have their turn. A crowd that comes back to a starved
+machine must leave the server turns short enough to answer its peers: with 64 a turn took 50 ms of
+the processor, for which a server among many other processes waits half a second."""
 
 
 class StreamAddress(Struct, frozen=True):
