@@ -12,7 +12,7 @@ from raykeeper.client.core.public_types import ClientId
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Acls, Identity, Permission, normalize_acls
 from raykeeper.znodes.errors import BadArgumentsError, InvalidAclError
-from raykeeper.znodes.paths import check_path
+from raykeeper.znodes.paths import check_path, path_fault
 from raykeeper.znodes.quotas import (
     NO_LIMIT,
     QUOTA_PREFIX,
@@ -108,7 +108,8 @@ def checked_path(path: object, *, sequential: bool = False) -> str:
     """
     if not isinstance(path, str):
         raise BadArgumentsError("", f"a path must be a string, not {type(path).__name__}")
-    check_path(path, sequential=sequential)
+    if path_fault(path, sequential=sequential) is not None:
+        check_path(path, sequential=sequential)
     return path
 
 

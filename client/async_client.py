@@ -169,15 +169,17 @@ class AsyncSession(Session):
 
     def start(self, request: NewRequest | Flow[Any]) -> asyncio.Future[Any]:
         """Submit a request, or an operation of several requests."""
-        self._check_loop()
         driver = self._driver
-        token = _FutureToken(driver.loop.create_future())
-        if isinstance(request, GeneratorType):
+        loop = driver.loop
+        if asyncio.get_running_loop() is not loop:  # as `_check_loop`, without a call
+            self._check_loop()
+        token = _FutureToken(future := loop.create_future())
+        if type(request) is GeneratorType:
             with driver.lock:
                 self._flows.start(request, token, fails_late_requests=True)
         else:
             driver.submit(request, token)  # type: ignore[arg-type]  # no Flow
-        return token.future
+        return future
 
     async def run_flow(self, flow: Flow[T]) -> T:
         """Run an operation of a recipe, and wait for its result.

@@ -20,7 +20,8 @@ class CallbackThread:
     def __init__(self) -> None:
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._unfinished = 0  # put and not returned yet
+        self.unfinished = 0
+        """The number of calls that were put and have not returned yet."""
         self._is_stopping = False
         self._thread: threading.Thread | None = None
         self._ident: int | None = None
@@ -29,7 +30,7 @@ class CallbackThread:
     def put(self, call: Call) -> None:
         """Queue `call` behind the calls that were put before."""
         with self._lock:
-            self._unfinished += 1
+            self.unfinished += 1
             self._queue.put(call)
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -49,10 +50,6 @@ class CallbackThread:
         with self._lock:
             if self._thread is not None:
                 self._queue.put(None)
-
-    def is_idle(self) -> bool:
-        """Return whether every call that was put has returned."""
-        return not self._unfinished
 
     def is_here(self) -> bool:
         """Return whether the caller runs on this thread, that is, in a callback."""
@@ -74,8 +71,8 @@ class CallbackThread:
                 if call is None:
                     self._is_stopping = True
                 else:
-                    self._unfinished -= 1
-                if self._is_stopping and not self._unfinished:
+                    self.unfinished -= 1
+                if self._is_stopping and not self.unfinished:
                     self._thread = self._ident = None
                     return
 

@@ -283,7 +283,10 @@ class Driver:
                         break
                     continue
                 for effect in effects:
-                    self._perform(effect)
+                    if type(effect) is Complete:
+                        effect.token.complete(effect.reply)  # type: ignore[attr-defined]
+                    else:
+                        self._perform(effect)
         finally:
             self._is_running = False
         self._arm()

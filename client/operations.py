@@ -601,7 +601,9 @@ class Operations(ABC, Generic[K]):
         return self._open_session().now()
 
 
-_BODY_THAT_STARTS = "return self._open_session().start(written({arguments}).request)"
+_BODY_THAT_STARTS = (
+    "return (self._session or self._open_session()).start(written({arguments}).request)"
+)
 _BODY_THAT_WAITS = (
     "refuse_running_loop({name!r}); return self._open_session().call(written({arguments}).request)"
 )

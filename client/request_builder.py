@@ -9,7 +9,13 @@ from raykeeper.client import arguments
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.znodes.acl import Acl, Acls
-from raykeeper.znodes.quotas import QuotaLimits, format_limits, limits_path, quota_subtree
+from raykeeper.znodes.quotas import (
+    QUOTA_PREFIX,
+    QuotaLimits,
+    format_limits,
+    limits_path,
+    quota_subtree,
+)
 from raykeeper.znodes.requests import ANY_VERSION, Create, CreateMode, Multi, SetData, TxnOp
 from raykeeper.znodes.znode import TTL_MS_MAX
 
@@ -88,7 +94,7 @@ class RequestBuilder:
         arguments.checked_path(path)
         value = arguments.checked_value(path, value, self._bytes_max)
         request = SetData(path, value, arguments.checked_version(path, version))
-        if not self.chroot:
+        if path.startswith(QUOTA_PREFIX) and not self.chroot:
             arguments.check_quota(path, value)
         return request
 

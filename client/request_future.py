@@ -9,7 +9,7 @@ callbacks, because they cannot run before the callback returns.
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,63 +17,54 @@ from raykeeper.client.callback_thread import CallbackThread
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.results import result_of
 from raykeeper.client.errors import WrongContextError
+from raykeeper.client.lazy_future import LazyFuture
 from raykeeper.client.loop_thread import in_running_loop
 
 T = TypeVar("T")
 
 
-class RequestFuture(Future[T]):
+class RequestFuture(LazyFuture[T]):
     """A `concurrent.futures.Future` whose callbacks run on the client's callback thread.
 
     A submitted request cannot be withdrawn, so `cancel` always returns False.
     """
 
+    _waiting_outcome: tuple[Any, Exception | None] | None = None
+    _callback_gate: "threading.Lock | None" = None
+
     def __init__(self, dispatch: CallbackThread) -> None:
-        super().__init__()
         self._dispatch = dispatch
-        self._outcome: tuple[Any, Exception | None] | None = None
-        self._callback_gate: threading.Lock | None = None
 
     def complete(self, answer: SuccessReply) -> None:
         """The request succeeded. Called on the loop."""
-        self._on_outcome(result_of(answer), None)
+        self.succeed(result_of(answer))
 
     def succeed(self, value: Any) -> None:
         """The whole operation succeeded. Called on the loop."""
-        self._on_outcome(value, None)
+        if self._dispatch.unfinished:
+            self._put_outcome(value, None)
+            return
+        if not self._finish_alone(value, None):
+            self.set_result(value)
+        if self._callback_gate is not None:
+            self._callback_gate.release()
 
     def fail(self, error: Exception) -> None:
         """The request failed. Called on the loop, or before the request was submitted."""
-        self._on_outcome(None, error)
+        if self._dispatch.unfinished:
+            self._put_outcome(None, error)
+            return
+        self.set_exception(error)
+        if self._callback_gate is not None:
+            self._callback_gate.release()
 
     def has_arrived(self) -> bool:
         """Return whether there is an outcome, though callbacks may have to run before it shows."""
-        return self._outcome is not None
+        return self._waiting_outcome is not None or self.done()
 
     def cancel(self) -> bool:
         """Return False: a submitted request cannot be withdrawn."""
         return False
-
-    def result(self, timeout: float | None = None) -> T:
-        """Return the result; in a callback it overtakes the queued callbacks.
-
-        Raises:
-            KeeperError: the request failed.
-            TimeoutError: no outcome within `timeout` seconds; the request goes on.
-            WrongContextError: there is no outcome yet, and the caller runs in an event loop.
-        """
-        self._resolve_in_callback(timeout)
-        return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the error of the request, or None; else as `result`.
-
-        Raises:
-            TimeoutError: no outcome within `timeout` seconds; the request goes on.
-            WrongContextError: there is no outcome yet, and the caller runs in an event loop.
-        """
-        self._resolve_in_callback(timeout)
-        return super().exception(timeout)
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Have `fn` called with this future on the client's callback thread."""
@@ -82,20 +73,16 @@ class RequestFuture(Future[T]):
     def _call(self, fn: Callable[[Future[T]], object], _: Future[T]) -> None:
         self._dispatch.run_in_order(partial(fn, self))
 
-    def _on_outcome(self, value: Any, error: Exception | None) -> None:
-        self._outcome = (value, error)
+    def _put_outcome(self, value: Any, error: Exception | None) -> None:
+        """Resolve the future behind the callbacks that are queued, or run now."""
+        self._waiting_outcome = (value, error)
         # Stored before the gate is read: a callback that begins to wait does both in reverse order.
         if self._callback_gate is not None:
             self._callback_gate.release()
-        if self._dispatch.is_idle():
-            self._resolve()
-        else:
-            self._dispatch.put(self._resolve)
+        self._dispatch.put(self._resolve)
 
-    def _resolve_in_callback(self, timeout: float | None) -> None:
+    def _before_wait(self, timeout: float | None) -> None:
         """In a callback, resolve the future as soon as the outcome arrives."""
-        if self.done():
-            return
         if in_running_loop() and timeout != 0:
             raise WrongContextError(
                 "to wait for this future would block the running event loop; "
@@ -106,19 +93,18 @@ class RequestFuture(Future[T]):
         gate = threading.Lock()
         gate.acquire()
         self._callback_gate = gate
-        if self._outcome is None and not gate.acquire(
+        if not self.has_arrived() and not gate.acquire(
             timeout=-1 if timeout is None else max(timeout, 0)
         ):
             raise TimeoutError
         self._resolve()
 
     def _resolve(self) -> None:
-        assert self._outcome is not None
-        value, error = self._outcome
-        try:
-            if error is None:
-                self.set_result(value)
-            else:
-                self.set_exception(error)
-        except InvalidStateError:
-            pass  # a callback that waited for it has resolved it
+        """On the callback thread, show the outcome; a callback that waited for it has done so."""
+        if self._waiting_outcome is None or self.done():
+            return
+        value, error = self._waiting_outcome
+        if error is None:
+            self.set_result(value)
+        else:
+            self.set_exception(error)

@@ -194,9 +194,10 @@ class BlockingSession(Session):
 
     def start(self, request: NewRequest | Flow[Any]) -> RequestFuture[Any]:
         """Submit a request, or an operation of several requests."""
-        self._check_process()
+        if self._forks != _forks:  # as `_check_process`, without a call
+            self._check_process()
         future: RequestFuture[Any] = RequestFuture(self._callbacks)
-        if isinstance(request, GeneratorType):
+        if type(request) is GeneratorType:
             with self._driver.lock:
                 self._flows.start(request, future, fails_late_requests=True)
         else:

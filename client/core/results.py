@@ -29,16 +29,17 @@ class Quota(NamedTuple):
 
 def result_of(answer: SuccessReply) -> Any:
     """Return the result of a request: a path, a Stat, a value with its Stat, names, or None."""
-    if isinstance(answer, WriteReply):
+    # `isinstance` of a struct that is another one takes three times as long.
+    if type(answer) is WriteReply:
         # The reply to a create has a path, to a set only a Stat, to a delete neither.
         return answer.path or answer.stat
-    if isinstance(answer, GetDataReply):
+    if type(answer) is GetDataReply:
         return answer.value, answer.stat
-    if isinstance(answer, ExistsReply):
-        return answer.stat
-    if isinstance(answer, GetChildrenReply):
-        return answer.children
     match answer:
+        case ExistsReply():
+            return answer.stat
+        case GetChildrenReply():
+            return answer.children
         case GetAclsReply():
             return list(answer.acls), answer.stat
         case WhoAmIReply():

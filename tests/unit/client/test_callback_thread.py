@@ -74,13 +74,13 @@ def test_stop_ends_the_thread_after_the_last_call_and_a_later_one_is_served() ->
     dispatch.put(first)
     dispatch.stop()
     dispatch.put(lambda: threads.append(threading.current_thread()))
-    assert not dispatch.is_idle()
+    assert dispatch.unfinished
     held.set()
     while not threads:
         pass
     threads[0].join(5)
     assert threads == [threads[0]] * 2
     assert not threads[0].is_alive()
-    assert dispatch.is_idle()
+    assert not dispatch.unfinished
     wait_idle(dispatch)
     dispatch.stop()
