@@ -386,7 +386,7 @@ class _ServerRunner:
             return
         events, self._events = self._events, []
         try:
-            self._perform(self.server.step(events, _now()))
+            self._perform(self.server.step(events, _now()), is_alone=len(events) == 1)
             self._arm_timer()
         # End the process: a server must not continue after a failed assertion.
         except BaseException as error:
@@ -407,8 +407,11 @@ class _ServerRunner:
 
     # Effects out.
 
-    def _perform(self, effects: list[Effect]) -> None:
-        """Perform the effects: those for each link in order, and those for the disk in order."""
+    def _perform(self, effects: list[Effect], *, is_alone: bool = False) -> None:
+        """Perform the effects of a step, in order for each link and the disk.
+
+        `is_alone`: the step had one event.
+        """
         disk: list[StorageEffect] = []
         to_peers: dict[ServerId, list[PeerMessage]] = {}
         send_client = self.links.clients.send
@@ -434,7 +437,9 @@ class _ServerRunner:
         # The disk comes last: its thread takes the interpreter as soon as it has work.
         for peer in list(to_peers):
             self._flush_peer(peer, to_peers)
-        if disk:
+        if is_alone and not self._events and self._disk.performs_here(disk):
+            self._on_disk_events(self._disk.perform_here(disk))
+        elif disk:
             self._disk.submit(disk)
 
     def _flush_peer(self, peer: ServerId, to_peers: dict[ServerId, list[PeerMessage]]) -> None:

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from raykeeper.actors.disk.disk_thread import DiskThread
+from raykeeper.actors.disk.disk_thread import APPEND_HERE_BYTES_MAX, DiskThread
 from raykeeper.actors.disk.identity import format_folder
 from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import StorageError
@@ -120,3 +120,115 @@ def test_submit_never_waits_for_the_disk() -> None:
     harness.go_on.set()
     thread.close()
     assert harness.delivered[-1] == [LogSynced(z(999))]
+
+
+FORCES = 50
+"""So many quick forces make a disk count as quick, after a slow one too."""
+
+
+class Timed(Harness):
+    """A disk whose forces take `force_s` of a clock of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = self.force_s = 0.0
+        self.last = 1
+        self.completions: SimpleQueue[list[DiskEvent]] = SimpleQueue()
+        self.files.on_operation = self._pass_time
+        self.thread = DiskThread(
+            self.storage,
+            self.completions.put,
+            self.trace_events.append,
+            self.failures.put,
+            clock=lambda: self.now_s,
+        )
+
+    def next_append(self) -> Append:
+        self.last += 1
+        return append(self.last)
+
+    def force(self, times: int, force_s: float) -> None:
+        """Have the thread force so often, one Append each time."""
+        self.force_s = force_s
+        for _ in range(times):
+            self.thread.submit([self.next_append()])
+            assert self.completions.get(timeout=10) == [LogSynced(z(self.last))]
+
+    def trusts(self) -> bool:
+        """End the thread, which is then idle, and return whether its caller would force."""
+        self.thread.close()
+        return self.thread.performs_here([append(self.last + 1)])
+
+    def _pass_time(self, _number: int, name: str) -> None:
+        if name == "sync":
+            self.now_s += self.force_s
+
+
+def test_a_quick_disk_that_is_idle_is_forced_by_the_caller() -> None:
+    harness = Timed()
+    harness.force(FORCES, 0.0003)
+    assert harness.trusts()
+    following = harness.next_append()
+    assert harness.thread.perform_here([following]) == [LogSynced(following.first)]
+    assert harness.thread.performs_here([harness.next_append()])
+    assert harness.completions.empty()
+    harness.storage.close()
+
+
+@pytest.mark.parametrize(
+    "forces",
+    [
+        [],
+        [(FORCES, 0.003)],
+        [(FORCES, 0.0003), (1, 0.02)],
+        [(FORCES, 0.0003), (1, 0.02), (FORCES // 2, 0.0003)],
+    ],
+)
+def test_the_caller_does_not_wait_for_a_disk_that_may_be_slow(
+    forces: list[tuple[int, float]],
+) -> None:
+    harness = Timed()
+    for times, force_s in forces:
+        harness.force(times, force_s)
+    assert not harness.trusts()
+
+
+def test_a_slow_force_is_forgotten() -> None:
+    harness = Timed()
+    harness.force(1, 0.02)
+    harness.force(FORCES, 0.0003)
+    assert harness.trusts()
+
+
+def test_the_caller_performs_one_small_append_only() -> None:
+    harness = Timed()
+    harness.force(FORCES, 0.0003)
+    assert harness.trusts()
+    one = harness.next_append()
+    performs_here = harness.thread.performs_here
+    assert not performs_here([one, harness.next_append()])
+    assert not performs_here([SaveEpochs(Epoch(2), Epoch(2))])
+    assert not performs_here([Append(one.first, [bytes(APPEND_HERE_BYTES_MAX), b"x"], ZERO)])
+    assert performs_here([Append(one.first, [bytes(APPEND_HERE_BYTES_MAX)], ZERO)])
+
+
+def test_the_caller_does_not_overtake_the_thread() -> None:
+    harness = Timed()
+    harness.force(FORCES, 0.0003)
+    harness.files.on_operation = harness._hold_up_forces
+    harness.thread.submit([harness.next_append()])
+    assert not harness.thread.performs_here([append(harness.last + 1)])
+    assert harness.forcing.wait(10)
+    assert not harness.thread.performs_here([append(harness.last + 1)])
+    harness.go_on.set()
+    assert harness.trusts()
+
+
+def test_a_failure_in_the_callers_thread_is_reported_too() -> None:
+    harness = Timed()
+    harness.force(FORCES, 0.0003)
+    assert harness.trusts()
+    harness.files.on_operation = fail_at(harness.files.operations + 1)
+    with pytest.raises(StorageError):
+        harness.thread.perform_here([harness.next_append()])
+    assert isinstance(harness.failures.get(timeout=10), StorageError)
