@@ -12,8 +12,9 @@ from msgspec import Struct, structs
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from raykeeper.bench.loads.task import LoadReport, LoadTask
-from raykeeper.bench.measures import Span, rate
+from raykeeper.bench.loads.processes import LoadProcesses
+from raykeeper.bench.loads.task import THREADED, LoadReport, LoadTask
+from raykeeper.bench.measures import Span, WarmUp, WarmUpBounds, judge_warm_up, rate
 from raykeeper.bench.results import OURS, Row, Value
 from raykeeper.bench.systems.contract import EnsembleShape, Servers, System
 
@@ -156,13 +157,43 @@ def contenders(system: System, servers: Servers) -> list[Contender]:
 
 def measure_load(servers: Servers, task: LoadTask, processes: int) -> Measurement:
     """Measure a load from `processes` processes, which share the clients of `task`."""
-    shares = split_task(task, processes)
-    with servers.load(task.client, shares) as load:
-        pids = server_pids(servers)
-        before = cpu_s(pids)
-        began = load.begin()
-        reports = load.reports(patience_s(task))
-        return Measurement(reports, began, cpu_s(pids) - before)
+    with servers.load(task.client, split_task(task, processes)) as load:
+        return measure_round(servers, load, patience_s(task))
+
+
+def measure_round(
+    servers: Servers, load: LoadProcesses, patience_s: float, **changes: float
+) -> Measurement:
+    """Measure one round of a load that is ready; `changes` are fields of its task."""
+    pids = server_pids(servers)
+    before = cpu_s(pids)
+    began = load.begin(**changes)
+    reports = load.reports(patience_s)
+    return Measurement(reports, began, cpu_s(pids) - before)
+
+
+def warm_up(
+    bounds: WarmUpBounds, servers: Servers, load: LoadProcesses, **changes: float
+) -> WarmUp:
+    """Load a system, as it will be measured, until its rate stands still (`judge_warm_up`).
+
+    A round takes a window, or the `count` of `changes`.
+    """
+    windows: list[tuple[int, float]] = []
+    changes = {"count": 0, "seconds": bounds.window_s, **changes}
+    while (warm := judge_warm_up(windows, bounds)) is None:
+        measured = measure_round(servers, load, bounds.most_s + _PATIENCE_S, **changes)
+        windows.append((sum(report.done for report in measured.reports), measured.seconds))
+    return warm
+
+
+def warm_columns(warm: WarmUp) -> dict[str, Value]:
+    """Return for how long a system was warmed, its rate then, and whether that stood still."""
+    return {
+        "warmed_s": warm.seconds,
+        "warm_ops_per_s": warm.rate,
+        "warmed": "steady" if warm.is_steady else "still moving",
+    }
 
 
 def patience_s(task: LoadTask) -> float:
@@ -171,12 +202,17 @@ def patience_s(task: LoadTask) -> float:
 
 
 def split_task(task: LoadTask, processes: int) -> list[LoadTask]:
-    """Split a task among processes, each with at least one client."""
-    count = min(processes, task.clients)
+    """Split a task among processes, each with at least one client.
+
+    One process has all the clients of a library whose threads use every core: more of them would
+    only be more to warm.
+    """
+    count = 1 if task.client in THREADED else min(processes, task.clients)
     least, more = divmod(task.clients, count)
+    shares = [least + (i < more) for i in range(count)]
     return [
-        structs.replace(task, number=task.number + i, clients=least + (i < more))
-        for i in range(count)
+        structs.replace(task, number=task.number + i, clients=share, first_client=sum(shares[:i]))
+        for i, share in enumerate(shares)
     ]
 
 
@@ -202,7 +238,7 @@ def resident_mb(pids: Sequence[int]) -> float:
     return sum(psutil.Process(pid).memory_info().rss for pid in pids) / 1e6
 
 
-def throughput(measured: Measurement, warmup_s: float, seconds: float) -> float:
-    """Return operations per second after the warm-up."""
-    window: Span = (measured.began + warmup_s, measured.began + warmup_s + seconds)
+def throughput(measured: Measurement, seconds: float) -> float:
+    """Return operations per second from the beginning of a load, for so many seconds."""
+    window: Span = (measured.began, measured.began + seconds)
     return rate([report.counts for report in measured.reports], window)

@@ -6,14 +6,66 @@ Moments are seconds of the machine's monotonic clock, which all its processes sh
 import math
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
+
 BIN_S = 0.05
 """Completions are counted in bins of this length."""
+
+STEADY_WINDOWS = 4
+"""A rate stands still if the halves of so many windows ..."""
+STEADY_PART = 0.05
+"""... differ by at most this part."""
 
 _ROUNDING = 1e-6
 
 Span = tuple[float, float]
 Counts = Sequence[tuple[int, int, int]]
 """Bins: the moment divided by `BIN_S`, and the reads and writes completed in it."""
+
+
+class WarmUpBounds(Struct, frozen=True):
+    """For how long a load warms a system, at least and at most."""
+
+    least_s: float
+    most_s: float
+
+    @property
+    def window_s(self) -> float:
+        """Return the length of a window, if the load takes a time and not an amount of work."""
+        return self.least_s / STEADY_WINDOWS
+
+
+class WarmUp(Struct, frozen=True):
+    """The end of a warm-up."""
+
+    seconds: float
+    rate: float
+    """Of the last windows, in operations per second."""
+    is_steady: bool
+    """The rate stood still; else the warm-up took as long as it may."""
+
+
+def judge_warm_up(windows: Sequence[tuple[int, float]], bounds: WarmUpBounds) -> WarmUp | None:
+    """Decide by the windows of a load so far, operations and seconds of each; None: go on.
+
+    A system is warm when it was loaded for `least_s`, and the rates of the two halves of the last
+    `STEADY_WINDOWS` windows differ by at most `STEADY_PART` of the higher one. A rate that never
+    stands still, as on a machine with other work, ends the warm-up after `most_s`.
+    """
+    seconds = sum(taken for _, taken in windows)
+    last = windows[-STEADY_WINDOWS:]
+    half = STEADY_WINDOWS // 2
+    before, after = _rate_of(last[:-half]), _rate_of(last[-half:])
+    is_full = len(last) == STEADY_WINDOWS and seconds >= bounds.least_s - _ROUNDING
+    is_steady = is_full and abs(after - before) <= STEADY_PART * max(before, after)
+    if is_steady or seconds >= bounds.most_s - _ROUNDING:
+        return WarmUp(seconds, _rate_of(last), is_steady)
+    return None
+
+
+def _rate_of(windows: Sequence[tuple[int, float]]) -> float:
+    seconds = sum(taken for _, taken in windows)
+    return sum(done for done, _ in windows) / seconds if seconds else 0.0
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

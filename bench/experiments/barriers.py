@@ -14,9 +14,27 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import Contender, ExperimentRun, measure_load
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Processes
+from raykeeper.bench.experiment_run import (
+    Contender,
+    ExperimentRun,
+    measure_round,
+    patience_s,
+    split_task,
+    warm_columns,
+    warm_up,
+)
+from raykeeper.bench.experiments.contract import (
+    WARM_LEAST_S,
+    WARM_MOST_S,
+    Count,
+    Ensembles,
+    Experiment,
+    Processes,
+    WarmLeast,
+    WarmMost,
+)
 from raykeeper.bench.loads.task import LoadTask
+from raykeeper.bench.measures import WarmUpBounds
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import OURS, Row
 from raykeeper.bench.systems.contract import System
@@ -30,7 +48,9 @@ class BarrierSizes(Struct, frozen=True, kw_only=True):
     servers: Ensembles = (3,)
     clients: Annotated[Counts, Meta(description="numbers of clients")] = (50, 100, 200)
     barriers: Annotated[Counts, Meta(description="numbers of barriers")] = (20, 40, 80, 160)
-    processes: Processes = 4
+    processes: Processes = 6
+    warm_least_s: WarmLeast = WARM_LEAST_S
+    warm_most_s: WarmMost = WARM_MOST_S
 
 
 def clients_of(system: System) -> tuple[str, ...]:
@@ -42,36 +62,48 @@ def clients_of(system: System) -> tuple[str, ...]:
 
 def run_table3(run: ExperimentRun, sizes: BarrierSizes) -> Iterator[Row]:
     """Measure seconds until all clients have left, and enters and leaves per second."""
-    loads = [(clients, barriers) for clients in sizes.clients for barriers in sizes.barriers]
     run.systems = [system for system in run.systems if clients_of(system)]
-    run.expect(len(sizes.servers) * len(loads))
+    run.expect(len(sizes.servers) * len(sizes.clients) * len(sizes.barriers))
     for system, servers in run.ensembles(sizes.servers):
         for kind in clients_of(system):
-            contender = Contender(system.name, kind, servers)
-            for clients, barriers in loads:
-                run.step(f"{contender}, {clients} clients, {barriers} barriers")
-                task = LoadTask(
-                    kind="barriers",
-                    client=kind,
-                    where=servers.where(),
-                    number=0,
-                    clients=clients,
-                    participants=clients,
-                    count=barriers,
-                )
-                measured = measure_load(servers, task, sizes.processes)
-                done = sum(report.done for report in measured.reports)
-                yield run.done(
-                    {
-                        **contender.columns,
-                        "clients": clients,
-                        "barriers": barriers,
-                        "seconds": measured.seconds,
-                        "barriers_per_s": barriers / measured.seconds,
-                        "ops_per_s": done / measured.seconds,
-                        **measured.columns(),
-                    }
-                )
+            for clients in sizes.clients:
+                yield from _points(run, sizes, Contender(system.name, kind, servers), clients)
+
+
+def _points(
+    run: ExperimentRun, sizes: BarrierSizes, contender: Contender, clients: int
+) -> Iterator[Row]:
+    """Measure all numbers of barriers with the same sessions, which the smallest number warms."""
+    servers = contender.servers
+    task = LoadTask(
+        kind="barriers",
+        client=contender.client,
+        where=servers.where_each(),
+        number=0,
+        clients=clients,
+        participants=clients,
+        count=max(sizes.barriers),
+    )
+    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
+    with servers.load(contender.client, split_task(task, sizes.processes)) as load:
+        run.step(f"{contender}, {clients} clients")
+        warm = warm_up(bounds, servers, load, count=min(sizes.barriers))
+        for barriers in sizes.barriers:
+            run.step(f"{contender}, {clients} clients, {barriers} barriers")
+            measured = measure_round(servers, load, patience_s(task), count=barriers)
+            done = sum(report.done for report in measured.reports)
+            yield run.done(
+                {
+                    **contender.columns,
+                    "clients": clients,
+                    "barriers": barriers,
+                    "seconds": measured.seconds,
+                    "barriers_per_s": barriers / measured.seconds,
+                    "ops_per_s": done / measured.seconds,
+                    **warm_columns(warm),
+                    **measured.columns(),
+                }
+            )
 
 
 def _plot(path: Path, rows: Sequence[Row]) -> None:
@@ -83,7 +115,9 @@ TABLE3 = Experiment(
     name="table3",
     title="Double barriers that many clients enter and leave in lockstep (Table 3)",
     sizes=BarrierSizes,
-    quick=BarrierSizes(clients=(2, 3), barriers=(2, 4), processes=2),
+    quick=BarrierSizes(
+        clients=(2, 3), barriers=(2, 4), processes=2, warm_least_s=0.2, warm_most_s=0.5
+    ),
     run=run_table3,
     plot=_plot,
     by=("servers", "clients", "barriers"),

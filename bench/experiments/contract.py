@@ -21,7 +21,16 @@ Ensembles = Annotated[
 ValueBytes = Annotated[Count, Meta(description="size of values")]
 Sessions = Annotated[Count, Meta(description="sessions")]
 Outstanding = Annotated[Count, Meta(description="requests of each under way")]
-Processes = Annotated[Count, Meta(description="processes of clients")]
+Processes = Annotated[
+    Count, Meta(description="processes of clients in Python; one has all those in Java")
+]
+WarmLeast = Annotated[Seconds, Meta(description="the load warms each system for at least so long")]
+WarmMost = Annotated[
+    Seconds, Meta(description="and until its rate stands still, but for at most so long")
+]
+WARM_LEAST_S = 10.0
+"""A JVM compiles what it runs in its first seconds; every system gets the same."""
+WARM_MOST_S = 60.0
 
 
 class Experiment(Struct, Generic[Sizes], frozen=True, kw_only=True):

@@ -18,8 +18,17 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import ExperimentRun, contenders, split_task
+from raykeeper.bench.experiment_run import (
+    Contender,
+    ExperimentRun,
+    contenders,
+    split_task,
+    warm_columns,
+    warm_up,
+)
 from raykeeper.bench.experiments.contract import (
+    WARM_LEAST_S,
+    WARM_MOST_S,
     Count,
     Experiment,
     Outstanding,
@@ -28,9 +37,12 @@ from raykeeper.bench.experiments.contract import (
     Seconds,
     Sessions,
     ValueBytes,
+    WarmLeast,
+    WarmMost,
 )
+from raykeeper.bench.loads.processes import LoadProcesses
 from raykeeper.bench.loads.task import LoadReport, LoadTask
-from raykeeper.bench.measures import longest_pause, percentile, series
+from raykeeper.bench.measures import WarmUpBounds, longest_pause, percentile, series
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import Row
 from raykeeper.bench.systems.contract import EnsembleShape, Servers, System, wait_for_all
@@ -70,8 +82,10 @@ class Figure8Sizes(Struct, frozen=True, kw_only=True):
     reads: Annotated[Percent, Meta(description="share of reads")] = 70
     clients: Sessions = 12
     outstanding: Outstanding = 100
-    processes: Processes = 4
+    processes: Processes = 6
     seconds: Annotated[Seconds, Meta(description="the whole run")] = 120.0
+    warm_least_s: WarmLeast = WARM_LEAST_S
+    warm_most_s: WarmMost = WARM_MOST_S
     step_s: Annotated[Seconds, Meta(description="length of a sample")] = 0.5
     value_bytes: ValueBytes = 1024
 
@@ -82,6 +96,8 @@ class FailoverSizes(Struct, frozen=True, kw_only=True):
     servers: Annotated[Count, Meta(description="servers that vote")] = 3
     kills: Annotated[Count, Meta(description="kills of the leader")] = 10
     seconds: Annotated[Seconds, Meta(description="of writes around each kill")] = 8.0
+    warm_least_s: WarmLeast = WARM_LEAST_S
+    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
@@ -118,8 +134,10 @@ def _failures(
         seconds=sizes.seconds,
         value_bytes=sizes.value_bytes,
     )
-    first: Row = {"system": system.name, "client": client}
     with servers.load(client, split_task(task, sizes.processes)) as load:
+        run.step(f"{system.name} ({client}): warm up")
+        warm = warm_up(WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s), servers, load)
+        first: Row = {"system": system.name, "client": client, **warm_columns(warm)}
         began = load.begin()
         kills = []
         inflict = _Failures(servers)
@@ -191,40 +209,48 @@ def run_failover(run: ExperimentRun, sizes: FailoverSizes) -> Iterator[Row]:
     """Yield a row for each kill, and one for all of them."""
     run.expect(sizes.kills)
     for system, servers in run.ensembles([sizes.servers]):
-        for offset, contender in enumerate(contenders(system, servers)):
-            gaps = []
-            first = contender.columns
-            for index in range(sizes.kills):
-                run.step(f"{contender}, kill {index + 1} of {sizes.kills}")
-                wait_for_all(servers, _PATIENCE_S)
-                number = offset * sizes.kills + index
-                gap_ms = _one_gap_ms(servers, contender.client, number, sizes)
-                gaps.append(gap_ms)
-                yield run.done({**first, "kind": "kill", "kill": index + 1, "gap_ms": gap_ms})
-            yield {
-                **first,
-                "kind": "all",
-                "median_ms": percentile(gaps, 50),
-                "worst_ms": max(gaps),
-            }
+        for number, contender in enumerate(contenders(system, servers)):
+            yield from _kills(run, sizes, contender, number)
 
 
-def _one_gap_ms(servers: Servers, client: str, number: int, sizes: FailoverSizes) -> float:
+def _kills(
+    run: ExperimentRun, sizes: FailoverSizes, contender: Contender, number: int
+) -> Iterator[Row]:
+    """Kill the leader again and again; one session goes on, and warms the servers before each."""
+    servers = contender.servers
     task = LoadTask(
         kind="mixed",
-        client=client,
+        client=contender.client,
         where=servers.where(),
         number=number,
         seconds=sizes.seconds,
         value_bytes=sizes.value_bytes,
     )
+    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
+    gaps = []
+    with servers.load(contender.client, [task]) as load:
+        for kill in range(1, sizes.kills + 1):
+            run.step(f"{contender}, kill {kill} of {sizes.kills}")
+            wait_for_all(servers, _PATIENCE_S)
+            warm = warm_up(bounds, servers, load)
+            gap_ms = _one_gap_ms(servers, load, sizes.seconds)
+            gaps.append(gap_ms)
+            row: Row = {**contender.columns, "kind": "kill", "kill": kill, "gap_ms": gap_ms}
+            yield run.done({**row, **warm_columns(warm)})
+    yield {
+        **contender.columns,
+        "kind": "all",
+        "median_ms": percentile(gaps, 50),
+        "worst_ms": max(gaps),
+    }
+
+
+def _one_gap_ms(servers: Servers, load: LoadProcesses, seconds: float) -> float:
     leader = servers.leader()
-    with servers.load(client, [task]) as load:
-        load.begin()
-        time.sleep(sizes.seconds / 4)
-        at = servers.crash(leader)
-        reports = load.reports(sizes.seconds + _PATIENCE_S)
-    return _gap_ms(reports, at, sizes.seconds)
+    load.begin()
+    time.sleep(seconds / 4)
+    at = servers.crash(leader)
+    return _gap_ms(load.reports(seconds + _PATIENCE_S), at, seconds)
 
 
 def _plot_figure8(path: Path, rows: Sequence[Row]) -> None:
@@ -247,7 +273,9 @@ FIGURE8 = Experiment(
     name="figure8",
     title="Throughput over time upon failures, and the gaps (Figure 8)",
     sizes=Figure8Sizes,
-    quick=Figure8Sizes(clients=2, outstanding=5, processes=1, seconds=11.0),
+    quick=Figure8Sizes(
+        clients=2, outstanding=5, processes=1, seconds=11.0, warm_least_s=0.4, warm_most_s=1.0
+    ),
     run=run_figure8,
     plot=_plot_figure8,
     by=("kind", "victim"),
@@ -258,7 +286,7 @@ FAILOVER = Experiment(
     name="failover",
     title="Pause of a client's writes when the leader is killed",
     sizes=FailoverSizes,
-    quick=FailoverSizes(kills=1, seconds=3.0),
+    quick=FailoverSizes(kills=1, seconds=3.0, warm_least_s=0.4, warm_most_s=1.0),
     run=run_failover,
     plot=_plot_failover,
     by=("servers", "kind"),

@@ -11,10 +11,26 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import ExperimentRun, contenders, measure_load
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, ValueBytes
+from raykeeper.bench.experiment_run import (
+    ExperimentRun,
+    contenders,
+    measure_round,
+    patience_s,
+    warm_columns,
+    warm_up,
+)
+from raykeeper.bench.experiments.contract import (
+    WARM_LEAST_S,
+    WARM_MOST_S,
+    Count,
+    Ensembles,
+    Experiment,
+    ValueBytes,
+    WarmLeast,
+    WarmMost,
+)
 from raykeeper.bench.loads.task import LoadTask
-from raykeeper.bench.measures import percentile
+from raykeeper.bench.measures import WarmUpBounds, percentile
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row
 from raykeeper.bench.systems.contract import follower_of
@@ -27,13 +43,15 @@ class LatencySizes(Struct, frozen=True, kw_only=True):
 
     servers: Ensembles = (3,)
     requests: Annotated[Count, Meta(description="of each kind")] = 5_000
-    warmup: Annotated[Count, Meta(description="of each kind before them")] = 200
+    warm_least_s: WarmLeast = WARM_LEAST_S
+    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
 def run_latency(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
     """Yield a row for each kind of request."""
     run.expect(len(sizes.servers))
+    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     for system, servers in run.ensembles(sizes.servers):
         for number, contender in enumerate(contenders(system, servers)):
             run.step(str(contender))
@@ -42,13 +60,20 @@ def run_latency(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
                 client=contender.client,
                 where=servers.where(follower_of(servers)),
                 number=number,
-                count=sizes.warmup + sizes.requests,
+                count=sizes.requests,
                 value_bytes=sizes.value_bytes,
             )
-            measured = measure_load(servers, task, 1)
+            with servers.load(contender.client, [task]) as load:
+                warm = warm_up(bounds, servers, load)
+                measured = measure_round(servers, load, patience_s(task))
             for name, timings in measured.reports[0].timings.items():
-                taken = [value for _, value in timings[sizes.warmup :]]
-                yield {**contender.columns, "request": name, **columns_of(taken)}
+                taken = [value for _, value in timings]
+                yield {
+                    **contender.columns,
+                    "request": name,
+                    **columns_of(taken),
+                    **warm_columns(warm),
+                }
             run.done({})
 
 
@@ -71,7 +96,7 @@ LATENCY = Experiment(
     name="latency",
     title="Latency of synchronous requests and of watches: p50, p99, p99.9",
     sizes=LatencySizes,
-    quick=LatencySizes(requests=20, warmup=2),
+    quick=LatencySizes(requests=20, warm_least_s=0.4, warm_most_s=1.0),
     run=run_latency,
     plot=_plot,
     by=("servers", "request"),

@@ -2,6 +2,8 @@
 
 Many clients keep many requests of 1 KB outstanding, each a read or a write. Figure 5 varies the
 number of servers, and its ends are Table 1; in Figure 6 all clients are connected to the leader.
+The sessions of a client library, and the ensemble, are kept over all shares of reads, and are
+warmed by each share before it is measured.
 
 Paper: section 5.1.
 """
@@ -17,10 +19,16 @@ from raykeeper.bench.experiment_run import (
     Contender,
     ExperimentRun,
     contenders,
-    measure_load,
+    measure_round,
+    patience_s,
+    split_task,
     throughput,
+    warm_columns,
+    warm_up,
 )
 from raykeeper.bench.experiments.contract import (
+    WARM_LEAST_S,
+    WARM_MOST_S,
     Ensembles,
     Experiment,
     Outstanding,
@@ -29,8 +37,11 @@ from raykeeper.bench.experiments.contract import (
     Seconds,
     Sessions,
     ValueBytes,
+    WarmLeast,
+    WarmMost,
 )
 from raykeeper.bench.loads.task import LoadTask
+from raykeeper.bench.measures import WarmUpBounds
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import Row
 
@@ -45,14 +56,22 @@ class ThroughputSizes(Struct, frozen=True, kw_only=True):
     ] = (0, 20, 40, 50, 60, 80, 90, 100)
     clients: Sessions = 12
     outstanding: Outstanding = 100
-    processes: Processes = 4
+    processes: Processes = 6
     seconds: Annotated[Seconds, Meta(description="each point is measured")] = 10.0
-    warmup_s: Annotated[Seconds, Meta(description="seconds before that")] = 2.0
+    warm_least_s: WarmLeast = WARM_LEAST_S
+    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
 _QUICK = ThroughputSizes(
-    servers=(3,), reads=(0, 100), clients=2, outstanding=10, processes=2, seconds=0.5, warmup_s=0.2
+    servers=(3,),
+    reads=(0, 100),
+    clients=2,
+    outstanding=10,
+    processes=2,
+    seconds=0.5,
+    warm_least_s=0.4,
+    warm_most_s=1.0,
 )
 
 
@@ -60,36 +79,43 @@ def run_throughput(run: ExperimentRun, sizes: ThroughputSizes, *, on_leader: boo
     """Measure each share of reads; clients are on the leader, or spread over all servers."""
     run.expect(len(sizes.servers) * len(sizes.reads))
     for system, servers in run.ensembles(sizes.servers, sizes.observers):
-        where = servers.where(servers.leader()) if on_leader else servers.where()
-        yield from _points(run, sizes, contenders(system, servers), where)
+        where = servers.where(servers.leader()) if on_leader else servers.where_each()
+        for index, contender in enumerate(contenders(system, servers)):
+            yield from _points(run, sizes, contender, where, index * sizes.processes)
 
 
 def _points(
-    run: ExperimentRun, sizes: ThroughputSizes, clients: Sequence[Contender], where: str
+    run: ExperimentRun, sizes: ThroughputSizes, contender: Contender, where: str, number: int
 ) -> Iterator[Row]:
-    number = 0
-    for reads in sizes.reads:
-        for contender in clients:
+    task = LoadTask(
+        kind="mixed",
+        client=contender.client,
+        where=where,
+        number=number,
+        clients=sizes.clients,
+        outstanding=sizes.outstanding,
+        seconds=sizes.seconds,
+        value_bytes=sizes.value_bytes,
+    )
+    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
+    shares = split_task(task, sizes.processes)
+    with contender.servers.load(contender.client, shares) as load:
+        for reads in sizes.reads:
             run.step(f"{contender}, {reads} % reads")
-            task = LoadTask(
-                kind="mixed",
-                client=contender.client,
-                where=where,
-                number=number,
-                clients=sizes.clients,
-                outstanding=sizes.outstanding,
+            warm = warm_up(bounds, contender.servers, load, reads_percent=reads)
+            measured = measure_round(
+                *(contender.servers, load, patience_s(task)),
                 reads_percent=reads,
-                seconds=sizes.warmup_s + sizes.seconds,
-                value_bytes=sizes.value_bytes,
+                seconds=sizes.seconds,
             )
-            number += sizes.processes
-            measured = measure_load(contender.servers, task, sizes.processes)
             yield run.done(
                 {
                     **contender.columns,
                     "observers": sizes.observers,
                     "reads": reads,
-                    "ops_per_s": throughput(measured, sizes.warmup_s, sizes.seconds),
+                    "processes": len(shares),
+                    "ops_per_s": throughput(measured, sizes.seconds),
+                    **warm_columns(warm),
                     **measured.columns(),
                 }
             )

@@ -1,6 +1,9 @@
 // A load generator for ZooKeeper in Java, for its best case. See task.py for what it is told and
 // tells; generate.py is the same in Python.
 
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -27,9 +30,11 @@ public final class Load {
     static final int CHILDREN = 1000;
     static final int SESSION_TIMEOUT_MS = 10_000;
 
-    final Map<String, String> task = new HashMap<>();
+    final Map<String, String> given = new HashMap<>();
+    final Map<String, String> task = new HashMap<>();  // with the changes of a round
     final byte[] value;
     final List<ZooKeeper> clients = new ArrayList<>();
+    final BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
     double began;
     long cpuBegan;
 
@@ -54,8 +59,9 @@ public final class Load {
     Load(String[] words) {
         for (String word : words) {
             int equals = word.indexOf('=');
-            task.put(word.substring(0, equals), word.substring(equals + 1));
+            given.put(word.substring(0, equals), word.substring(equals + 1));
         }
+        task.putAll(given);
         value = new byte[number("value_bytes")];
     }
 
@@ -86,17 +92,17 @@ public final class Load {
             case "sets" -> sets();
             default -> throw new IllegalArgumentException(task.get("kind"));
         }
-        double seconds = now() - began;
-        long cpu = cpu() - cpuBegan;
         for (ZooKeeper client : clients) {
             client.close();
         }
-        System.out.println(report(seconds, cpu / 1e9));
     }
 
-    ZooKeeper connect() throws Exception {
+    /** The number of the client is that in the whole load. */
+    ZooKeeper connect(int number) throws Exception {
         CountDownLatch connected = new CountDownLatch(1);
-        ZooKeeper client = new ZooKeeper(task.get("where"), SESSION_TIMEOUT_MS, (WatchedEvent event) -> {
+        String[] places = task.get("where").split(";");
+        String where = places[(number("first_client") + number) % places.length];
+        ZooKeeper client = new ZooKeeper(where, SESSION_TIMEOUT_MS, (WatchedEvent event) -> {
             if (event.getState() == KeeperState.SyncConnected) {
                 connected.countDown();
             } else if (event.getState() == KeeperState.Expired) {
@@ -111,12 +117,33 @@ public final class Load {
         return client;
     }
 
-    void begin() throws Exception {
+    /** Waits for a round, whose line may change the task for it; false if there is none. */
+    boolean begin() throws IOException {
         System.out.println("ready");
-        System.in.read();
+        String line = input.readLine();
+        if (line == null || line.equals("end")) {
+            return false;
+        }
+        task.putAll(given);
+        for (String word : line.split(" ")) {
+            int equals = word.indexOf('=');
+            if (equals > 0) {
+                task.put(word.substring(0, equals), word.substring(equals + 1));
+            }
+        }
+        done = 0;
+        errors = 0;
+        counts.clear();
+        pauses.clear();
+        timings.clear();
         began = now();
         lastWrite = began;
         cpuBegan = cpu();
+        return true;
+    }
+
+    void tell() {
+        System.out.println(report(now() - began, (cpu() - cpuBegan) / 1e9));
     }
 
     static void create(ZooKeeper client, String path, byte[] value) throws Exception {
@@ -126,35 +153,37 @@ public final class Load {
     // Many under way.
 
     void mixed() throws Exception {
-        int outstanding = number("outstanding");
         List<Mix> mixes = new ArrayList<>();
-        CountDownLatch over = new CountDownLatch(number("clients") * outstanding);
         for (int i = 0; i < number("clients"); i++) {
             String path = "/mixed-" + task.get("number") + "-" + i;
-            ZooKeeper client = connect();
+            ZooKeeper client = connect(i);
             create(client, path, value);
-            mixes.add(new Mix(client, path, over));
+            mixes.add(new Mix(client, path));
         }
-        begin();
-        double until = began + seconds();
-        for (Mix mix : mixes) {
-            mix.until = until;
-        }
-        for (Mix mix : mixes) {
-            for (int i = 0; i < outstanding; i++) {
-                mix.next();
+        while (begin()) {
+            int outstanding = number("outstanding");
+            CountDownLatch over = new CountDownLatch(mixes.size() * outstanding);
+            double until = began + seconds();
+            for (Mix mix : mixes) {
+                mix.begin(until, over);
             }
-        }
-        over.await();
-        wrote(now());
-        for (Mix mix : mixes) {
-            errors += mix.errors.get();
-            mix.counts.forEach((bin, pair) -> {
-                int[] sum = counts.computeIfAbsent(bin, ignored -> new int[2]);
-                sum[0] += pair[0];
-                sum[1] += pair[1];
-                done += pair[0] + pair[1];
-            });
+            for (Mix mix : mixes) {
+                for (int i = 0; i < outstanding; i++) {
+                    mix.next();
+                }
+            }
+            over.await();
+            wrote(now());
+            for (Mix mix : mixes) {
+                errors += mix.errors.get();
+                mix.counts.forEach((bin, pair) -> {
+                    int[] sum = counts.computeIfAbsent(bin, ignored -> new int[2]);
+                    sum[0] += pair[0];
+                    sum[1] += pair[1];
+                    done += pair[0] + pair[1];
+                });
+            }
+            tell();
         }
     }
 
@@ -169,18 +198,26 @@ public final class Load {
     final class Mix {
         final ZooKeeper client;
         final String path;
-        final CountDownLatch over;
         final Random random;
-        final double share = number("reads_percent") / 100.0;
         final TreeMap<Integer, int[]> counts = new TreeMap<>();
         final AtomicInteger errors = new AtomicInteger();
+        volatile double share;
         volatile double until;
+        volatile CountDownLatch over;
 
-        Mix(ZooKeeper client, String path, CountDownLatch over) {
+        Mix(ZooKeeper client, String path) {
             this.client = client;
             this.path = path;
-            this.over = over;
             this.random = new Random(path.hashCode());
+        }
+
+        /** Between two rounds, when nothing is under way. */
+        void begin(double until, CountDownLatch over) {
+            this.until = until;
+            this.over = over;
+            share = number("reads_percent") / 100.0;
+            counts.clear();
+            errors.set(0);
         }
 
         void next() {
@@ -215,7 +252,7 @@ public final class Load {
     }
 
     void pipelined() throws Exception {
-        ZooKeeper client = connect();
+        ZooKeeper client = connect(0);
         String root = "/" + task.get("kind") + "-" + task.get("number");
         int count = number("count");
         int outstanding = number("outstanding");
@@ -242,6 +279,7 @@ public final class Load {
             throw new IllegalStateException(failed.get() + " creations failed");
         }
         done = count;
+        tell();
     }
 
     // One at a time.
@@ -252,7 +290,7 @@ public final class Load {
         CountDownLatch word = new CountDownLatch(1);
         CountDownLatch finished = new CountDownLatch(workers);
         for (int w = 0; w < workers; w++) {
-            ZooKeeper client = connect();
+            ZooKeeper client = connect(w);
             String prefix = "/creates-" + task.get("number") + "-" + w + "-";
             new Thread(() -> {
                 try {
@@ -272,10 +310,11 @@ public final class Load {
         word.countDown();
         finished.await();
         done = (long) workers * count;
+        tell();
     }
 
     void oneByOne() throws Exception {
-        ZooKeeper client = connect();
+        ZooKeeper client = connect(0);
         String root = "/one-by-one-" + task.get("number");
         create(client, root, new byte[0]);
         begin();
@@ -283,41 +322,53 @@ public final class Load {
             create(client, root + "/" + i, value);
         }
         done = number("count");
+        tell();
     }
 
     void latency() throws Exception {
-        ZooKeeper client = connect();
-        ZooKeeper other = connect();
+        ZooKeeper client = connect(0);
+        ZooKeeper other = connect(0);
         String root = "/latency-" + task.get("number");
         create(client, root, value);
-        begin();
-        for (int i = 0; i < number("count"); i++) {
-            String path = root + "/" + i;
-            time("create", () -> create(client, path, value));
-            time("set", () -> client.setData(path, value, -1));
-            time("get", () -> client.getData(path, false, null));
-            time("linearizable get", () -> {
-                client.sync(path, (rc, p, context) -> { }, null);
-                client.getData(path, false, null);
-            });
-            CountDownLatch told = new CountDownLatch(1);
-            client.getData(root, event -> told.countDown(), null);
-            time("watch notification", () -> {
-                other.setData(root, value, -1);
-                told.await();
-            });
-            done += 5;
+        int next = 0;
+        while (begin()) {
+            int count = number("count");
+            double until = began + seconds();
+            for (int i = 0; count > 0 ? i < count : now() < until; i++) {
+                String path = root + "/" + next++;
+                turn(client, other, root, path);
+            }
+            tell();
         }
     }
 
+    void turn(ZooKeeper client, ZooKeeper other, String root, String path) throws Exception {
+        time("create", () -> create(client, path, value));
+        time("set", () -> client.setData(path, value, -1));
+        time("get", () -> client.getData(path, false, null));
+        time("linearizable get", () -> {
+            client.sync(path, (rc, p, context) -> { }, null);
+            client.getData(path, false, null);
+        });
+        CountDownLatch told = new CountDownLatch(1);
+        client.getData(root, event -> told.countDown(), null);
+        time("watch notification", () -> {
+            other.setData(root, value, -1);
+            told.await();
+        });
+        done += 5;
+    }
+
     void sets() throws Exception {
-        ZooKeeper client = connect();
+        ZooKeeper client = connect(0);
         String path = "/sets-" + task.get("number");
         create(client, path, value);
-        begin();
-        while (now() < began + seconds()) {
-            time("set", () -> client.setData(path, value, -1));
-            done++;
+        while (begin()) {
+            while (now() < began + seconds()) {
+                time("set", () -> client.setData(path, value, -1));
+                done++;
+            }
+            tell();
         }
     }
 

@@ -4,12 +4,14 @@ python -m raykeeper.bench.loads.generate kind=mixed client=kazoo where=127.0.0.1
 """
 
 import asyncio
+import itertools
+import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from random import Random
 from typing import Any, TypeVar
 
@@ -19,16 +21,21 @@ from raykeeper.bench.loads.clients import (
     PipelinedClient,
 )
 from raykeeper.bench.loads.task import (
+    END,
     PAUSE_S,
     READY,
+    REPEATED,
     LoadReport,
     LoadTask,
+    changed_task,
     encode_report,
     parse_task,
+    where_of,
 )
 from raykeeper.bench.measures import BIN_S
 
 C = TypeVar("C", BlockingClient, BarrierClient)
+T = TypeVar("T")
 
 CHILDREN = 1_000
 """Children of one parent, when very many znodes are created."""
@@ -37,30 +44,38 @@ SETTLE_S = 30.0
 
 
 def main() -> None:
-    """Perform the task in the arguments."""
+    """Perform the task in the arguments, and those that follow."""
     task = parse_task(sys.argv[1:])
-    if task.kind in ("mixed", "fill", "pipelined"):
-        report = _run_loop(_pipelined(task))
-    elif task.kind == "returns":
-        report = _run_loop(_returns(task))
-    elif task.kind in ("watchers", "contenders", "members"):
+    if task.kind == "mixed":
+        _run_loop(_mixed(task))
+    elif task.kind in REPEATED:
+        {"latency": _latency, "sets": _sets, "barriers": _barriers}[task.kind](task)
+    else:
+        _print_report(_once(task))
+
+
+def _once(task: LoadTask) -> LoadReport:
+    """Perform a task that is done once."""
+    if task.kind in ("fill", "pipelined"):
+        return _run_loop(_creations(task))
+    if task.kind == "returns":
+        return _run_loop(_returns(task))
+    if task.kind in ("watchers", "contenders", "members"):
         from raykeeper.bench.loads.crowd_sessions import be_a_crowd
 
-        report = _run_loop(be_a_crowd(task, lambda: _Span().report))
-    elif task.kind == "idle":
+        return _run_loop(be_a_crowd(task, lambda: _Span().report))
+    if task.kind == "idle":
         from raykeeper.bench.loads.idle_sessions import hold_idle_sessions
 
-        report = _run_loop(hold_idle_sessions(task, lambda: _Span().report))
-    else:
-        report = {
-            "creates": _creates,
-            "one_by_one": _one_by_one,
-            "latency": _latency,
-            "sets": _sets,
-            "barriers": _barriers,
-            "bystander": _bystander,
-        }[task.kind](task)
+        return _run_loop(hold_idle_sessions(task, lambda: _Span().report))
+    return {"creates": _creates, "one_by_one": _one_by_one, "bystander": _bystander}[task.kind](
+        task
+    )
+
+
+def _print_report(report: LoadReport) -> None:
     sys.stdout.buffer.write(encode_report(report) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 class _Span:
@@ -70,7 +85,7 @@ class _Span:
         """Print `ready`, wait for a line, and start the clock."""
         sys.stdout.write(READY + "\n")
         sys.stdout.flush()
-        sys.stdin.readline()
+        self.line = sys.stdin.readline().strip()
         self.began, self._cpu = time.monotonic(), time.process_time()
 
     def report(self, **fields: Any) -> LoadReport:
@@ -79,12 +94,25 @@ class _Span:
         return LoadReport(seconds=seconds, cpu_s=time.process_time() - self._cpu, **fields)
 
 
-def _run_loop(work: Coroutine[Any, Any, LoadReport]) -> LoadReport:
+def _next_round(task: LoadTask) -> tuple[LoadTask, _Span] | None:
+    """Wait for the next round of a repeated task; None if there is none."""
+    span = _Span()
+    return None if span.line in ("", END) else (changed_task(task, span.line), span)
+
+
+def _rounds(task: LoadTask) -> Iterator[tuple[LoadTask, _Span]]:
+    """Yield the rounds of a repeated task."""
+    while (following := _next_round(task)) is not None:
+        yield following
+
+
+def _run_loop(work: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(work)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return what makes an event loop: uvloop's where that exists."""
     try:
         import uvloop
     except ImportError:
@@ -95,51 +123,55 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 # The clients, whose libraries are imported when they are needed.
 
 
-def open_with_barriers(task: LoadTask) -> BarrierClient:
-    """Open a session of the task's library, which must have barriers."""
+def open_with_barriers(task: LoadTask, number: int) -> BarrierClient:
+    """Open the session `number` of the process, of a library that has barriers."""
+    where = where_of(task, number)
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
 
-        return BlockingKazoo(task.where)
+        return BlockingKazoo(where)
     from raykeeper.bench.loads.raykeeper_clients import BlockingRaykeeper
 
-    return BlockingRaykeeper(task.where)
+    return BlockingRaykeeper(where)
 
 
-def open_blocking(task: LoadTask) -> BlockingClient:
-    """Open a session of the task's library."""
+def open_blocking(task: LoadTask, number: int = 0) -> BlockingClient:
+    """Open the session `number` of the process."""
+    where = where_of(task, number)
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
 
-        return BlockingKazoo(task.where)
+        return BlockingKazoo(where)
     if task.client == "grpc":
         from raykeeper.bench.loads.etcd_clients import BlockingEtcd
 
-        return BlockingEtcd(task.where, task.number)
+        return BlockingEtcd(where, task.number)
     from raykeeper.bench.loads.raykeeper_clients import BlockingRaykeeper
 
-    return BlockingRaykeeper(task.where)
+    return BlockingRaykeeper(where)
 
 
 async def open_pipelined(task: LoadTask, number: int) -> PipelinedClient:
     """Open the pipelined session `number` of the process."""
+    where = where_of(task, number)
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import PipelinedKazoo
 
-        return PipelinedKazoo(task.where)
+        return PipelinedKazoo(where)
     if task.client == "grpc":
         from raykeeper.bench.loads.etcd_clients import PipelinedEtcd
 
-        return PipelinedEtcd(task.where, task.number + number)
+        return PipelinedEtcd(where, task.number + number)
     from raykeeper.bench.loads.raykeeper_clients import PipelinedRaykeeper
 
-    return await PipelinedRaykeeper.open(task.where)
+    return await PipelinedRaykeeper.open(where)
 
 
 # Many outstanding requests.
 
 
-async def _pipelined(task: LoadTask) -> LoadReport:
+async def _open_with_znodes(task: LoadTask) -> list[tuple[PipelinedClient, str]]:
+    """Open the sessions of the process, each with a znode, and return both."""
     clients = [await open_pipelined(task, number) for number in range(task.clients)]
     value = bytes(task.value_bytes)
     paths = [f"/{task.kind}-{task.number}-{i}" for i in range(task.clients)]
@@ -148,13 +180,7 @@ async def _pipelined(task: LoadTask) -> LoadReport:
         await window.room.acquire()
         client.create(path, value, window.done)
     await window.drain()
-    if task.kind == "mixed":
-        report = await _mixed(task, clients, paths)
-    else:
-        report = await _creations(task, clients[0], paths[0])
-    for client in clients:
-        await client.close()
-    return report
+    return list(zip(clients, paths, strict=True))
 
 
 class _Window:
@@ -249,13 +275,22 @@ class _Mix:
                 self._over()
 
 
-async def _mixed(task: LoadTask, clients: list[PipelinedClient], paths: list[str]) -> LoadReport:
+async def _mixed(task: LoadTask) -> None:
+    clients = await _open_with_znodes(task)
+    while (following := await asyncio.to_thread(_next_round, task)) is not None:
+        _print_report(await _mixed_round(*following, clients))
+    for client, _ in clients:
+        await client.close()
+
+
+async def _mixed_round(
+    task: LoadTask, span: _Span, clients: Sequence[tuple[PipelinedClient, str]]
+) -> LoadReport:
     loop, over = asyncio.get_running_loop(), asyncio.Semaphore(0)
-    span = await asyncio.to_thread(_Span)
     pauses = _Pauses(span.began)
     mixes = [
         _Mix(task, client, path, pauses, lambda: loop.call_soon_threadsafe(over.release))
-        for client, path in zip(clients, paths, strict=True)
+        for client, path in clients
     ]
     for mix in mixes:
         mix.begin(span.began + task.seconds)
@@ -276,8 +311,9 @@ async def _mixed(task: LoadTask, clients: list[PipelinedClient], paths: list[str
     )
 
 
-async def _creations(task: LoadTask, client: PipelinedClient, root: str) -> LoadReport:
-    """Create `count` znodes below `root`, with `outstanding` requests at a time."""
+async def _creations(task: LoadTask) -> LoadReport:
+    """Create `count` znodes below one, with `outstanding` requests at a time."""
+    ((client, root),) = await _open_with_znodes(task)
     value = bytes(task.value_bytes)
     parents = _Window(1)
     for parent in range((task.count - 1) // CHILDREN + 1):
@@ -290,7 +326,9 @@ async def _creations(task: LoadTask, client: PipelinedClient, root: str) -> Load
         await window.room.acquire()
         client.create(f"{root}/{index // CHILDREN}/{index}", value, window.done)
     await window.drain()
-    return span.report(done=task.count)
+    report = span.report(done=task.count)
+    await client.close()
+    return report
 
 
 # Idle sessions.
@@ -314,19 +352,23 @@ async def _returns(task: LoadTask) -> LoadReport:
 # One at a time.
 
 
-def _in_threads(
-    task: LoadTask, open_client: Callable[[LoadTask], C], work: Callable[[C, int], int]
-) -> LoadReport:
+def _in_threads(task: LoadTask, clients: Sequence[C], work: Callable[[C, int], int]) -> int:
     """Have each client, given with its number, do its work in a thread of its own.
 
-    `work` returns how many operations it did.
+    `work` returns how many operations it did; returns the sum.
     """
+    with ThreadPoolExecutor(task.clients) as pool:
+        return sum(pool.map(work, clients, range(task.clients)))
+
+
+@contextmanager
+def _all_clients(task: LoadTask, open_client: Callable[[LoadTask, int], C]) -> Iterator[list[C]]:
+    """Open the sessions of the process, and close them afterwards."""
     with ExitStack() as stack:
-        clients = [stack.enter_context(closing(open_client(task))) for _ in range(task.clients)]
-        span = _Span()
-        with ThreadPoolExecutor(task.clients) as pool:
-            done = sum(pool.map(work, clients, range(task.clients)))
-        return span.report(done=done)
+        yield [
+            stack.enter_context(closing(open_client(task, number)))
+            for number in range(task.clients)
+        ]
 
 
 def _creates(task: LoadTask) -> LoadReport:
@@ -339,7 +381,9 @@ def _creates(task: LoadTask) -> LoadReport:
             client.delete_nowait(path)
         return task.count
 
-    return _in_threads(task, open_blocking, work)
+    with _all_clients(task, open_blocking) as clients:
+        span = _Span()
+        return span.report(done=_in_threads(task, clients, work))
 
 
 def _one_by_one(task: LoadTask) -> LoadReport:
@@ -352,61 +396,77 @@ def _one_by_one(task: LoadTask) -> LoadReport:
         return span.report(done=task.count)
 
 
-def _latency(task: LoadTask) -> LoadReport:
+def _latency(task: LoadTask) -> None:
     value, root = bytes(task.value_bytes), f"/latency-{task.number}"
-    told = threading.Event()
-    timings: dict[str, list[tuple[float, float]]] = {}
+    paths = (f"{root}/{index}" for index in itertools.count())
     with closing(open_blocking(task)) as client, closing(open_blocking(task)) as other:
         client.create(root, value)
-
-        def notify() -> None:
-            other.set(root, value)
-            told.wait()
-
-        span = _Span()
-        for index in range(task.count):
-            path = f"{root}/{index}"
-            calls: list[tuple[str, Callable[[], object]]] = [
-                ("create", lambda: client.create(path, value)),  # noqa: B023
-                ("set", lambda: client.set(path, value)),  # noqa: B023
-                ("get", lambda: client.get(path)),  # noqa: B023
-                ("linearizable get", lambda: client.get_linearizable(path)),  # noqa: B023
-            ]
-            for name, call in calls:
-                timings.setdefault(name, []).append(_timed(call))
-            told.clear()
-            client.watch(root, told.set)
-            timings.setdefault("watch notification", []).append(_timed(notify))
-        return span.report(done=5 * task.count, timings=timings)
+        for following, span in _rounds(task):
+            timings: dict[str, list[tuple[float, float]]] = {}
+            turns = itertools.count() if not following.count else range(following.count)
+            until = span.began + (math.inf if following.count else following.seconds)
+            for _ in itertools.takewhile(lambda _: time.monotonic() < until, turns):  # noqa: B023
+                _one_turn(client, other, root, next(paths), value, timings)
+            done = sum(map(len, timings.values()))
+            _print_report(span.report(done=done, timings=timings))
 
 
-def _sets(task: LoadTask) -> LoadReport:
+def _one_turn(
+    client: BlockingClient,
+    other: BlockingClient,
+    root: str,
+    path: str,
+    value: bytes,
+    timings: dict[str, list[tuple[float, float]]],
+) -> None:
+    """Time one request of each kind."""
+    told = threading.Event()
+
+    def notify() -> None:
+        other.set(root, value)
+        told.wait()
+
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("create", lambda: client.create(path, value)),
+        ("set", lambda: client.set(path, value)),
+        ("get", lambda: client.get(path)),
+        ("linearizable get", lambda: client.get_linearizable(path)),
+    ]
+    for name, call in calls:
+        timings.setdefault(name, []).append(_timed(call))
+    client.watch(root, told.set)
+    timings.setdefault("watch notification", []).append(_timed(notify))
+
+
+def _sets(task: LoadTask) -> None:
     value, path = bytes(task.value_bytes), f"/sets-{task.number}"
     with closing(open_blocking(task)) as client:
         client.create(path, value)
-        span = _Span()
-        timings = []
-        while time.monotonic() < span.began + task.seconds:
-            timings.append(_timed(lambda: client.set(path, value)))
-        return span.report(done=len(timings), timings={"set": timings})
+        for following, span in _rounds(task):
+            timings = []
+            while time.monotonic() < span.began + following.seconds:
+                timings.append(_timed(lambda: client.set(path, value)))
+            _print_report(span.report(done=len(timings), timings={"set": timings}))
 
 
-def _barriers(task: LoadTask) -> LoadReport:
-    root = f"/barriers-{task.participants}-{task.count}"
+def _barriers(task: LoadTask) -> None:
+    with _all_clients(task, open_with_barriers) as clients:
+        for number, (following, span) in enumerate(_rounds(task)):
+            root = f"/barriers-{task.participants}-{number}"
 
-    def work(client: BarrierClient, number: int) -> int:
-        name = f"{task.number}-{number}"
-        barriers = [
-            client.double_barrier(f"{root}-{index}", task.participants, name)
-            for index in range(task.count)
-        ]
-        for barrier in barriers:
-            barrier.enter()
-        for barrier in barriers:
-            barrier.leave()
-        return 2 * task.count
+            def work(client: BarrierClient, index: int) -> int:
+                name, count = f"{task.number}-{index}", following.count  # noqa: B023
+                barriers = [
+                    client.double_barrier(f"{root}-{each}", task.participants, name)  # noqa: B023
+                    for each in range(count)
+                ]
+                for barrier in barriers:
+                    barrier.enter()
+                for barrier in barriers:
+                    barrier.leave()
+                return 2 * count
 
-    return _in_threads(task, open_with_barriers, work)
+            _print_report(span.report(done=_in_threads(task, clients, work)))
 
 
 def _bystander(task: LoadTask) -> LoadReport:

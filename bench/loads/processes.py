@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -18,7 +19,15 @@ from typing import IO, Self
 import psutil
 
 from raykeeper.bench.errors import BenchError
-from raykeeper.bench.loads.task import READY, LoadReport, LoadTask, decode_report, task_arguments
+from raykeeper.bench.loads.task import (
+    END,
+    GO,
+    READY,
+    LoadReport,
+    LoadTask,
+    decode_report,
+    task_arguments,
+)
 
 START_S = 60.0
 """How long the processes of a load may take to connect, ..."""
@@ -54,6 +63,7 @@ class LoadProcesses:
         self._lines: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[str]] = []
         self._stderr_files: list[IO[bytes]] = []
+        self._have_reported = False  # of the round that began last
         try:
             for task in tasks:
                 self._start([*command, *task_arguments(task)], niceness, environment or {})
@@ -74,17 +84,26 @@ class LoadProcesses:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._end()
+        try:
+            if error is None and self._have_reported:
+                self._finish()
+        finally:
+            self._end()
 
     @property
     def pids(self) -> list[int]:
         """The process ids of the generators."""
         return [process.pid for process in self._processes]
 
-    def begin(self) -> float:
-        """Let all processes begin, and return the moment."""
+    def begin(self, **changes: float) -> float:
+        """Let all processes begin, and return the moment.
+
+        `changes` are fields of their tasks; only for the kinds that are `REPEATED`.
+        """
+        line = " ".join(f"{name}={value}" for name, value in changes.items())
+        self._have_reported = False
         self.began = time.monotonic()
-        self._write_line("go")
+        self._write_line(line or GO)
         return self.began
 
     def stop(self) -> None:
@@ -92,7 +111,7 @@ class LoadProcesses:
         self._write_line("stop")
 
     def reports(self, patience_s: float) -> list[LoadReport]:
-        """Wait until all processes are done, and return their reports.
+        """Wait until all processes have reported, and return their reports.
 
         Raises:
             BenchError: a process ended without a report, or none reported for `patience_s`.
@@ -101,9 +120,19 @@ class LoadProcesses:
         for _ in found:
             index, line = self._take(lambda line: line.startswith("{"), patience_s)
             found[index] = line
-        for process in self._processes:
-            process.wait(START_S)
+        self._have_reported = True
         return [decode_report(line) for line in found]
+
+    def _finish(self) -> None:
+        """Let the processes close their sessions and end, as far as they do in time."""
+        for process in self._processes:
+            assert process.stdin is not None
+            with suppress(OSError):  # it has ended
+                process.stdin.write(END + "\n")
+                process.stdin.flush()
+        for process in self._processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(START_S)
 
     def _write_line(self, line: str) -> None:
         for process in self._processes:

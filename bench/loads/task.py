@@ -1,16 +1,22 @@
 """The task and the report of a load generator, which may be written in any language.
 
 A generator is a process. Its arguments are the fields of a `LoadTask` as `name=value`. It connects,
-prepares its znodes, prints `ready`, waits for a line, works, prints one `LoadReport` in JSON, and
-ends.
+prepares its znodes, prints `ready`, waits for a line, works, and prints one `LoadReport` in JSON.
+
+A generator of a kind in `REPEATED` then keeps its sessions and begins again with `ready`, so that
+it can be warmed by the load for which it is measured. The line may change fields of the task for
+one round, as `name=value name=value`. Such a generator ends with the line `end`; every other one
+after its report.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
 READY = "ready"
+GO = "go"
+END = "end"
 PAUSE_S = 0.02
 """A shorter time without a write does not count as a pause."""
 
@@ -32,6 +38,11 @@ Kind = Literal[
 ]
 
 
+REPEATED: Final[tuple[Kind, ...]] = ("mixed", "latency", "sets", "barriers")
+THREADED: Final = ("java",)
+"""The clients of which one process uses all cores, and so has all sessions of a load."""
+
+
 class LoadTask(Struct, frozen=True, kw_only=True):
     """One process of a load."""
 
@@ -41,7 +52,7 @@ class LoadTask(Struct, frozen=True, kw_only=True):
     one_by_one: one client creates `count` znodes, waiting for each.
     pipelined: the same without waiting.
     latency: one client creates, sets, gets, gets linearizably and is told by a watch, `count`
-    times each, one at a time.
+    times each, one at a time; without a `count` for `seconds`.
     sets: one client sets one znode, one at a time, for `seconds`.
     fill: one client creates `count` znodes that stay, `outstanding` under way.
     barriers: each client enters `count` double barriers one after the other, then leaves them in
@@ -55,9 +66,12 @@ class LoadTask(Struct, frozen=True, kw_only=True):
     client: str
     """The client library: kazoo, grpc, or for Raykeeper's own client its setting `links`."""
     where: str
-    """The addresses of the servers, or the name of the ensemble."""
+    """The addresses of the servers, or the name of the ensemble. Of several places, separated by
+    ";", the clients of a load take the first, the second and so on, each one (`where_of`)."""
     number: int
     """The number of this process in the load; the names of its znodes contain it."""
+    first_client: int = 0
+    """How many clients the processes before this one have."""
     clients: int = 1
     outstanding: int = 1
     reads_percent: int = 0
@@ -101,6 +115,21 @@ def parse_task(words: list[str]) -> LoadTask:
         msgspec.ValidationError: the arguments are invalid.
     """
     return msgspec.convert(dict(word.partition("=")[::2] for word in words), LoadTask, strict=False)
+
+
+def changed_task(task: LoadTask, line: str) -> LoadTask:
+    """Return the task with the fields that a line changes.
+
+    Raises:
+        msgspec.ValidationError: the line is invalid.
+    """
+    return parse_task([*task_arguments(task), *(word for word in line.split() if "=" in word)])
+
+
+def where_of(task: LoadTask, client: int) -> str:
+    """Return the place to which the client of this number in its process connects."""
+    places = task.where.split(";")
+    return places[(task.first_client + client) % len(places)]
 
 
 decode_report = msgspec.json.Decoder(LoadReport).decode

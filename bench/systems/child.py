@@ -109,6 +109,10 @@ class ChildServers(ABC):
         chosen = self._ports.values() if server is None else [self._ports[server]]
         return ",".join(f"127.0.0.1:{port}" for port in chosen)
 
+    def where_each(self) -> str:
+        """See `Servers`."""
+        return ";".join(map(self.where, self._ports))
+
     def leader(self) -> int:
         """See `Servers`."""
         found: list[int] = []

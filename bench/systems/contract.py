@@ -37,6 +37,10 @@ class Servers(Protocol):
         """Return the value of `LoadTask.where` for all servers or only one."""
 
     @abstractmethod
+    def where_each(self) -> str:
+        """Return the value of `LoadTask.where` with which each client has a server in turn."""
+
+    @abstractmethod
     def leader(self) -> int:
         """Return the leader; waits until there is one."""
 

@@ -60,6 +60,10 @@ class RaykeeperServers:
         """See `Servers`."""
         return NAME if server is None else f"{NAME}/{server}"
 
+    def where_each(self) -> str:
+        """See `Servers`."""
+        return ";".join(map(self.where, self.shape.numbers()))
+
     def leader(self) -> int:
         """See `Servers`."""
         return self.ensemble.wait_for_leader(_PATIENCE_S)

@@ -25,16 +25,25 @@ from tests.ray.programs import run_raykeeper
 
 PNG = b"\x89PNG\r\n"
 COLUMNS = {
-    "figure5": {"reads": (0, 100), "ops_per_s": None},
-    "figure6": {"reads": (0, 100), "ops_per_s": None},
+    "figure5": {"reads": (0, 100), "ops_per_s": None, "warmed_s": None, "warm_ops_per_s": None},
+    "figure6": {"reads": (0, 100), "ops_per_s": None, "warmed_s": None},
     "figure7": {"txns_per_s": None},
-    "figure8": {"kind": ("sample", "kill"), "victim": tuple(FailureTarget)},
+    "figure8": {"kind": ("sample", "kill"), "victim": tuple(FailureTarget), "warmed_s": None},
     "table2": {"workers": (1, 3), "creates_per_s": None},
-    "table3": {"clients": (2, 3), "barriers": (2, 4), "seconds": None, "ops_per_s": None},
+    "table3": {
+        "clients": (2, 3),
+        "barriers": (2, 4),
+        "seconds": None,
+        "ops_per_s": None,
+        "warmed_s": None,
+    },
     "znodes": {"way": ("one_by_one", "pipelined"), "seconds": None},
-    "latency": {"request": ("create", "set", "get", "linearizable get", "watch notification")},
+    "latency": {
+        "request": ("create", "set", "get", "linearizable get", "watch notification"),
+        "warmed_s": None,
+    },
     "million": {"restart_s": None, "leader_mb": None, "set_p50_without_ms": None},
-    "failover": {"gap_ms": None, "median_ms": None},
+    "failover": {"gap_ms": None, "median_ms": None, "warmed_s": None},
     "crowds": {
         "crowd": ("watchers", "contenders", "members"),
         "phase": ("alone", "idle", "forming", "changes"),

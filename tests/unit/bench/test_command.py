@@ -25,7 +25,7 @@ def test_an_option_overrules_the_quick_size() -> None:
     sizes = sizes_of(FIGURE5, given, is_quick=True)
     assert isinstance(sizes, ThroughputSizes)
     assert (sizes.servers, sizes.seconds, sizes.clients) == ((1, 3), 2.5, 7)
-    assert sizes.warmup_s == FIGURE5.quick.warmup_s
+    assert sizes.warm_most_s == FIGURE5.quick.warm_most_s
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
 """Shares of a load, the note about the generator, progress and contexts of a run."""
 
+import sys
 from io import StringIO
+from pathlib import Path
+from typing import Any
 
+from msgspec import structs
 from rich.console import Console
 
 from raykeeper.bench.experiment_run import (
@@ -12,8 +16,13 @@ from raykeeper.bench.experiment_run import (
     patience_s,
     split_task,
     throughput,
+    warm_columns,
+    warm_up,
 )
+from raykeeper.bench.loads.processes import LoadProcesses
 from raykeeper.bench.loads.task import LoadReport, LoadTask
+from raykeeper.bench.measures import WarmUp, WarmUpBounds
+from raykeeper.bench.systems.contract import EnsembleShape
 from raykeeper.bench.systems.raykeeper import Raykeeper
 from raykeeper.bench.systems.zookeeper import ZooKeeper
 
@@ -29,6 +38,59 @@ def report(cpu: float, threads: int = 1) -> LoadReport:
 def test_every_process_has_its_share_and_a_number_of_its_own() -> None:
     shares = split_task(task(7), 3)
     assert [(share.number, share.clients) for share in shares] == [(7, 3), (8, 2), (9, 2)]
+
+
+def test_clients_are_counted_over_all_processes() -> None:
+    assert [share.first_client for share in split_task(task(7), 3)] == [0, 3, 5]
+
+
+def test_one_process_has_all_clients_of_a_library_with_threads() -> None:
+    in_java = structs.replace(task(7), client="java")
+    assert [(share.number, share.clients) for share in split_task(in_java, 6)] == [(7, 7)]
+
+
+class NoServers:
+    """An ensemble without processes."""
+
+    shape = EnsembleShape(3)
+
+    def pid(self, server: int) -> int:
+        return 0
+
+
+def warmed_by(
+    bounds: WarmUpBounds, done: list[int], told: Path, **changes: float
+) -> tuple[WarmUp, list[str]]:
+    """Warm up with a generator that completes so much in each round of 2.5 s.
+
+    Returns the outcome, and the lines that the generator was told.
+    """
+    program = (
+        "told = []\n"
+        f"for done in {done}:\n"
+        "    print('ready', flush=True); told.append(input())\n"
+        "    if told[-1] == 'end': break\n"
+        '    print(\'{"seconds":2.5,"cpu_s":0,"done":\' + str(done) + \'}\', flush=True)\n'
+        f"open({str(told)!r}, 'w').write('\\n'.join(told))"
+    )
+    servers: Any = NoServers()
+    with LoadProcesses([sys.executable, "-c", program], [task(1)]) as load:
+        warm = warm_up(bounds, servers, load, **changes)
+    return warm, told.read_text().splitlines()
+
+
+def test_a_system_is_warmed_until_its_rate_stands_still(tmp_path: Path) -> None:
+    done = [10, 50, 80, 95, 100, 100, 100, 7, 7]
+    warm, told = warmed_by(WarmUpBounds(10.0, 60.0), done, tmp_path / "told", reads_percent=50)
+    assert warm == WarmUp(17.5, 39.5, is_steady=True)
+    assert told == ["count=0 seconds=2.5 reads_percent=50"] * 7 + ["end"]
+    assert warm_columns(warm) == {"warmed_s": 17.5, "warm_ops_per_s": 39.5, "warmed": "steady"}
+
+
+def test_a_load_by_its_amount_warms_by_rounds_of_it(tmp_path: Path) -> None:
+    warm, told = warmed_by(WarmUpBounds(2.0, 6.0), [1, 2, 4, 4], tmp_path / "told", count=20)
+    assert told == ["count=20 seconds=0.5"] * 3 + ["end"]
+    assert warm_columns(warm)["warmed"] == "still moving"
 
 
 def test_every_process_has_a_client() -> None:
@@ -71,10 +133,10 @@ def test_columns_cover_the_time_of_the_slowest_generator() -> None:
     assert columns["errors"] == 3
 
 
-def test_throughput_leaves_out_the_warm_up() -> None:
-    counts = [(0, 500, 500), (20, 5, 5), (39, 0, 10), (40, 500, 500)]
-    measured = Measurement([LoadReport(seconds=2.0, cpu_s=1.0, counts=counts)], 0.0, 1.0)
-    assert round(throughput(measured, warmup_s=1.0, seconds=1.0)) == 20
+def test_throughput_leaves_out_the_last_requests() -> None:
+    counts = [(20, 5, 5), (39, 0, 10), (40, 500, 500)]
+    measured = Measurement([LoadReport(seconds=1.2, cpu_s=1.0, counts=counts)], 1.0, 1.0)
+    assert round(throughput(measured, seconds=1.0)) == 20
 
 
 def test_other_systems_are_left_out_with_the_reason() -> None:

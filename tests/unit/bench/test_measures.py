@@ -6,13 +6,60 @@ from raykeeper.bench.measures import (
     BIN_S,
     Counts,
     Span,
+    WarmUp,
+    WarmUpBounds,
     common_pauses,
+    judge_warm_up,
     longest_pause,
     percentile,
     rate,
     series,
     split_by,
 )
+
+
+def steady(seconds: float, rate: float) -> WarmUp:
+    return WarmUp(seconds, rate, is_steady=True)
+
+
+@pytest.mark.parametrize(
+    ("done", "expected"),
+    [
+        # Windows of 2.5 s, at least 10 s and at most 20 s. Nothing is known yet.
+        ([], None),
+        ([100], None),
+        ([100, 100, 100], None),
+        # The halves of the last four windows agree, to 5 % of the higher one.
+        ([100, 100, 100, 100], steady(10, 40)),
+        ([90, 110, 95, 105], steady(10, 40)),
+        ([95, 95, 100, 100], steady(10, 39)),
+        ([94, 94, 100, 100], None),
+        ([100, 100, 95, 95], steady(10, 39)),
+        ([100, 100, 94, 94], None),
+        # Earlier windows do not count.
+        ([1, 20, 100, 100, 100, 100], steady(15, 40)),
+        ([1, 100, 100, 100], None),
+        # It takes too long: the last windows tell the rate.
+        ([10, 20, 30, 40, 50, 60, 70, 80], WarmUp(20, 26, is_steady=False)),
+        ([10, 20, 30, 40, 50, 60, 70], None),
+        # Nothing at all happens, and goes on not to happen.
+        ([0, 0, 0, 0], steady(10, 0)),
+    ],
+)  # fmt: skip
+def test_a_system_is_warm_when_its_rate_stands_still(
+    done: list[int], expected: WarmUp | None
+) -> None:
+    bounds = WarmUpBounds(10.0, 20.0)
+    assert bounds.window_s == 2.5
+    assert judge_warm_up([(each, 2.5) for each in done], bounds) == expected
+
+
+def test_windows_of_different_lengths_count_by_their_rates() -> None:
+    bounds = WarmUpBounds(10.0, 20.0)
+    windows = [(100, 1.0), (200, 2.0), (100, 1.0), (700, 7.0)]
+    assert judge_warm_up(windows, bounds) == steady(11.0, 100.0)
+    assert judge_warm_up([(100, 1.0)] * 9, bounds) is None  # not long enough
+    assert judge_warm_up([(100, 30.0)], bounds) == WarmUp(30.0, 100 / 30, is_steady=False)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,22 @@ def test_a_load_without_an_end_is_stopped() -> None:
         assert load.reports(30.0)[0].done == 1
 
 
+def test_a_repeated_load_is_told_each_round_and_its_end(tmp_path: Path) -> None:
+    program = (
+        "told = []\n"
+        "while not told or told[-1] != 'end':\n"
+        "    print('ready', flush=True); told.append(input())\n"
+        "    print('{\"seconds\":' + str(len(told)) + ',\"cpu_s\":0}', flush=True)\n"
+        f"open({str(tmp_path / 'told')!r}, 'w').write(' | '.join(told))"
+    )
+    with LoadProcesses(python(program), [TASK]) as load:
+        load.begin(seconds=2.5, reads_percent=50)
+        assert load.reports(30.0)[0].seconds == 1
+        load.begin()
+        assert load.reports(30.0)[0].seconds == 2
+    assert (tmp_path / "told").read_text() == "seconds=2.5 reads_percent=50 | go | end"
+
+
 def test_other_lines_are_ignored() -> None:
     with LoadProcesses(python(SPEAKS), [TASK]) as load:
         load.begin()

@@ -5,7 +5,15 @@ import pytest
 from msgspec.structs import asdict
 
 from raykeeper.bench.experiment_run import patience_s, split_task
-from raykeeper.bench.loads.task import LoadTask, decode_report, parse_task, task_arguments
+from raykeeper.bench.loads.task import (
+    GO,
+    LoadTask,
+    changed_task,
+    decode_report,
+    parse_task,
+    task_arguments,
+    where_of,
+)
 
 
 def test_a_task_survives_the_command_line() -> None:
@@ -26,6 +34,24 @@ def test_participants_are_those_of_all_processes() -> None:
         (1, 2, 5),
     ]
     assert patience_s(shares[0]) > patience_s(LoadTask(**{**asdict(shares[0]), "participants": 0}))
+
+
+def test_a_line_changes_fields_for_a_round() -> None:
+    task = LoadTask(kind="mixed", client="auto", where="a;b", number=3, seconds=0.5)
+    changed = changed_task(task, "reads_percent=50 seconds=2.5")
+    assert (changed.reads_percent, changed.seconds, changed.where) == (50, 2.5, "a;b")
+    assert changed_task(task, GO) == task
+    with pytest.raises(msgspec.ValidationError):
+        changed_task(task, "reads_percent=many")
+
+
+def test_each_client_has_a_place_in_turn() -> None:
+    task = LoadTask(kind="mixed", client="auto", where="a;b,c;d", number=3, clients=7)
+    taken = [
+        where_of(share, client) for share in split_task(task, 3) for client in range(share.clients)
+    ]
+    assert taken == ["a", "b,c", "d", "a", "b,c", "d", "a"]
+    assert where_of(parse_task([*task_arguments(task), "where=a,b"]), 5) == "a,b"
 
 
 def test_malformed_words_are_refused() -> None:
