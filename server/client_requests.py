@@ -17,6 +17,7 @@ from typing import Final
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_send_queues import FRAME_BYTES_MAX, ClientSendQueues
 from raykeeper.server.connection import (
+    CheckWatches,
     Connection,
     LocalRequest,
     PendingSync,
@@ -27,6 +28,7 @@ from raykeeper.server.connection import (
 from raykeeper.server.context import ServerContext
 from raykeeper.server.dead_clients import DeadClients
 from raykeeper.server.effects import CloseClient, SendClient
+from raykeeper.server.jute_clients import JuteClients
 from raykeeper.server.read_only_mode import ReadOnlyMode
 from raykeeper.server.read_processor import ReadProcessor
 from raykeeper.server.slow_requests import SlowRequests
@@ -44,7 +46,6 @@ from raykeeper.znodes.replies import (
     encode_server_frame,
 )
 from raykeeper.znodes.requests import (
-    ClientFrame,
     Connect,
     Read,
     Request,
@@ -77,8 +78,12 @@ class ClientRequests:
         self._push = self._send_queues.push
         self._read_processor = ReadProcessor(context, self._send_queues)
         self.read_only = ReadOnlyMode(
-            context, self._by_number, self._send_queues, self._close_connection
+            context, self._by_number, self._send_queues, self.close_connection
         )
+        self.jute = JuteClients(
+            context, self.open_connection, self.take_requests, self.close_connection
+        )
+        """The clients of ZooKeeper's protocol."""
         # Numbers closed in this step: the same step may hold more frames of their clients.
         self._closed_in_step: dict[int, None] = {}
 
@@ -93,7 +98,7 @@ class ClientRequests:
     @property
     def has_work(self) -> bool:
         """Whether frames that waited can leave right now."""
-        return self._send_queues.has_work
+        return self._send_queues.has_work or self.jute.has_work
 
     # From the client.
 
@@ -114,20 +119,30 @@ class ClientRequests:
             if connection is not None or not has_passwords(frame):
                 self._reject_malformed(number, "unexpected Connect")
                 return
-            self._by_number[number] = connection = Connection(number, frame, host)
-            self._update_windows()
-            if not self.read_only.admit(connection):
-                self._leader_outbox.add_connect(connection)
+            self.open_connection(Connection(number, frame, host))
         elif connection is None or connection.phase is Phase.CONNECTING:
             self._reject_malformed(number, "requests before a session")
         else:
-            self._take_requests(connection, frame)
+            self.take_requests(connection, frame.heartbeat_seq, frame.requests)
+
+    def open_connection(self, connection: Connection) -> None:
+        """Ask for the session of a connection that has just been opened."""
+        self._by_number[connection.number] = connection
+        self._update_windows()
+        if self.read_only.admit(connection):
+            return
+        if connection.translator is not None and self.read_only.is_leaderless:
+            self.close_connection(connection, Code.CONNECTION_LOSS)
+        else:
+            self._leader_outbox.add_connect(connection)
 
     def on_disconnect(self, number: int) -> None:
         """Remove a connection whose link is closed; its session lives on until it expires."""
         connection = self._by_number.get(number)
         if connection is not None:
             self._remove(connection)
+        else:
+            self.jute.discard(number)
 
     def on_process_died(self, number: int) -> None:
         """Remove the connection of a dead process, and have the leader end its session."""
@@ -140,13 +155,18 @@ class ClientRequests:
         if connection is not None:
             self._send_queues.on_bytes_sent(connection, size)
 
-    def _take_requests(self, connection: Connection, frame: ClientFrame) -> None:
+    def take_requests(
+        self,
+        connection: Connection,
+        heartbeat_seq: int,
+        requests: Sequence[Request | CheckWatches | RejectedRequest],
+    ) -> None:
+        """Take requests of a client that has its session, and the heartbeat that they stand for."""
         now = self._context.now.mono
-        connection.heartbeat_seq = max(connection.heartbeat_seq, frame.heartbeat_seq)
+        connection.heartbeat_seq = max(connection.heartbeat_seq, heartbeat_seq)
         queue = connection.requests
-        requests: Sequence[Request | RejectedRequest] = frame.requests
         if connection.phase is Phase.READ_ONLY:
-            requests = self.read_only.reject_writes(frame.requests)
+            requests = self.read_only.reject_writes(requests)
             self._send_queues.schedule_flush(connection)  # no leader confirms its heartbeats
         else:
             self._leader_outbox.touch(connection)
@@ -176,15 +196,16 @@ class ClientRequests:
             self._drain(connection)
             if len(queue) > self._context.options.queued_requests_max:
                 self._context.trace(trace_events.CLIENT_OVERRUN, connection.number)
-                self._close_connection(connection, Code.CONNECTION_LOSS)
+                self.close_connection(connection, Code.CONNECTION_LOSS)
 
     def _reject_malformed(self, number: int, reason: str) -> None:
         self._context.trace(trace_events.CLIENT_MALFORMED, (number, reason))
         connection = self._by_number.get(number)
         if connection is not None:
-            self._close_connection(connection, Code.CONNECTION_LOSS)
+            self.close_connection(connection, Code.CONNECTION_LOSS)
             return
-        self._send(number, CloseFrame(Code.CONNECTION_LOSS))
+        closing = encode_server_frame(CloseFrame(Code.CONNECTION_LOSS))
+        self._context.out.append(SendClient(number, closing))
         self._close_link(number)
 
     # From the replicated state.
@@ -197,13 +218,13 @@ class ClientRequests:
         before = self._by_session.get(change.session_id)
         if before is not None and before is not connection:
             self._context.trace(trace_events.SESSION_FENCED, (change.session_id, before.number))
-            self._close_connection(before, Code.SESSION_MOVED)
+            self.close_connection(before, Code.SESSION_MOVED)
         if connection is None:
             return
         if connection.phase is Phase.READ_ONLY:
             # A leader took the Connect and was lost, and read-only mode began before its commit
             # was delivered. Only a new Connect can give the client the session.
-            self._close_connection(connection, Code.CONNECTION_LOSS)
+            self.close_connection(connection, Code.CONNECTION_LOSS)
             return
         is_new = connection.phase is Phase.CONNECTING
         connection.enter(Phase.CONNECTED)
@@ -225,7 +246,7 @@ class ClientRequests:
     def _accept_session(self, connection: Connection, zxid: Zxid, change: CreateSessionTxn) -> None:
         if connection.connect.last_zxid > zxid:
             # Such a zxid was never committed here: the client comes from another ensemble.
-            self._close_connection(connection, Code.CONNECTION_LOSS)
+            self.close_connection(connection, Code.CONNECTION_LOSS)
             return
         last = self._last_applied(connection)
         self._send_queues.send_connect_reply(connection, change.timeout_ms, zxid, last)
@@ -235,7 +256,7 @@ class ClientRequests:
         number = self._own_connection_number(change)
         connection = self._by_number.get(number)
         if connection is not None and connection.phase is Phase.READ_ONLY:
-            self._close_connection(connection, Code.CONNECTION_LOSS)
+            self.close_connection(connection, Code.CONNECTION_LOSS)
         elif connection is not None and connection.phase is Phase.CONNECTING:
             zxid = self._context.state.zxid
             reply = ConnectReply(
@@ -246,7 +267,7 @@ class ClientRequests:
                 0,
                 detail=_refusal_detail(change.sessions_max),
             )
-            self._send(number, reply)
+            self._send_queues.send(connection, reply)
             self._close_link(number)
             self._remove(connection)
         self.dead_clients.on_session_refused(number)
@@ -263,7 +284,7 @@ class ClientRequests:
         is_next = isinstance(head, Write) and head.number == txn.number
         if is_next and txn.session_id == session_id:
             self._push(connection, _write_reply(txn.number, outcome))
-        self._close_connection(connection, Code.SESSION_EXPIRED)
+        self.close_connection(connection, Code.SESSION_EXPIRED)
 
     def on_write_applied(self, txn: Txn) -> None:
         """Answer an applied write if it came through this server, and the reads behind it."""
@@ -303,9 +324,9 @@ class ClientRequests:
         for connection in list(self._by_session.values()):
             session = sessions.get(connection.session_id)
             if session is None:
-                self._close_connection(connection, Code.SESSION_EXPIRED)
+                self.close_connection(connection, Code.SESSION_EXPIRED)
             elif session.owner_zxid != connection.owner_zxid:
-                self._close_connection(connection, Code.CONNECTION_LOSS)
+                self.close_connection(connection, Code.CONNECTION_LOSS)
         self.dead_clients.on_state_replaced()
         self.resume_all()
 
@@ -323,14 +344,14 @@ class ClientRequests:
                 and heartbeat > connection.confirmed_heartbeat
             ):
                 connection.confirmed_heartbeat = heartbeat
-                self._send_queues.schedule_flush(connection)
+                self._send_queues.on_heartbeat_confirmed(connection)
 
     def on_write_gap(self, session_id: SessionId, owner_zxid: Zxid) -> None:
         """Close the connection of a write whose predecessor the leader never received."""
         connection = self._by_session.get(session_id)
         if connection is not None and connection.owner_zxid == owner_zxid:
             self._context.trace(trace_events.WRITE_GAP, session_id)
-            self._close_connection(connection, Code.CONNECTION_LOSS)
+            self.close_connection(connection, Code.CONNECTION_LOSS)
 
     def forward_all(self) -> None:
         """Forward everything unanswered to a new leader, in order."""
@@ -360,6 +381,7 @@ class ClientRequests:
         if self._send_queues.has_work:
             for connection in self._send_queues.send_queued():
                 self._resume(connection)
+        self.jute.resume()
 
     def flush(self) -> None:
         """Send everything that was queued in this step, one frame for each client."""
@@ -369,7 +391,7 @@ class ClientRequests:
             for connection in dict.fromkeys(queues.overrun_connections):
                 if connection.send_state is not SendState.OPEN:  # not closed, nor caught up
                     self._context.trace(trace_events.CLIENT_OVERRUN, connection.number)
-                    self._close_connection(connection, Code.CONNECTION_LOSS)
+                    self.close_connection(connection, Code.CONNECTION_LOSS)
             queues.overrun_connections = []
         self._closed_in_step = {}
         self.slow_requests.emit()
@@ -471,7 +493,7 @@ class ClientRequests:
         if outcome is None:
             # The client acknowledged this reply before, and asks for it again.
             self._context.trace(trace_events.CLIENT_MALFORMED, (connection.number, "repeat"))
-            self._close_connection(connection, Code.CONNECTION_LOSS)
+            self.close_connection(connection, Code.CONNECTION_LOSS)
         else:
             self._push(connection, _write_reply(write.number, outcome))
         return True
@@ -481,13 +503,10 @@ class ClientRequests:
         if connection.frame_bytes > FRAME_BYTES_MAX:
             self._send_queues.flush(connection)
 
-    def _send(self, number: int, frame: ConnectReply | CloseFrame) -> None:
-        self._context.out.append(SendClient(number, encode_server_frame(frame)))
-
-    def _close_connection(self, connection: Connection, code: Code) -> None:
+    def close_connection(self, connection: Connection, code: Code) -> None:
         """Close the link, after the frames that were queued for it and the reason."""
         self._send_queues.flush_if_scheduled(connection)
-        self._send(connection.number, CloseFrame(code))
+        self._send_queues.send(connection, CloseFrame(code))
         self._close_link(connection.number)
         self._remove(connection)
 
@@ -497,6 +516,8 @@ class ClientRequests:
 
     def _remove(self, connection: Connection) -> None:
         self._by_number.pop(connection.number, None)
+        if connection.translator is not None:
+            self.jute.discard(connection.number)
         self._update_windows()
         if self._by_session.get(connection.session_id) is connection:
             del self._by_session[connection.session_id]

@@ -9,9 +9,9 @@ connection is closed, and the client resumes elsewhere from the last zxid it was
 
 | state | turns to | when |
 |---|---|---|
-| OPEN | BLOCKED | too much is on its way |
+| OPEN | BLOCKED | too much is on its way, or a client of ZooKeeper was not heard for too long |
 | OPEN | SENDABLE | a paged reply starts, and not too much is on its way |
-| BLOCKED | SENDABLE | the client took enough |
+| BLOCKED | SENDABLE | the client took enough, and was heard |
 | SENDABLE | BLOCKED | a frame or page left, others wait, and too much is on its way |
 | SENDABLE | OPEN | nothing waits any more |
 | any | OPEN | the connection is closed; nothing is sent on it any more |
@@ -34,6 +34,7 @@ from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.pages import PagedReply
 from raykeeper.znodes.replies import (
+    CloseFrame,
     ConnectReply,
     Item,
     ServerFrame,
@@ -80,8 +81,15 @@ class ClientSendQueues:
         session_id, is_local = connection.session_id, connection.phase is Phase.READ_ONLY
         told = session_id, timeout_ms, zxid, last_number, ensemble, is_local, self.window
         spread_ms = self.return_spread_ms
-        reply = ConnectReply(Code.OK, *told, return_spread_ms=spread_ms)
-        self._send(connection, encode_server_frame(reply))
+        self.send(connection, ConnectReply(Code.OK, *told, return_spread_ms=spread_ms))
+
+    def send(self, connection: Connection, frame: ConnectReply | ServerFrame | CloseFrame) -> None:
+        """Send a frame right now, in the client's own protocol."""
+        translator = connection.translator
+        data = encode_server_frame(frame) if translator is None else translator.encode(frame)
+        if data:
+            connection.unsent_bytes += len(data)
+            self._context.out.append(SendClient(connection.number, data))
 
     def push(self, connection: Connection, item: Item) -> None:
         """Queue an item for the frame of this step."""
@@ -114,6 +122,12 @@ class ClientSendQueues:
         items, connection.frame_items = connection.frame_items, []
         size, connection.frame_bytes = connection.frame_bytes, 0
         self._forget_flush(connection)
+        translator = connection.translator
+        if translator is not None and not translator.may_be_told():
+            if items and connection.send_state is SendState.OPEN:
+                connection.send_state = SendState.BLOCKED
+            elif not items:
+                return  # a heartbeat that was confirmed too late
         if connection.send_state is not SendState.OPEN:
             if items:
                 self._queue_frame(connection, items, size)
@@ -138,6 +152,12 @@ class ClientSendQueues:
         """Count `size` bytes that have left."""
         connection.unsent_bytes -= size
         self._schedule_if_sendable(connection)
+
+    def on_heartbeat_confirmed(self, connection: Connection) -> None:
+        """Send a frame that says so, and what a client that was not heard could not be told."""
+        self.schedule_flush(connection)
+        if connection.translator is not None:
+            self._schedule_if_sendable(connection)
 
     def send_queued(self) -> list[Connection]:
         """Send what waits and may leave, up to one page; return the connections that caught up."""
@@ -182,6 +202,9 @@ class ClientSendQueues:
     def _schedule_if_sendable(self, connection: Connection) -> None:
         """Put a blocked connection in the line if its next frame may leave."""
         is_blocked = connection.send_state is SendState.BLOCKED
+        translator = connection.translator
+        if translator is not None and not translator.may_be_told():
+            return
         if is_blocked and connection.unsent_bytes <= self._unsent_max:
             connection.send_state = SendState.SENDABLE
             self._sendable.append(connection)
@@ -196,14 +219,8 @@ class ClientSendQueues:
         return answer.is_over
 
     def _send_frame(self, connection: Connection, zxid: Zxid, items: list[Item]) -> None:
-        frame = ServerFrame(
-            connection.confirmed_heartbeat, zxid, items, self.window, self.return_spread_ms
-        )
-        self._send(connection, encode_server_frame(frame))
-
-    def _send(self, connection: Connection, data: bytes) -> None:
-        connection.unsent_bytes += len(data)
-        self._context.out.append(SendClient(connection.number, data))
+        heartbeat, window = connection.confirmed_heartbeat, self.window
+        self.send(connection, ServerFrame(heartbeat, zxid, items, window, self.return_spread_ms))
 
     def _queue_frame(self, connection: Connection, items: list[Item], size: int) -> None:
         zxid, waiting = self._context.state.zxid, connection.queued_frames

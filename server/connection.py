@@ -21,13 +21,21 @@ way to the leader; nothing is done for it there.
 
 from collections import deque
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.pages import PagedReply
-from raykeeper.znodes.replies import ErrorReply, Item, WriteReply
+from raykeeper.znodes.replies import (
+    CloseFrame,
+    ConnectReply,
+    EmptyReply,
+    ErrorReply,
+    Item,
+    ServerFrame,
+    WriteReply,
+)
 from raykeeper.znodes.requests import (
     AuxRead,
     Connect,
@@ -73,6 +81,16 @@ class SendState(Enum):
     """Frames wait, but the next of them may leave; the connection is in the line for that."""
 
 
+class Translator(Protocol):
+    """The protocol of a client that speaks another one than ours."""
+
+    def encode(self, frame: ConnectReply | ServerFrame | CloseFrame) -> bytes:
+        """Return the bytes for the client, none if it is told nothing."""
+
+    def may_be_told(self) -> bool:
+        """Return whether the client may be told anything now."""
+
+
 class PendingSync:
     """A sync, or a linearizable read, that waits for a confirmed read index (rule Z4)."""
 
@@ -86,12 +104,23 @@ class PendingSync:
 
 
 class RejectedRequest(Struct, frozen=True):
-    """A request that a read-only client may not make; `reply` stands in its place in the order."""
+    """A request that is not executed; `reply` stands in its place in the order.
 
-    reply: WriteReply | ErrorReply
+    A read-only client may not make it, or it does nothing at this server.
+    """
+
+    reply: WriteReply | ErrorReply | EmptyReply
 
 
-LocalRequest = Read | AuxRead | WatchRequest | RejectedRequest
+class CheckWatches(Struct, frozen=True):
+    """Whether this connection has a watch of `kind` (WatchKind) on a path: opcode 17."""
+
+    xid: int
+    path: str
+    kind: int
+
+
+LocalRequest = Read | AuxRead | WatchRequest | CheckWatches | RejectedRequest
 """A request that a server answers by itself."""
 QueuedRequest = Write | PendingSync | LocalRequest
 
@@ -127,6 +156,7 @@ class Connection:
         "requests",
         "send_state",
         "session_id",
+        "translator",
         "unsent_bytes",
     )
 
@@ -134,6 +164,7 @@ class Connection:
         self.number = number
         self.connect = connect
         self.host = host
+        self.translator: Translator | None = None  # of a client of ZooKeeper
         self.phase = Phase.CONNECTING
         self.session_id = SessionId(0)
         self.local_session: Session | None = None  # in READ_ONLY

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from raykeeper.jute.frames import JUTE_MAXBUFFER
 from raykeeper.server.effects import Effect
 from raykeeper.server.events import SENT_REPORT_BYTES
 from raykeeper.server.leader_outbox import LeaderOutbox
@@ -49,6 +50,8 @@ class ServerOptions(Struct, frozen=True):
     is closed."""
     queued_bytes_max: int = 64 << 20
     """Bytes of values that may wait with them."""
+    jute_frame_bytes_max: int = JUTE_MAXBUFFER
+    """The largest request of a client of ZooKeeper; a larger one closes its connection."""
     ensemble: str = ""
     """The uuid of the ensemble, which clients are told."""
 

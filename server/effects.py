@@ -28,6 +28,18 @@ class CloseClient(Struct, frozen=True):
     connection: int
 
 
+class PauseReading(Struct, frozen=True):
+    """Read no more from a client of ZooKeeper; what was read already may still be delivered."""
+
+    connection: int
+
+
+class ResumeReading(Struct, frozen=True):
+    """Read again from a client of ZooKeeper."""
+
+    connection: int
+
+
 class TrackSessions(Struct, frozen=True):
     """Send the session tracker a report; it answers with `SessionsOverdue`, perhaps empty."""
 
@@ -85,6 +97,8 @@ Effect = (
     SendPeer
     | SendClient
     | CloseClient
+    | PauseReading
+    | ResumeReading
     | BreakLink
     | DiskEffect
     | PublishSnapshot

@@ -40,6 +40,25 @@ class ClientFrameArrived(Struct, frozen=True):
     host: str = ""
 
 
+class JuteClientConnected(Struct, frozen=True):
+    """A client of ZooKeeper opened a connection; see `ClientFrameArrived` for its number.
+
+    `password`: 16 bytes that the shell has drawn at random. A new session on this connection gets
+    them, since these clients draw none.
+    """
+
+    connection: int
+    host: str
+    password: bytes
+
+
+class JuteBytesArrived(Struct, frozen=True):
+    """Bytes of a client of ZooKeeper, cut anywhere."""
+
+    connection: int
+    data: bytes
+
+
 class ClientDisconnected(Struct, frozen=True):
     """The client's link is closed; its session lives on."""
 
@@ -150,6 +169,8 @@ Event = (
     | LinkDown
     | PeerFrame
     | ClientFrameArrived
+    | JuteClientConnected
+    | JuteBytesArrived
     | ClientDisconnected
     | ClientProcessDied
     | ClientBytesSent

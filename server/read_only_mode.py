@@ -9,11 +9,17 @@ connect again.
 ZooKeeper: `ReadOnlyZooKeeperServer`, `ReadOnlyRequestProcessor`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_send_queues import ClientSendQueues
-from raykeeper.server.connection import Connection, LocalRequest, Phase, RejectedRequest
+from raykeeper.server.connection import (
+    CheckWatches,
+    Connection,
+    LocalRequest,
+    Phase,
+    RejectedRequest,
+)
 from raykeeper.server.context import ServerContext
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import ZERO, Millis
@@ -43,6 +49,8 @@ class ReadOnlyMode:
         self.starts_at: Millis | None = None
         """When to call `start_if_due`, unless a leader is elected before."""
         self._leaderless_since: Millis | None = None
+        self.is_leaderless = False
+        """Whether this server has looked for a leader for so long that the mode may start."""
 
     def on_role_changed(self, role: Role) -> None:
         """Wait for a leader, or end the mode because one was elected."""
@@ -53,6 +61,7 @@ class ReadOnlyMode:
             self.starts_at = Millis(self._leaderless_since + context.options.read_only_after_ms)
             return
         self.starts_at = None
+        self.is_leaderless = False
         if self.is_active:
             self.is_active = False
             context.trace(trace_events.READ_ONLY_ENDED)
@@ -73,6 +82,7 @@ class ReadOnlyMode:
         if self.starts_at is None or self.starts_at > self._context.now.mono:
             return
         self.starts_at = None
+        self.is_leaderless = True
         if is_consistent:
             self.is_active = True
             self._context.trace(trace_events.READ_ONLY_BEGUN)
@@ -82,6 +92,10 @@ class ReadOnlyMode:
                     self._close(connection, Code.CONNECTION_LOSS)
                 elif connection.phase is Phase.CONNECTING:
                     self.admit(connection)
+        for connection in list(self._connections.values()):
+            if connection.translator is not None and connection.phase is not Phase.READ_ONLY:
+                # It would time out here, and may find a leader elsewhere.
+                self._close(connection, Code.CONNECTION_LOSS)
 
     def admit(self, connection: Connection) -> bool:
         """Give a connecting client a local session, if it accepts one; return whether it got it."""
@@ -104,7 +118,9 @@ class ReadOnlyMode:
         self._send_queues.send_connect_reply(connection, connect.timeout_ms, state.zxid, 0)
         return True
 
-    def reject_writes(self, requests: list[Request]) -> list[LocalRequest]:
+    def reject_writes(
+        self, requests: Sequence[Request | CheckWatches | RejectedRequest]
+    ) -> list[LocalRequest]:
         """Replace the requests that need a leader by their refusals."""
         zxid = self._context.state.zxid
         checked: list[LocalRequest] = []

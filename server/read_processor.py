@@ -10,7 +10,12 @@ from typing import Any, get_args
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_send_queues import ClientSendQueues
-from raykeeper.server.connection import Connection, LocalRequest, RejectedRequest
+from raykeeper.server.connection import (
+    CheckWatches,
+    Connection,
+    LocalRequest,
+    RejectedRequest,
+)
 from raykeeper.server.context import ServerContext
 from raykeeper.znodes.change_log import values_size
 from raykeeper.znodes.errors import Code
@@ -57,6 +62,7 @@ class ReadProcessor:
             SetWatches: self._set_watches,
             AddWatch: lambda *asked: self._push(asked[0], self._add_watch(*asked)),
             RemoveWatches: lambda *asked: self._push(asked[0], self._remove_watches(*asked)),
+            CheckWatches: lambda *asked: self._push(asked[0], self._check_watches(*asked)),
             RejectedRequest: lambda connection, request: self._push(connection, request.reply),
         }
 
@@ -134,6 +140,15 @@ class ReadProcessor:
             return ErrorReply(request.xid, zxid, Code.BAD_ARGUMENTS)
         kinds = request.kinds
         if kinds and not context.watches.remove(request.path, connection.number, kinds):
+            return ErrorReply(request.xid, zxid, Code.NO_WATCHER)
+        return EmptyReply(request.xid, zxid)
+
+    def _check_watches(self, connection: Connection, request: CheckWatches) -> Item:
+        context = self._context
+        zxid = context.state.zxid
+        if path_fault(request.path) is not None or request.kind not in _KINDS:
+            return ErrorReply(request.xid, zxid, Code.BAD_ARGUMENTS)
+        if not context.watches.has_any(request.path, connection.number, request.kind):
             return ErrorReply(request.xid, zxid, Code.NO_WATCHER)
         return EmptyReply(request.xid, zxid)
 

@@ -28,6 +28,8 @@ from raykeeper.server.events import (
     DiskSpaceChanged,
     EpochsSaved,
     Event,
+    JuteBytesArrived,
+    JuteClientConnected,
     LinkDown,
     LinkUp,
     LogRead,
@@ -242,6 +244,10 @@ class Server:
         return {
             PeerFrame: self._on_peer_frame,
             ClientFrameArrived: lambda e: clients.on_frame(e.connection, e.data, e.host),
+            JuteClientConnected: lambda e: clients.jute.on_connected(
+                e.connection, e.host, e.password
+            ),
+            JuteBytesArrived: lambda e: clients.jute.on_bytes(e.connection, e.data),
             ClientDisconnected: lambda e: clients.on_disconnect(e.connection),
             ClientProcessDied: lambda e: clients.on_process_died(e.connection),
             ClientBytesSent: lambda e: clients.on_bytes_sent(e.connection, e.bytes),

@@ -125,6 +125,12 @@ class WatchTable:
                     self.pop(table, path, connection)
         return self.count < before
 
+    def has_any(self, path: str, connection: int, kind: int) -> bool:
+        """Return whether there is a watch of this WatchKind."""
+        return any(
+            connection in self.tables[table].get(path, ()) for table in _TABLES_OF_KIND[kind]
+        )
+
     def drop(self, connection: int) -> None:
         """Remove all watches of a connection that is gone."""
         for kind, path, _ in list(self.watches_of(connection)):

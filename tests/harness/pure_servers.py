@@ -81,6 +81,8 @@ class PureServer:
         self.options = options
         self.effects: list[Effect] = []
         self.frames: dict[int, list[ConnectReply | ServerFrame | CloseFrame]] = {}
+        self.streams: dict[int, bytearray] = {}
+        """What was sent to the clients of ZooKeeper, by connection."""
         self.closed: list[int] = []
         self.unsent: dict[int, int] = {}
         """Bytes that the server was not told to have left, by connection."""
@@ -215,8 +217,11 @@ class PureServer:
                 to_peers.setdefault(effect.peer, []).append(effect.message)
             elif isinstance(effect, SendClient):
                 assert effect.connection not in self.closed, "sent after the end"
-                frame = decode_server_frame(effect.data)
-                self.frames.setdefault(effect.connection, []).append(frame)
+                if effect.connection in self.streams:
+                    self.streams[effect.connection] += effect.data
+                else:
+                    frame = decode_server_frame(effect.data)
+                    self.frames.setdefault(effect.connection, []).append(frame)
                 self.unsent[effect.connection] = self.unsent.get(effect.connection, 0) + len(
                     effect.data
                 )

@@ -72,12 +72,12 @@ def _reads_take_numbers(right: Any) -> Any:
 
 
 def _forget_as_the_server_likes(right: Any) -> Any:
-    def requests(self: ClientRequests, connection: Any, frame: Any) -> None:
+    def requests(self: ClientRequests, connection: Any, heartbeat_seq: int, requests: Any) -> None:
         session = self._context.state.sessions.get(connection.session_id)
-        for request in frame.requests:
+        for request in requests:
             if session is not None and type(request) is Write and request.acked > session.acked:
                 session.acked = request.acked
-        right(self, connection, frame)
+        right(self, connection, heartbeat_seq, requests)
 
     return requests
 
@@ -208,15 +208,15 @@ def _definite_when_expired(right: Any) -> Any:
 
 
 def _answer_before_it_is_applied(right: Any) -> Any:
-    def requests(self: ClientRequests, connection: Any, frame: Any) -> None:
+    def requests(self: ClientRequests, connection: Any, heartbeat_seq: int, requests: Any) -> None:
         session = self._context.state.sessions.get(connection.session_id)
-        for request in frame.requests:
+        for request in requests:
             number = getattr(request, "number", 0)
             if session is not None and number and number <= connection.last_forwarded:
                 self._push(
                     connection, WriteReply(number, self._context.state.zxid, Code.OK, "", None)
                 )
-        right(self, connection, frame)
+        right(self, connection, heartbeat_seq, requests)
 
     return requests
 
@@ -244,7 +244,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a server forgets outcomes by received acks and not by transactions",
-        [(ClientRequests, "_take_requests", _forget_as_the_server_likes)],
+        [(ClientRequests, "take_requests", _forget_as_the_server_likes)],
     ),
     Mutation(
         "exactly once",
@@ -346,7 +346,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a repeat is answered before its outcome is applied",
-        [(ClientRequests, "_take_requests", _answer_before_it_is_applied)],
+        [(ClientRequests, "take_requests", _answer_before_it_is_applied)],
         500,
     ),
     Mutation(

@@ -258,7 +258,7 @@ def _answer_connect_at_once(right: Any) -> Any:
                 reply = ConnectReply(
                     Code.OK, session.session_id, session.timeout_ms, zxid, session.last_number
                 )
-                self._send(number, reply)
+                self._send_queues.send(connection, reply)
 
     return frame
 

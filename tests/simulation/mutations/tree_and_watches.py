@@ -31,9 +31,9 @@ def _event_after_the_reply(right: Any) -> Any:
 
 
 def _read_before_own_writes(right: Any) -> Any:
-    def requests(self: ClientRequests, connection: Any, frame: Any) -> None:
+    def requests(self: ClientRequests, connection: Any, heartbeat_seq: int, requests: Any) -> None:
         queue, connection.requests = connection.requests, type(connection.requests)()
-        right(self, connection, frame)
+        right(self, connection, heartbeat_seq, requests)
         queue.extend(connection.requests)
         connection.requests = queue
 
@@ -259,7 +259,7 @@ MUTATIONS = [
     Mutation(
         "order",
         "a read overtakes the writes before it",
-        [(ClientRequests, "_take_requests", _read_before_own_writes)],
+        [(ClientRequests, "take_requests", _read_before_own_writes)],
     ),
     Mutation(
         "tree",

@@ -264,7 +264,9 @@ def test_removal_takes_one_kind_of_one_connection(kind: WatchKind, left: int) ->
         watches.add_child("/a", connection)
         for mode in WatchMode:
             watches.add_persistent("/a", connection, mode, with_values=False)
+    assert watches.has_any("/a", 1, kind)
     assert watches.remove("/a", 1, [kind])
+    assert not watches.has_any("/a", 1, kind) and watches.has_any("/a", 2, kind)
     assert (watches.count_of(1), watches.count_of(2), watches.count) == (left, 4, left + 4)
     assert not watches.remove("/a", 1, [kind])
     assert not watches.remove("/b", 1, [kind])

@@ -1,0 +1,138 @@
+"""The clients of ZooKeeper's protocol: bytes in, and when they may be read on.
+
+A connection reads no further while its window of requests is full and enough bytes wait, or while
+it waits for its session: memory stays bounded, and no request is dropped. One whose client has not
+been heard for too long is told nothing (`ClientSendQueues`), and must be read to be heard again; so
+it reads a little even then.
+
+ZooKeeper: `NIOServerCnxn`, `ZooKeeperServer.shouldThrottle`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from raykeeper.jute.errors import JuteError
+from raykeeper.server import server_trace_events as trace_events
+from raykeeper.server.connection import Connection, Phase
+from raykeeper.server.context import ServerContext
+from raykeeper.server.effects import CloseClient, PauseReading, ResumeReading
+from raykeeper.server.jute_translator import JuteTranslator, ToServer
+from raykeeper.znodes.errors import Code
+
+READ_AHEAD_BYTES: Final = 64 << 10
+"""Bytes that may wait before a connection is read no further."""
+
+
+class JuteClients:
+    """The translators of one server, by connection number."""
+
+    def __init__(
+        self,
+        context: ServerContext,
+        open_connection: Callable[[Connection], None],
+        take_requests: Callable[[Connection, int, Sequence[ToServer]], None],
+        close_connection: Callable[[Connection, Code], None],
+    ) -> None:
+        """The three callables are those of `ClientRequests`."""
+        self._context = context
+        self._open_connection = open_connection
+        self._take_requests = take_requests
+        self._close_connection = close_connection
+        self._by_number: dict[int, JuteTranslator] = {}
+        # Translators that can go on without an event: requests that waited, or an end to be made.
+        self._ready: dict[int, None] = {}
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a connection can go on right now."""
+        return bool(self._ready)
+
+    def on_connected(self, number: int, host: str, password: bytes) -> None:
+        """Begin a connection; nothing has arrived on it."""
+        self._by_number[number] = JuteTranslator(
+            self._context, number, host, password, self._schedule
+        )
+
+    def on_bytes(self, number: int, data: bytes) -> None:
+        """Take bytes as they arrived."""
+        translator = self._by_number.get(number)
+        if translator is not None:
+            translator.feed(data)
+            self._advance(translator, has_arrived=True)
+
+    def discard(self, number: int) -> None:
+        """Forget a connection that is closed, if it is one of these."""
+        self._by_number.pop(number, None)
+        self._ready.pop(number, None)
+
+    def resume(self) -> None:
+        """Go on with all connections that can."""
+        ready, self._ready = self._ready, {}
+        for number in ready:
+            translator = self._by_number[number]
+            connection = translator.connection
+            if translator.is_over:
+                assert connection is not None, "only a connection is told something"
+                self._close_connection(connection, Code.CONNECTION_LOSS)
+            else:
+                self._advance(translator, has_arrived=False)
+
+    def _advance(self, translator: JuteTranslator, *, has_arrived: bool) -> None:
+        """Take what waits, as far as it can be taken; arrived bytes alone are a heartbeat."""
+        connection = translator.connection or self._open(translator)
+        if connection is None:
+            return
+        if connection.phase in (Phase.CONNECTED, Phase.READ_ONLY):
+            requests = translator.take_requests(connection)
+            if requests or has_arrived:
+                self._take_requests(connection, translator.heartbeat_seq, requests)
+        if connection.phase is Phase.CLOSED:
+            return
+        if translator.fault:
+            self._context.trace(
+                trace_events.CLIENT_MALFORMED, (translator.number, translator.fault)
+            )
+            self._close_connection(connection, Code.CONNECTION_LOSS)
+        else:
+            self._regulate(translator, connection, has_arrived=has_arrived)
+
+    def _schedule(self, number: int) -> None:
+        self._ready[number] = None
+
+    def _open(self, translator: JuteTranslator) -> Connection | None:
+        try:
+            connect = translator.take_connect()
+        except JuteError as error:
+            self._context.trace(trace_events.CLIENT_MALFORMED, (translator.number, str(error)))
+            self._context.out.append(CloseClient(translator.number))
+            self.discard(translator.number)
+            return None
+        if connect is None:
+            return None
+        connection = Connection(translator.number, connect, translator.host)
+        connection.translator = translator
+        translator.connection = connection
+        self._open_connection(connection)
+        return connection
+
+    def _regulate(
+        self, translator: JuteTranslator, connection: Connection, *, has_arrived: bool
+    ) -> None:
+        """Pause reading when more has arrived than can be taken; resume it when it can be."""
+        waits = connection.phase is Phase.CONNECTING or translator.is_full
+        if not waits or len(translator.reader) <= READ_AHEAD_BYTES:
+            self._set_paused(translator, False)
+        elif has_arrived:
+            self._set_paused(translator, True)
+        elif not translator.is_heard() and connection.confirmed_heartbeat >= (
+            connection.heartbeat_seq
+        ):
+            # Nothing is under way that could let the client be told the replies that it waits for.
+            self._set_paused(translator, False)
+
+    def _set_paused(self, translator: JuteTranslator, is_paused: bool) -> None:
+        if translator.is_reading_paused is is_paused:
+            return
+        translator.is_reading_paused = is_paused
+        effect = PauseReading if is_paused else ResumeReading
+        self._context.out.append(effect(translator.number))

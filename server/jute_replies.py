@@ -1,0 +1,142 @@
+"""The bytes of replies: a server's items as the records that ZooKeeper's clients expect.
+
+ZooKeeper: `FinalRequestProcessor`, `NIOServerCnxn.sendResponse`, `process` (watcher events).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from raykeeper.jute.fields import Record
+from raykeeper.jute.multi import ERROR_TYPE, MultiResponse, Result
+from raykeeper.jute.opcodes import OpCode
+from raykeeper.jute.records import (
+    ClientInfo,
+    Create2Response,
+    CreateResponse,
+    EmptyResponse,
+    ErrorResponse,
+    GetACLResponse,
+    GetAllChildrenNumberResponse,
+    GetChildren2Response,
+    GetChildrenResponse,
+    GetDataResponse,
+    GetEphemeralsResponse,
+    StatResponse,
+    SyncResponse,
+    WhoAmIResponse,
+)
+from raykeeper.znodes.acl import AUTH_SCHEMES, Identity
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import (
+    CountDescendantsReply,
+    EmptyReply,
+    ErrorReply,
+    ExistsReply,
+    GetAclsReply,
+    GetChildrenReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    Item,
+    MultiReadReply,
+    WhoAmIReply,
+    WriteReply,
+)
+from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, OpResult, OpValue
+
+
+class UnansweredRequest(NamedTuple):
+    """A request that is not answered yet: its xid and opcode, and what its reply needs.
+
+    `detail` is the path of a sync, or the opcodes of the operations of a multi.
+    """
+
+    xid: int
+    opcode: int
+    detail: Any = None
+
+
+def reply_to(request: UnansweredRequest, item: Item) -> Record | int:
+    """Return the record that answers a request, or the code of its error, which is never 0."""
+    answer: Record | int = _BY_TYPE[type(item)](request, item)
+    return answer
+
+
+def _written(request: UnansweredRequest, item: WriteReply) -> Record | int:
+    if item.results is not None:
+        return MultiResponse(_results(item.results.results, request.detail))
+    if item.code:
+        return item.code
+    match request.opcode:
+        case OpCode.CREATE:
+            return CreateResponse(item.path)
+        case OpCode.CREATE2 | OpCode.CREATE_CONTAINER | OpCode.CREATE_TTL:
+            assert item.stat is not None, item
+            return Create2Response(item.path, item.stat)
+        case OpCode.SET_DATA | OpCode.SET_ACL:
+            assert item.stat is not None, item
+            return StatResponse(item.stat)
+        case _:
+            return EmptyResponse()
+
+
+def _results(results: list[OpResult], opcodes: list[int]) -> list[Result]:
+    return [_result(result, opcode) for result, opcode in zip(results, opcodes, strict=True)]
+
+
+def _result(result: OpResult, opcode: int) -> Result:
+    match result:
+        case OpFailed():
+            return Result(ERROR_TYPE, ErrorResponse(result.code))
+        case OpValue():
+            return Result(opcode, GetDataResponse(result.value, result.stat))
+        case OpChildren():
+            return Result(opcode, GetChildrenResponse(result.names))
+        case _:
+            assert isinstance(result, OpDone), result  # no request asks for a Stat alone
+    stat = result.stat
+    if opcode == OpCode.CREATE:
+        return Result(opcode, CreateResponse(result.path))
+    if stat is None:
+        return Result(opcode, EmptyResponse())
+    if opcode == OpCode.SET_DATA:
+        return Result(opcode, StatResponse(stat))
+    # A client of ZooKeeper expects this one opcode for every creation with a Stat (`OpResult`).
+    return Result(OpCode.CREATE2, Create2Response(result.path, stat))
+
+
+def _listed(request: UnansweredRequest, item: GetChildrenReply) -> Record:
+    if request.opcode == OpCode.GET_CHILDREN:
+        return GetChildrenResponse(item.children)
+    return GetChildren2Response(item.children, item.stat)
+
+
+def _done(request: UnansweredRequest, _item: EmptyReply) -> Record:
+    match request.opcode:
+        case OpCode.SYNC:
+            return SyncResponse(request.detail)
+        case OpCode.ADD_WATCH:
+            return ErrorResponse(Code.OK)
+        case _:
+            return EmptyResponse()
+
+
+def _client_info(identity: Identity) -> ClientInfo:
+    name = identity.id
+    if identity.scheme in AUTH_SCHEMES:
+        name = name.partition(":")[0]  # the hash is nobody's business
+    return ClientInfo(identity.scheme, name)
+
+
+_BY_TYPE: Final[Mapping[type, Callable[[UnansweredRequest, Any], Record | int]]] = {
+    WriteReply: _written,
+    GetDataReply: lambda _, item: GetDataResponse(item.value, item.stat),
+    ExistsReply: lambda _, item: Code.NO_NODE if item.stat is None else StatResponse(item.stat),
+    GetChildrenReply: _listed,
+    GetEphemeralsReply: lambda _, item: GetEphemeralsResponse(item.paths),
+    EmptyReply: _done,
+    ErrorReply: lambda _, item: item.code,
+    GetAclsReply: lambda _, item: GetACLResponse(list(item.acls), item.stat),
+    WhoAmIReply: lambda _, item: WhoAmIResponse([_client_info(x) for x in item.identities]),
+    CountDescendantsReply: lambda _, item: GetAllChildrenNumberResponse(item.count),
+    MultiReadReply: lambda request, item: MultiResponse(_results(item.results, request.detail)),
+}

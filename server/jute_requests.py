@@ -1,0 +1,213 @@
+"""The requests of ZooKeeper's clients as those of this server: records in, structs out.
+
+A request that this server does not do gets ZooKeeper's own error in its place in the order.
+
+ZooKeeper: `ZooKeeperServer.processPacket`, `PrepRequestProcessor`, `FinalRequestProcessor`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from raykeeper.jute.fields import Record
+from raykeeper.jute.multi import MultiRequest, Operation
+from raykeeper.jute.opcodes import OpCode
+from raykeeper.jute.records import (
+    AddWatchRequest,
+    CheckVersionRequest,
+    CreateRequest,
+    CreateTTLRequest,
+    DeleteRequest,
+    PathRequest,
+    PathWatchRequest,
+    SetACLRequest,
+    SetDataRequest,
+    SetWatches,
+    SetWatches2,
+    WatchesRequest,
+)
+from raykeeper.server.connection import CheckWatches
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes import requests as native
+from raykeeper.znodes.acl import OPEN_ACL, Acl
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.requests import WatchMode
+
+LocalOrRead = native.Read | native.AuxRead | native.WatchRequest | native.Sync | CheckWatches
+
+_OPEN: Final = list(OPEN_ACL)
+
+
+def write_op(opcode: int, body: Record) -> native.WriteOp | Code | None:
+    """Return the write that a request asks for, the code if it has none; None if it is no write."""
+    made = _WRITES.get(opcode)
+    return None if made is None else made(body)
+
+
+def read_request(opcode: int, xid: int, body: Record) -> LocalOrRead | Code | None:
+    """Return the read or watch request, the code if it has none; None if it is something else."""
+    made = _READS.get(opcode)
+    return None if made is None else made(xid, body)
+
+
+def operation_opcodes(body: Record) -> list[int] | None:
+    """Return the opcodes of the operations of a multi or multiRead, which its reply needs."""
+    return [op.type for op in body.ops] if isinstance(body, MultiRequest) else None
+
+
+def _acls(acls: list[Acl] | None) -> list[Acl] | None:
+    return None if acls == _OPEN else acls or []
+
+
+def _create(body: CreateRequest) -> native.Create:
+    return native.Create(body.path, body.data or b"", body.flags, _acls(body.acl))
+
+
+def _create_ttl(body: CreateTTLRequest) -> native.Create:
+    return native.Create(body.path, body.data or b"", body.flags, _acls(body.acl), body.ttl)
+
+
+def _delete(body: DeleteRequest) -> native.Delete:
+    return native.Delete(body.path, body.version)
+
+
+def _set_data(body: SetDataRequest) -> native.SetData:
+    return native.SetData(body.path, body.data or b"", body.version)
+
+
+def _set_acl(body: SetACLRequest) -> native.SetAcls:
+    return native.SetAcls(body.path, body.acl or [], body.version)
+
+
+def _check(body: CheckVersionRequest) -> native.Check:
+    return native.Check(body.path, body.version)
+
+
+_OPERATIONS: Final[Mapping[int, Callable[[Any], native.TxnOp]]] = {
+    OpCode.CREATE: _create,
+    OpCode.CREATE2: _create,
+    OpCode.CREATE_CONTAINER: _create,
+    OpCode.CREATE_TTL: _create_ttl,
+    OpCode.DELETE: _delete,
+    OpCode.SET_DATA: _set_data,
+    OpCode.CHECK: _check,
+}
+
+
+def _multi(body: MultiRequest) -> native.Multi | Code:
+    ops: list[native.TxnOp] = []
+    for op in body.ops:
+        made = _OPERATIONS.get(op.type)
+        if made is None:
+            return Code.MARSHALLING_ERROR  # a read
+        ops.append(made(op.body))
+    return native.Multi([], ops, [])
+
+
+def _multi_read(xid: int, body: MultiRequest) -> native.MultiRead | Code:
+    ops: list[native.ReadData | native.ReadStat | native.ReadChildren] = []
+    for op in body.ops:
+        read = _read_operation(op)
+        if read is None:
+            return Code.MARSHALLING_ERROR  # a write
+        ops.append(read)
+    return native.MultiRead(xid, ops)
+
+
+def _read_operation(op: Operation) -> native.ReadData | native.ReadChildren | None:
+    if not isinstance(op.body, PathWatchRequest):
+        return None
+    if op.type == OpCode.GET_DATA:
+        return native.ReadData(op.body.path)
+    return native.ReadChildren(op.body.path)
+
+
+def _set_watches(xid: int, body: SetWatches | SetWatches2) -> native.SetWatches:
+    lasting: list[native.PersistentWatch] = []
+    if isinstance(body, SetWatches2):
+        for mode, paths in (
+            (WatchMode.PERSISTENT, body.persistent_watches),
+            (WatchMode.RECURSIVE, body.persistent_recursive_watches),
+        ):
+            lasting += [native.PersistentWatch(path, mode) for path in paths or ()]
+    return native.SetWatches(
+        xid,
+        Zxid(body.relative_zxid),
+        body.data_watches or [],
+        body.exist_watches or [],
+        body.child_watches or [],
+        lasting,
+    )
+
+
+def _get_data(xid: int, body: PathWatchRequest) -> native.GetData:
+    return native.GetData(xid, body.path, body.watch)
+
+
+def _exists(xid: int, body: PathWatchRequest) -> native.Exists:
+    return native.Exists(xid, body.path, body.watch)
+
+
+def _get_children(xid: int, body: PathWatchRequest) -> native.GetChildren:
+    return native.GetChildren(xid, body.path, body.watch)
+
+
+def _sync(xid: int, body: PathRequest) -> native.Sync:
+    return native.Sync(xid, body.path)
+
+
+def _get_acl(xid: int, body: PathRequest) -> native.GetAcls:
+    return native.GetAcls(xid, body.path)
+
+
+def _get_ephemerals(xid: int, body: PathRequest) -> native.GetEphemerals:
+    return native.GetEphemerals(xid, body.path)
+
+
+def _count(xid: int, body: PathRequest) -> native.CountDescendants:
+    return native.CountDescendants(xid, body.path)
+
+
+def _who_am_i(xid: int, _body: Record) -> native.WhoAmI:
+    return native.WhoAmI(xid)
+
+
+def _add_watch(xid: int, body: AddWatchRequest) -> native.AddWatch:
+    return native.AddWatch(xid, body.path, body.mode)
+
+
+def _check_watches(xid: int, body: WatchesRequest) -> CheckWatches:
+    return CheckWatches(xid, body.path, body.type)
+
+
+def _remove_watches(xid: int, body: WatchesRequest) -> native.RemoveWatches:
+    return native.RemoveWatches(xid, body.path, [body.type])
+
+
+_WRITES: Final[Mapping[int, Callable[[Any], native.WriteOp | Code]]] = {
+    OpCode.CREATE: _create,
+    OpCode.CREATE2: _create,
+    OpCode.CREATE_CONTAINER: _create,
+    OpCode.CREATE_TTL: _create_ttl,
+    OpCode.DELETE: _delete,
+    OpCode.SET_DATA: _set_data,
+    OpCode.SET_ACL: _set_acl,
+    OpCode.MULTI: _multi,
+    OpCode.CLOSE_SESSION: lambda _body: native.CloseSession(),
+}
+_READS: Final[Mapping[int, Callable[[int, Any], LocalOrRead | Code]]] = {
+    OpCode.GET_DATA: _get_data,
+    OpCode.EXISTS: _exists,
+    OpCode.GET_CHILDREN: _get_children,
+    OpCode.GET_CHILDREN2: _get_children,
+    OpCode.SYNC: _sync,
+    OpCode.GET_ACL: _get_acl,
+    OpCode.GET_EPHEMERALS: _get_ephemerals,
+    OpCode.GET_ALL_CHILDREN_NUMBER: _count,
+    OpCode.WHO_AM_I: _who_am_i,
+    OpCode.MULTI_READ: _multi_read,
+    OpCode.ADD_WATCH: _add_watch,
+    OpCode.CHECK_WATCHES: _check_watches,
+    OpCode.REMOVE_WATCHES: _remove_watches,
+    OpCode.SET_WATCHES: _set_watches,
+    OpCode.SET_WATCHES2: _set_watches,
+}

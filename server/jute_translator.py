@@ -1,0 +1,393 @@
+"""One connection of a client of ZooKeeper: its frames in, as this server's requests; and back.
+
+To `ClientRequests` it is a connection like any other. The translator numbers the writes, which
+this protocol does not, remembers the requests that are not answered, because replies have no names,
+and counts what arrives as heartbeats. A heartbeat's number holds the time at which it arrived.
+
+| what arrives | becomes |
+|---|---|
+| connect | `Connect`; a new session's password comes from the shell, as its clients have none |
+| a write | a `Write` with the session's next number, the newest answered one as acknowledged |
+| a read, sync or watch request | the same |
+| ping | a heartbeat; answered when the leader has confirmed it, so out of the order |
+| anything else | its answer, in its place in the order: `RejectedRequest` |
+
+Invariants: a reply stands in the order of its request and an event before each reply that could
+show it, as `ClientRequests` queues them; no more than `window` requests are unanswered, later ones
+stay bytes; nothing is said after `is_over`; the zxids of replies do not go back.
+
+ZooKeeper: `ServerCnxn`, `ZooKeeperServer.processConnectRequest`, `processPacket`.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from raykeeper.jute.errors import JuteError
+from raykeeper.jute.fields import Record
+from raykeeper.jute.frames import (
+    FrameReader,
+    Request,
+    decode_connect,
+    decode_request,
+    encode_connect_response,
+    encode_reply,
+)
+from raykeeper.jute.opcodes import NOTIFICATION_XID, PING_XID, OpCode
+from raykeeper.jute.records import AuthPacket, ConnectRequest, ConnectResponse, SetSASLResponse
+from raykeeper.jute.records import WatcherEvent as JuteEvent
+from raykeeper.server.connection import CheckWatches, Connection, Phase, RejectedRequest
+from raykeeper.server.context import ServerContext
+from raykeeper.server.jute_replies import UnansweredRequest, reply_to
+from raykeeper.server.jute_requests import operation_opcodes, read_request, write_op
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes import requests as native
+from raykeeper.znodes.acl import Identity, authenticate, identities_of
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import (
+    CloseFrame,
+    ConnectReply,
+    EmptyReply,
+    ErrorReply,
+    EventType,
+    GetChildrenReply,
+    GetEphemeralsReply,
+    Item,
+    ServerFrame,
+    WatcherEvent,
+    WriteReply,
+)
+from raykeeper.znodes.requests import PASSWORD_BYTES, Connect, SessionId
+from raykeeper.znodes.sessions import Session
+
+FIRST_FRAME_BYTES_MAX: Final = 1024
+"""A first frame has 45 bytes; nobody without a session can make a server keep more."""
+LIST_BYTES_MAX: Final = 64 << 20
+"""The names of one list, which this protocol sends in one frame."""
+TELLS_PER_TIMEOUT: Final = 3
+"""A client believes itself connected for two thirds of its timeout after it was told something."""
+_SYNC_CONNECTED: Final = 3
+"""The state in an event, ZooKeeper's `KeeperState.SyncConnected`."""
+_HEARTBEATS_BITS: Final = 20
+"""A million pieces of bytes of one connection do not arrive within a millisecond."""
+_NO_PASSWORD: Final = bytes(PASSWORD_BYTES)
+_RECONFIG_DISABLED: Final = -123
+_SETTING_WATCHES: Final = (OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
+_UNIMPLEMENTED: Final = (OpCode.CHECK, OpCode.DELETE_CONTAINER)
+"""Operations that a client may know, and that exist inside of a multi or of the server only."""
+
+ToServer = native.Request | CheckWatches | RejectedRequest
+
+
+class JuteTranslator:
+    """The translator of connection `number`.
+
+    `is_over`: nothing more is to be told, and the connection is to be closed.
+    """
+
+    def __init__(
+        self,
+        context: ServerContext,
+        number: int,
+        host: str,
+        password: bytes,
+        schedule: Callable[[int], None],
+    ) -> None:
+        """`password` is for a new session, drawn at random for this connection.
+
+        `schedule` is called with the number when the connection can go on without an event.
+        """
+        self.number = number
+        self.host = host
+        self.reader = FrameReader(FIRST_FRAME_BYTES_MAX)
+        self.connection: Connection | None = None
+        self.is_over = False
+        self.is_reading_paused = False
+        self.heartbeat_seq = 0
+        """The number of the newest heartbeat: when bytes arrived, and which of that moment."""
+        self.fault = ""
+        """Why what arrived cannot be read any further."""
+        self._context = context
+        self._schedule = schedule
+        self._tell_ms = Millis(0)  # how long after a heartbeat it may be told something; 0: ever
+        self._takes_no_more = False  # a request was taken whose answer ends the connection
+        self._drawn_password = password
+        self._connect = ConnectRequest(0, 0, 0, 0, None)
+        self._arrived_at = Millis(0)  # the connect request
+        self._window = 1
+        self._number = 0  # of the newest write
+        self._answered = 0  # of the newest write that was answered
+        self._zxid = 0  # the highest that was told in a reply
+        self._unanswered: deque[UnansweredRequest] = deque()
+        self._pings: deque[tuple[int, int]] = deque()  # heartbeat, and how many came with it
+        self._names: list[str] = []  # of a list whose last page is to come
+        self._names_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no request is taken until another one is answered."""
+        return len(self._unanswered) >= self._window
+
+    def is_heard(self) -> bool:
+        """Whether the newest confirmed heartbeat is new enough for the client to be told anything.
+
+        Else a client that is cut off could believe itself connected when its session has ended.
+        That its session has ended by its own request, it may be told at any time.
+        """
+        connection = self.connection
+        assert connection is not None, "only a connection has frames"
+        if not self._tell_ms:
+            return True
+        oldest = Millis(self._context.now.mono - self._tell_ms)
+        if connection.confirmed_heartbeat >= _heartbeat_at(oldest):
+            return True
+        head = self._unanswered[0].opcode if self._unanswered else None
+        sessions = self._context.state.sessions
+        return head == OpCode.CLOSE_SESSION and sessions.get(connection.session_id) is None
+
+    def may_be_told(self) -> bool:
+        """Return `is_heard`; a connection that is not heard, and not read, must be read."""
+        is_heard = self.is_heard()
+        if not is_heard and self.is_reading_paused:
+            self._schedule(self.number)
+        return is_heard
+
+    # From the client.
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes that arrived now."""
+        self.reader.feed(data)
+        self.heartbeat_seq = max(self.heartbeat_seq + 1, _heartbeat_at(self._context.now.mono))
+
+    def take_connect(self) -> Connect | None:
+        """Return the first request, None until all of it has arrived.
+
+        Raises:
+            JuteError: it is none.
+        """
+        payload = self.reader.next()
+        if payload is None:
+            return None
+        asked = self._connect = decode_connect(payload)
+        self.reader.bytes_max = self._context.options.jute_frame_bytes_max
+        self._arrived_at = self._context.now.mono
+        password = (asked.password or b"") if asked.session_id else self._drawn_password
+        return Connect(
+            SessionId(asked.session_id),
+            password,
+            Millis(asked.timeout),
+            Zxid(asked.last_zxid_seen),
+            read_only=bool(asked.read_only),
+        )
+
+    def take_requests(self, connection: Connection) -> list[ToServer]:
+        """Return the requests that have arrived, as many as the window allows; see `fault`."""
+        taken: list[ToServer] = []
+        while not self.is_full and not self._takes_no_more:
+            try:
+                payload = self.reader.next()
+                if payload is None:
+                    break
+                request = decode_request(payload)
+            except JuteError as error:
+                self.fault = str(error)
+                break
+            if request.opcode == OpCode.PING:
+                self._ping()
+            else:
+                taken.append(self._translated(connection, request))
+        return taken
+
+    def _ping(self) -> None:
+        count = 1
+        if self._pings and self._pings[-1][0] == self.heartbeat_seq:
+            count += self._pings.pop()[1]
+        self._pings.append((self.heartbeat_seq, count))
+
+    def _translated(self, connection: Connection, request: Request) -> ToServer:
+        xid, opcode, body = request
+        if body is None:
+            # ZooKeeper closes too: a client that speaks another language cannot go on.
+            return self._fixed(request, Code.UNIMPLEMENTED, closes=True)
+        if opcode == OpCode.AUTH:
+            assert isinstance(body, AuthPacket), body
+            return self._auth(connection, request, body)
+        if connection.phase is Phase.READ_ONLY and opcode == OpCode.CLOSE_SESSION:
+            return self._fixed(request, Code.OK, closes=True)
+        read = read_request(opcode, xid, body)
+        if read is not None:
+            if isinstance(read, Code):
+                return self._fixed(request, read)
+            detail = body.path if isinstance(read, native.Sync) else operation_opcodes(body)  # type: ignore[attr-defined]
+            self._unanswered.append(UnansweredRequest(xid, opcode, detail))
+            return read
+        op = write_op(opcode, body)
+        if op is not None and not isinstance(op, Code):
+            return self._write(request, op, operation_opcodes(body))
+        if op is not None:
+            return self._fixed(request, op)
+        if opcode in _UNIMPLEMENTED:
+            return self._fixed(request, Code.UNIMPLEMENTED)
+        if opcode == OpCode.RECONFIG:
+            return self._fixed(request, _RECONFIG_DISABLED)
+        assert opcode == OpCode.SASL, opcode
+        return self._fixed(request, Code.AUTH_FAILED, closes=True)
+
+    def _write(self, request: Request, op: native.WriteOp, detail: Any = None) -> native.Write:
+        self._unanswered.append(UnansweredRequest(request.xid, request.opcode, detail))
+        self._number += 1
+        return native.Write(self._number, self._answered, native.encode_op(op))
+
+    def _fixed(self, request: Request, code: int, *, closes: bool = False) -> RejectedRequest:
+        """Answer a request by `code` alone, in its place in the order."""
+        self._unanswered.append(UnansweredRequest(request.xid, request.opcode, closes))
+        self._takes_no_more = closes
+        zxid = self._context.state.zxid
+        if code == Code.OK:
+            return RejectedRequest(EmptyReply(request.xid, zxid))
+        return RejectedRequest(ErrorReply(request.xid, zxid, code))
+
+    def _auth(self, connection: Connection, request: Request, body: AuthPacket) -> ToServer:
+        if body.scheme == "ip":
+            return self._fixed(request, Code.OK)  # every session has its address already
+        identity = authenticate(body.scheme, body.auth or b"")
+        if identity is None:
+            return self._fixed(request, Code.AUTH_FAILED, closes=True)
+        session = self._session_of(connection)
+        if identity in session.auth_ids:
+            return self._fixed(request, Code.OK)  # a client repeats this on every connection
+        if connection.phase is Phase.READ_ONLY:
+            _identify(session, identity)
+            return self._fixed(request, Code.OK)
+        return self._write(request, native.AddAuth(body.scheme, body.auth or b""))
+
+    def _session_of(self, connection: Connection) -> Session:
+        sessions = self._context.state.sessions
+        return connection.local_session or sessions.by_id[connection.session_id]
+
+    # To the client.
+
+    def encode(self, frame: ConnectReply | ServerFrame | CloseFrame) -> bytes:
+        """Return the bytes for a client, none if it is told nothing."""
+        if self.is_over or isinstance(frame, CloseFrame):
+            return b""
+        told = self._connected(frame) if isinstance(frame, ConnectReply) else self._replies(frame)
+        if self.is_over or len(self.reader):
+            self._schedule(self.number)
+        return told
+
+    def _replies(self, frame: ServerFrame) -> bytes:
+        self._window = frame.window
+        out: list[bytes] = []
+        for item in frame.items:
+            out.append(self._told(item))
+            if self.is_over:
+                return b"".join(out)
+        connection = self.connection
+        assert connection is not None, "only a connection has frames"
+        pings = self._pings
+        is_read_only = connection.phase is Phase.READ_ONLY
+        while pings and (pings[0][0] <= frame.heartbeat_seq or is_read_only):
+            _, count = pings.popleft()
+            out.append(count * encode_reply(PING_XID, self._raised(frame.zxid), Code.OK, None))
+        return b"".join(out)
+
+    def _connected(self, reply: ConnectReply) -> bytes:
+        asked, connection = self._connect, self.connection
+        assert connection is not None, "it was opened by its connect request"
+        if reply.code != Code.OK:
+            self.is_over = True
+            if reply.code == Code.CONNECTION_LOSS:
+                return b""  # the session lives, so the client must not be told that it has ended
+            refusal = self._flagged(is_read_only=False)
+            return encode_connect_response(ConnectResponse(0, 0, 0, _NO_PASSWORD, refusal))
+        session_id = reply.session_id
+        if not reply.read_only:
+            tell_ms = reply.timeout_ms // TELLS_PER_TIMEOUT
+            if self._context.now.mono - self._arrived_at > tell_ms:
+                self.is_over = True  # too late: it would believe itself connected for too long
+                return b""
+            self._tell_ms = Millis(tell_ms)
+            connection.confirmed_heartbeat = _heartbeat_at(self._arrived_at)
+        elif self._is_known(asked):
+            session_id = SessionId(asked.session_id)
+        else:
+            session_id = SessionId(-self.number)  # a server's own session, and never 0
+        self._number = self._answered = reply.last_number
+        self._window, self._zxid = reply.window, reply.zxid
+        flag = self._flagged(is_read_only=reply.read_only)
+        password = connection.connect.password
+        return encode_connect_response(
+            ConnectResponse(0, reply.timeout_ms, session_id, password, flag)
+        )
+
+    def _flagged(self, *, is_read_only: bool) -> bool | None:
+        """Return the last field of the answer; an old client's connect request has none."""
+        return None if self._connect.read_only is None else is_read_only
+
+    def _is_known(self, asked: ConnectRequest) -> bool:
+        session = self._context.state.sessions.get(SessionId(asked.session_id))
+        return session is not None and session.password == asked.password
+
+    def _told(self, item: Item) -> bytes:
+        if isinstance(item, WatcherEvent):
+            return self._event(item)
+        if isinstance(item, GetChildrenReply | GetEphemeralsReply) and (item.more or self._names):
+            whole = self._joined(item)
+            if whole is None:
+                return b""
+            item = whole
+        request = self._unanswered.popleft()
+        if isinstance(item, WriteReply):
+            zxid, self._answered = item.zxid, item.number
+        else:
+            zxid = item.zxid
+        answer = reply_to(request, item)
+        code, body = (Code.OK, answer) if isinstance(answer, Record) else (answer, None)
+        if request.detail is True or (request.opcode == OpCode.AUTH and code):
+            self.is_over = True
+        if request.opcode == OpCode.SASL:
+            body = SetSASLResponse(None)  # which follows the error all the same
+        return encode_reply(request.xid, self._raised(zxid), code, body)
+
+    def _joined(
+        self, page: GetChildrenReply | GetEphemeralsReply
+    ) -> GetChildrenReply | GetEphemeralsReply | None:
+        """Add a page of a list; return the whole list at its last page."""
+        names = page.children if isinstance(page, GetChildrenReply) else page.paths
+        self._names += names
+        self._names_bytes += sum(map(len, names)) + 4 * len(names)
+        if self._names_bytes > LIST_BYTES_MAX:
+            self.is_over = True  # no frame may be so long
+        if page.more or self.is_over:
+            return None
+        whole, self._names, self._names_bytes = self._names, [], 0
+        if isinstance(page, GetChildrenReply):
+            return GetChildrenReply(page.xid, page.zxid, whole, page.stat)
+        return GetEphemeralsReply(page.xid, page.zxid, whole)
+
+    def _event(self, event: WatcherEvent) -> bytes:
+        if event.kind is EventType.RESYNC:
+            # This protocol cannot say it. ZooKeeper tells a client that sets its watches again
+            # nothing of what persistent ones have missed; any other client must come again.
+            head = self._unanswered[0].opcode if self._unanswered else None
+            self.is_over = head not in _SETTING_WATCHES
+            return b""
+        body = JuteEvent(event.kind, _SYNC_CONNECTED, event.path)
+        return encode_reply(NOTIFICATION_XID, event.zxid, Code.OK, body)
+
+    def _raised(self, zxid: int) -> int:
+        """Return the zxid of a reply: not below an earlier one, for a client adopts any."""
+        self._zxid = max(self._zxid, zxid)
+        return self._zxid
+
+
+def _heartbeat_at(time: Millis) -> int:
+    """Return the first number of the heartbeats that arrive at a time; it is never 0."""
+    return time + 1 << _HEARTBEATS_BITS
+
+
+def _identify(session: Session, identity: Identity) -> None:
+    """Give a read-only session, which no other server knows, an identity."""
+    session.auth_ids = (*session.auth_ids, identity)
+    session.identities = identities_of(session.auth_ids, session.host)

@@ -1,0 +1,193 @@
+"""Each operation of ZooKeeper by its bytes: what it does here, and what it answers."""
+
+import pytest
+
+from raykeeper.jute.fields import Record
+from raykeeper.jute.multi import ERROR_TYPE, MultiRequest, MultiResponse, Operation, Result
+from raykeeper.jute.opcodes import OpCode
+from raykeeper.jute.records import (
+    AddWatchRequest,
+    CheckVersionRequest,
+    Create2Response,
+    CreateRequest,
+    CreateResponse,
+    CreateTTLRequest,
+    DeleteRequest,
+    EmptyResponse,
+    ErrorResponse,
+    GetACLResponse,
+    GetAllChildrenNumberResponse,
+    GetChildren2Response,
+    GetChildrenResponse,
+    GetDataResponse,
+    PathRequest,
+    PathWatchRequest,
+    ReconfigRequest,
+    SetACLRequest,
+    SetDataRequest,
+    StatResponse,
+    SyncResponse,
+    WatchesRequest,
+)
+from raykeeper.znodes.acl import OPEN_ACL, Acl, Permission
+from raykeeper.znodes.errors import Code
+from tests.harness.jute_caller import JuteCaller, connected
+from tests.harness.pure_servers import PureServer
+
+OPEN = list(OPEN_ACL)
+
+
+# Each operation.
+
+
+def test_creations_answer_with_the_path_or_with_the_stat_too() -> None:
+    caller = connected(PureServer())
+    assert caller.create("/a", b"v").body == CreateResponse("/a")
+    assert caller.create("/s-", b"", 2).body == CreateResponse("/s-0000000001")
+    for opcode, body in (
+        (OpCode.CREATE2, CreateRequest("/b", None, OPEN, 0)),
+        (OpCode.CREATE_CONTAINER, CreateRequest("/c", b"", OPEN, 4)),
+        (OpCode.CREATE_TTL, CreateTTLRequest("/t", b"", OPEN, 5, 1_000)),
+    ):
+        answer = caller.ask(opcode, body)
+        assert isinstance(answer.body, Create2Response) and answer.body.path == body.path
+        assert answer.body.stat.czxid == answer.zxid
+
+
+@pytest.mark.parametrize(
+    ("opcode", "body", "code"),
+    [
+        (OpCode.CREATE, CreateRequest("/a", b"", OPEN, 0), Code.NODE_EXISTS),
+        (OpCode.CREATE, CreateRequest("/x/y", b"", OPEN, 0), Code.NO_NODE),
+        (OpCode.CREATE, CreateRequest("/x", b"", OPEN, 7), Code.BAD_ARGUMENTS),
+        (OpCode.CREATE, CreateRequest("/x\x01", b"", OPEN, 0), Code.BAD_ARGUMENTS),
+        (OpCode.CREATE, CreateRequest("/x", b"", None, 0), Code.INVALID_ACL),
+        (OpCode.CREATE, CreateRequest("/x", b"", [], 0), Code.INVALID_ACL),
+        (OpCode.CREATE, CreateRequest("/e/x", b"", OPEN, 0), Code.NO_CHILDREN_FOR_EPHEMERALS),
+        (OpCode.CREATE_TTL, CreateTTLRequest("/x", b"", OPEN, 5, 0), Code.BAD_ARGUMENTS),
+        (OpCode.DELETE, DeleteRequest("/x", -1), Code.NO_NODE),
+        (OpCode.DELETE, DeleteRequest("/a", 7), Code.BAD_VERSION),
+        (OpCode.DELETE, DeleteRequest("/zookeeper", -1), Code.BAD_ARGUMENTS),
+        (OpCode.DELETE, DeleteRequest("/p", -1), Code.NOT_EMPTY),
+        (OpCode.SET_DATA, SetDataRequest("/a", b"", 7), Code.BAD_VERSION),
+        (OpCode.SET_ACL, SetACLRequest("/a", None, -1), Code.INVALID_ACL),
+        (OpCode.EXISTS, PathWatchRequest("/x", False), Code.NO_NODE),
+        (OpCode.GET_DATA, PathWatchRequest("/x", True), Code.NO_NODE),
+        (OpCode.GET_CHILDREN2, PathWatchRequest("/x", True), Code.NO_NODE),
+        (OpCode.GET_ACL, PathRequest("/x"), Code.NO_NODE),
+        (OpCode.GET_ALL_CHILDREN_NUMBER, PathRequest("/x"), Code.NO_NODE),
+        (OpCode.ADD_WATCH, AddWatchRequest("/a", 2), Code.BAD_ARGUMENTS),
+        (OpCode.CHECK_WATCHES, WatchesRequest("/a", 1), Code.NO_WATCHER),
+        (OpCode.CHECK_WATCHES, WatchesRequest("a", 1), Code.BAD_ARGUMENTS),
+        (OpCode.CHECK_WATCHES, WatchesRequest("/a", 9), Code.BAD_ARGUMENTS),
+        (OpCode.REMOVE_WATCHES, WatchesRequest("/a", 3), Code.NO_WATCHER),
+        (OpCode.RECONFIG, ReconfigRequest("", "", "", -1), -123),
+        (OpCode.CHECK, CheckVersionRequest("/a", -1), Code.UNIMPLEMENTED),
+        (OpCode.DELETE_CONTAINER, PathRequest("/a"), Code.UNIMPLEMENTED),
+        (
+            OpCode.MULTI,
+            MultiRequest([Operation(4, PathWatchRequest("/a", False))]),
+            Code.MARSHALLING_ERROR,
+        ),
+        (
+            OpCode.MULTI_READ,
+            MultiRequest([Operation(2, DeleteRequest("/a", -1))]),
+            Code.MARSHALLING_ERROR,
+        ),
+    ],
+)
+def test_an_error_is_zookeepers_and_the_connection_lives(
+    opcode: int, body: Record, code: int
+) -> None:
+    caller = connected(PureServer())
+    for path, flags in (("/a", 0), ("/e", 1), ("/p", 0), ("/p/c", 0)):
+        assert caller.create(path, b"", flags).err == 0
+    answer = caller.ask(opcode, body)
+    assert (answer.err, answer.body) == (code, None) and answer.zxid > 0
+    assert caller.get("/a").err == 0
+
+
+def test_reads_and_writes_of_values_lists_and_acls() -> None:
+    caller = connected(PureServer())
+    caller.create("/a", b"1")
+    caller.create("/a/b")
+    changed = caller.set("/a", b"22", 0)
+    assert isinstance(changed.body, StatResponse) and changed.body.stat.version == 1
+    stat = changed.body.stat
+    assert caller.get("/a").body == GetDataResponse(b"22", stat)
+    assert caller.exists("/a").body == StatResponse(stat)
+    assert caller.children("/a").body == GetChildrenResponse(["b"])
+    got = caller.ask(OpCode.GET_CHILDREN2, PathWatchRequest("/a", False))
+    assert got.body == GetChildren2Response(["b"], stat)
+    assert caller.sync("/no/such").body == SyncResponse("/no/such")
+    count = caller.ask(OpCode.GET_ALL_CHILDREN_NUMBER, PathRequest("/a"))
+    assert count.body == GetAllChildrenNumberResponse(1)
+    narrow = [Acl(Permission.READ, "world", "anyone"), Acl(31, "ip", "10.0.0.1")]
+    replaced = caller.ask(OpCode.SET_ACL, SetACLRequest("/a", [*narrow, *narrow], 0))
+    assert isinstance(replaced.body, StatResponse) and replaced.body.stat.aversion == 1
+    acl = caller.ask(OpCode.GET_ACL, PathRequest("/a"))
+    assert acl.body == GetACLResponse(narrow, replaced.body.stat)
+    assert caller.delete("/a/b").body == EmptyResponse()
+
+
+def test_the_peers_address_is_an_identity() -> None:
+    host = PureServer()
+    caller, other = connected(host), JuteCaller(host, 2, "10.0.0.9")
+    other.connect()
+    mine = [Acl(Permission.ALL, "ip", "10.0.0.1")]
+    assert caller.ask(OpCode.CREATE, CreateRequest("/a", b"", mine, 0)).err == 0
+    assert caller.get("/a").err == 0 and other.get("/a").err == Code.NO_AUTH
+
+
+# Multi.
+
+
+def test_a_multi_has_a_result_for_each_operation_in_its_own_form() -> None:
+    caller = connected(PureServer())
+    caller.create("/a", b"1")
+    caller.create("/d")
+    ops = [
+        Operation(1, CreateRequest("/s-", b"", OPEN, 2)),
+        Operation(15, CreateRequest("/b", b"", OPEN, 0)),
+        Operation(19, CreateRequest("/c", b"", OPEN, 4)),
+        Operation(21, CreateTTLRequest("/t", b"", OPEN, 5, 9)),
+        Operation(5, SetDataRequest("/a", b"2", 0)),
+        Operation(13, CheckVersionRequest("/a", 1)),
+        Operation(2, DeleteRequest("/d", -1)),
+    ]
+    answer = caller.ask(OpCode.MULTI, MultiRequest(ops))
+    assert answer.err == 0 and isinstance(answer.body, MultiResponse)
+    results = answer.body.results
+    assert [result.type for result in results] == [1, 15, 15, 15, 5, 13, 2]
+    assert results[0].body == CreateResponse("/s-0000000002")
+    assert [r.body.path for r in results[1:4] if isinstance(r.body, Create2Response)] == [
+        *("/b", "/c", "/t")
+    ]
+    assert isinstance(results[4].body, StatResponse) and results[4].body.stat.version == 1
+    assert results[5].body == results[6].body == EmptyResponse()
+    assert caller.ask(OpCode.MULTI, MultiRequest([])).body == MultiResponse([])
+
+
+def test_a_multi_that_fails_says_which_operation_did_without_an_error_of_its_own() -> None:
+    caller = connected(PureServer())
+    create = Operation(1, CreateRequest("/a", b"", OPEN, 0))
+    ops = [create, Operation(13, CheckVersionRequest("/no", 1)), create]
+    answer = caller.ask(OpCode.MULTI, MultiRequest(ops))
+    codes = [0, Code.NO_NODE, Code.RUNTIME_INCONSISTENCY]
+    assert answer.err == 0
+    assert answer.body == MultiResponse([Result(ERROR_TYPE, ErrorResponse(c)) for c in codes])
+    assert caller.exists("/a").err == Code.NO_NODE
+
+
+def test_several_reads_have_results_or_errors_of_their_own() -> None:
+    caller = connected(PureServer())
+    caller.create("/a", b"1")
+    ops = [
+        Operation(code, PathWatchRequest(p, False)) for code, p in ((4, "/a"), (8, "/"), (4, "/x"))
+    ]
+    answer = caller.ask(OpCode.MULTI_READ, MultiRequest(ops))
+    assert isinstance(answer.body, MultiResponse)
+    value, names, missing = answer.body.results
+    assert value.type == 4 and isinstance(value.body, GetDataResponse) and value.body.data == b"1"
+    assert names == Result(8, GetChildrenResponse(["zookeeper", "a"]))
+    assert missing == Result(ERROR_TYPE, ErrorResponse(Code.NO_NODE))
