@@ -30,8 +30,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from raykeeper.actors.client_links import ClientLinks
 from raykeeper.actors.ray_actors import is_running_on
-from raykeeper.actors.server_links import ClientLinks
 from raykeeper.links.processes import Process, is_running
 from raykeeper.links.ray_internals import WorkerExit, worker_exit
 from raykeeper.server.events import ClientProcessDied, Event

@@ -6,6 +6,8 @@ decides nothing. ZooKeeper: `QuorumPeerMain`.
 Invariants: exactly one `step` takes each event, in the order of arrival; a step or a disk that
 fails ends the process at once, so that Ray restarts it from its log and nothing built on a broken
 state gets out; no client is served before all of the disk was read.
+
+The file is long because the calls of the actor stand beside the loop that they start and ask.
 """
 
 import asyncio
@@ -49,7 +51,9 @@ from raykeeper.links.stream_endpoints import StreamAddress
 from raykeeper.server.effects import (
     CloseClient,
     Effect,
+    PauseReading,
     Restart,
+    ResumeReading,
     SendClient,
     SendPeer,
     SnapshotAbort,
@@ -153,6 +157,8 @@ class Replica:
             stream_problem=links.stream_problem,
             clients_max=links.clients.limit.clients_max,
             clients_problem=links.clients.limit.problem,
+            zookeeper=self._config.zookeeper_address_at(_node_host()) if links.jute else "",
+            zookeeper_problem=links.jute.problem if links.jute else "",
             sessions_max=self._config.sessions_max,
             sessions=stats.sessions,
             znodes=stats.znodes,
@@ -322,18 +328,19 @@ class _ServerRunner:
             self._deliver,
             lambda reason: log.line("snapshotter.call_failed", reason=reason),
         )
+        clients = self.links.clients
         self._client_processes = monitor_client_processes(
-            self.links.clients, _node_id(), server.awaits_process_death, self._deliver
+            clients, _node_id(), server.awaits_process_death, self._deliver
         )
         self._handlers: dict[type, Callable[[Any], None]] = {
-            CloseClient: lambda effect: self.links.clients.close(
-                effect.connection, "the session ended"
-            ),
+            CloseClient: lambda effect: clients.close(effect.connection, "the session ended"),
+            PauseReading: lambda effect: clients.set_reading(effect.connection, False),
+            ResumeReading: lambda effect: clients.set_reading(effect.connection, True),
             TrackSessions: lambda effect: self._tracker.track(effect.report),
-            SnapshotBegin: self._snapshotter.perform,
-            SnapshotWrite: self._snapshotter.perform,
-            SnapshotFinish: self._snapshotter.perform,
-            SnapshotAbort: self._snapshotter.perform,
+            **dict.fromkeys(
+                (SnapshotBegin, SnapshotWrite, SnapshotFinish, SnapshotAbort),
+                self._snapshotter.perform,
+            ),
             TraceEvent: log.trace,
         }
         self._perform(server.start(_now()))

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from raykeeper.actors.disk.identity import FolderOwner
 from raykeeper.actors.disk.storage import StorageLimits
+from raykeeper.links.jute_listener import PortSettings
 from raykeeper.server.context import ServerOptions
 from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
@@ -19,6 +20,7 @@ AUTO: Final = "auto"
 RAY: Final = "ray"
 DIRECT: Final = "direct"
 CLIENTS_MAX_CEILING: Final = 100_000
+ALL_ADDRESSES: Final = ("0.0.0.0", "::")
 SEGMENT_BYTES_MIN = 1 << 20
 TOUCHES_PER_TIMEOUT: Final = 8
 """How many reports on live sessions the shortest timeout contains at least."""
@@ -60,6 +62,13 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """Client links of this server; one more is refused. None: as many as its open files bear."""
     sessions_max: int = 100_000
     """Sessions of the ensemble; one more is refused."""
+    zookeeper_port: int = 0
+    """Of this server, for clients of ZooKeeper; 0 is none."""
+    zookeeper_address: str = "127.0.0.1"
+    """The address of the node on which that port is opened."""
+    zookeeper_clients_per_address: int = 60
+    zookeeper_handshake_s: int = 10
+    """How long a connection there may be without a session."""
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
 
@@ -86,6 +95,14 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("segment_bytes", self.segment_bytes, SEGMENT_BYTES_MIN, 1 << 40),
             ("watch_history_changes", self.watch_history_changes, 0, 10**7),
             ("watch_history_bytes", self.watch_history_bytes, 0, 1 << 34),
+            ("zookeeper_port", self.zookeeper_port, 0, 65_535),
+            (
+                "zookeeper_clients_per_address",
+                self.zookeeper_clients_per_address,
+                1,
+                CLIENTS_MAX_CEILING,
+            ),
+            ("zookeeper_handshake_s", self.zookeeper_handshake_s, 1, 3600),
             (
                 "clients_max",
                 1 if self.clients_max is None else self.clients_max,
@@ -151,6 +168,22 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             change_log_bytes_max=self.watch_history_bytes,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
         )
+
+    def zookeeper_settings(self, without_session_max: int) -> PortSettings:
+        """Return the settings of the port for clients of ZooKeeper."""
+        return PortSettings(
+            self.zookeeper_address,
+            self.zookeeper_port,
+            self.zookeeper_clients_per_address,
+            without_session_max,
+            self.zookeeper_handshake_s,
+        )
+
+    def zookeeper_address_at(self, node_host: str) -> str:
+        """Return where its clients find the port; `node_host` stands for all addresses."""
+        address = self.zookeeper_address
+        host = node_host if address in ALL_ADDRESSES else address
+        return f"[{host}]:{self.zookeeper_port}" if ":" in host else f"{host}:{self.zookeeper_port}"
 
     def storage_limits(self) -> StorageLimits:
         """Return the limits of the data folder."""

@@ -52,6 +52,10 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """How many links of clients it takes."""
     clients_problem: str = ""
     """Why it takes fewer than its settings say."""
+    zookeeper: str = ""
+    """Address and port for clients of ZooKeeper, "" if the settings ask for none."""
+    zookeeper_problem: str = ""
+    """Why it does not listen there."""
     sessions: int = 0
     sessions_max: int = 0
     """How many sessions the ensemble takes while this server leads."""

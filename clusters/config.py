@@ -3,6 +3,8 @@
 Every setting is a field of `EnsembleConfig`; its annotation holds the bounds, the description
 for the error about a wrong value, and how it is changed while the ensemble runs. A file is read
 through the nodes of its YAML tree, so an error names the line.
+
+The file is long because every setting stands in it, with what it does.
 """
 
 import difflib
@@ -257,6 +259,34 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ray: over calls of Ray actors, which need no port. auto: streams, and calls where none opens.
     """
 
+    zookeeper_port: Annotated[
+        int, Meta(ge=0, le=65_535, description="a whole number from 0 to 65535")
+    ] = 0
+    """Port of server 1 for ZooKeeper's own clients, such as 2181; server i has this plus i - 1.
+    0: there is no port.
+    """
+
+    zookeeper_address: Annotated[
+        str,
+        Meta(
+            pattern=r"^[0-9A-Fa-f.:]+$",
+            description="an IP address of the nodes, 0.0.0.0 or :: for all of them",
+        ),
+    ] = "127.0.0.1"
+    """Where these ports are opened. They have no TLS: see docs/SECURITY.md before you open more
+    than the loopback.
+    """
+
+    zookeeper_clients_per_address: Annotated[
+        int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")
+    ] = 60
+    """Connections that one client address may have to such a port; a further one is closed."""
+
+    zookeeper_handshake_s: Annotated[
+        int, Meta(ge=1, le=3600, description="a whole number of seconds from 1 to 3600")
+    ] = 10
+    """A connection to such a port that has no session after so long is closed."""
+
     @property
     def voter_ids(self) -> tuple[ServerId, ...]:
         """The servers that vote."""
@@ -382,14 +412,25 @@ def _extra_of(setting: str) -> dict[str, Any]:
 
 def warnings_about(config: EnsembleConfig) -> list[str]:
     """Return warnings about valid settings that are hardly intended."""
+    warnings = []
+    if config.zookeeper_port and not _is_loopback(config.zookeeper_address):
+        warnings.append(
+            f"ensemble {config.name!r} takes clients of ZooKeeper at {config.zookeeper_address}: "
+            "who reaches that port needs no token of Ray's, and nothing is encrypted"
+        )
     if config.servers % 2:
-        return []
+        return warnings
     losses = (config.servers - 1) // 2
     return [
+        *warnings,
         f"ensemble {config.name!r} has an even number of voting servers: {config.servers} bear the "
         f"loss of {losses or 'none'}, as {config.servers - 1} would; "
-        f"{config.servers + 1} bear the loss of {losses + 1}"
+        f"{config.servers + 1} bear the loss of {losses + 1}",
     ]
+
+
+def _is_loopback(address: str) -> bool:
+    return address == "::1" or address.startswith("127.")
 
 
 def _rooted(config: EnsembleConfig, folder: Path) -> EnsembleConfig:
@@ -473,6 +514,13 @@ def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ..
             f"servers ({config.servers}) and observers ({config.observers}) are more than "
             f"{SERVER_ID_MAX}",
             ("servers", "observers"),
+        )
+    last_port = config.zookeeper_port + config.servers + config.observers - 1
+    if config.zookeeper_port and last_port > 65_535:
+        yield (
+            f"zookeeper_port ({config.zookeeper_port}) leaves no port for each of "
+            f"{config.servers + config.observers} servers",
+            ("zookeeper_port",),
         )
     if config.session_timeout_min_s > config.session_timeout_max_s:
         yield (

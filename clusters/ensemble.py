@@ -71,6 +71,8 @@ class ServerStatus(Struct, frozen=True):
     """How many client links it takes."""
     sessions_max: int = 0
     """How many sessions the ensemble takes while this server leads."""
+    zookeeper: str = ""
+    """Address and port for clients of ZooKeeper; "" if there is none."""
     problem: str = ""
     """Why it is down, starting or without a vote, or which servers it cannot reach."""
 
@@ -381,6 +383,8 @@ def _server_status(
         problems.append(f"takes Ray calls only: it {answer.stream_problem}")
     if answer.clients_problem:
         problems.append(answer.clients_problem)
+    if answer.zookeeper_problem:
+        problems.append(f"takes no clients of ZooKeeper: it {answer.zookeeper_problem}")
     broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]
     reached = [peer for peer in voters if peer == server or answer.links.get(peer) == "linked"]
     if broken and answer.role == "looking" and len(reached) <= len(voters) // 2:
@@ -400,6 +404,7 @@ def _server_status(
         clients=answer.clients,
         clients_max=answer.clients_max,
         sessions_max=answer.sessions_max,
+        zookeeper=answer.zookeeper,
         problem="; ".join(problems),
     )
 

@@ -135,5 +135,10 @@ def replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "R
         watch_history_changes=config.watch_history_changes,
         watch_history_bytes=config.watch_history_bytes,
         links=config.links,
+        # Servers may share a node, and each keeps its port when it moves.
+        zookeeper_port=config.zookeeper_port and config.zookeeper_port + server_id - 1,
+        zookeeper_address=config.zookeeper_address,
+        zookeeper_clients_per_address=config.zookeeper_clients_per_address,
+        zookeeper_handshake_s=config.zookeeper_handshake_s,
         launch_settings=settings_of(config),
     )

@@ -118,6 +118,9 @@ def up(
     servers: Annotated[int | None, typer.Option(help="Overrules the file.")] = None,
     observers: Annotated[int | None, typer.Option(help="Overrules the file.")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Overrules the file.")] = None,
+    zookeeper_port: Annotated[
+        int | None, typer.Option(help="For ZooKeeper's own clients. Overrules the file.")
+    ] = None,
     own_ray: Annotated[
         bool, typer.Option("--own-ray", help="Start a Ray of your own though another one runs.")
     ] = False,
@@ -136,6 +139,7 @@ def up(
         "servers": servers,
         "observers": observers,
         "data_dir": data_dir,
+        "zookeeper_port": zookeeper_port,
     }
     given = {k: v for k, v in options.items() if v is not None}
     resolve_config(file, given)  # a wrong setting is refused before Ray starts

@@ -57,6 +57,9 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
             *(str(number) for number in numbers),
         )
     print_table(console, table)
+    ports = ",".join(server.zookeeper for server in report.servers if server.zookeeper)
+    if ports:
+        console.print(f"for clients of ZooKeeper: {ports}")
     if report.leader is None:
         console.print(Text("no leader:", style="yellow"), report.reason or "")
     else:

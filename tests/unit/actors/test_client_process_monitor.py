@@ -12,6 +12,7 @@ from msgspec import structs
 
 from raykeeper.actors import client_process_monitor
 from raykeeper.actors.client_limit import client_limit
+from raykeeper.actors.client_links import ClientLinks
 from raykeeper.actors.client_process_monitor import (
     ClientProcessMonitor,
     is_dead,
@@ -19,7 +20,6 @@ from raykeeper.actors.client_process_monitor import (
     is_raylet_witness,
     is_running_here,
 )
-from raykeeper.actors.server_links import ClientLinks
 from raykeeper.links.contract import RAY_CALLS, STREAM
 from raykeeper.links.processes import Process, this_process
 from raykeeper.links.ray_internals import WorkerExit

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.links.jute_listener import PortSettings
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
@@ -52,6 +53,9 @@ def config(**settings: Any) -> ReplicaConfig:
         ("clients_max", 0, "clients_max is 0, expected 1 to 100000"),
         ("clients_max", 100_001, "clients_max is 100001"),
         ("sessions_max", 0, "sessions_max is 0, expected 1 to 10000000"),
+        ("zookeeper_port", 65_536, "zookeeper_port is 65536, expected 0 to 65535"),
+        ("zookeeper_clients_per_address", 0, "zookeeper_clients_per_address is 0"),
+        ("zookeeper_handshake_s", 0, "zookeeper_handshake_s is 0"),
         ("value_bytes_max", 0, "value_bytes_max is 0"),
         ("session_timeout_min_ms", 70_000, "session_timeout_min_ms is 70000"),
     ],
@@ -110,3 +114,22 @@ def test_the_folder_may_be_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOME", "/home/ray")
     assert config(folder="~/x").path == Path("/home/ray/x")
     assert config().path == Path("/data/2")
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("127.0.0.1", "127.0.0.1:2182"),
+        ("::1", "[::1]:2182"),
+        ("0.0.0.0", "10.0.0.7:2182"),
+        ("::", "10.0.0.7:2182"),
+    ],
+)
+def test_clients_of_zookeeper_are_told_an_address_of_the_node(address: str, told: str) -> None:
+    made = config(zookeeper_port=2182, zookeeper_address=address)
+    assert made.zookeeper_address_at("10.0.0.7") == told
+
+
+def test_the_settings_of_the_port_for_clients_of_zookeeper() -> None:
+    made = config(zookeeper_port=2182, zookeeper_clients_per_address=7, zookeeper_handshake_s=3)
+    assert made.zookeeper_settings(9) == PortSettings("127.0.0.1", 2182, 7, 9, 3)

@@ -1,35 +1,26 @@
-"""The links of a server: carriers, peers, and clients with their connection numbers."""
+"""The links of a server: carriers, peers, and the port for clients of ZooKeeper."""
 
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from raykeeper.actors.client_limit import ClientLimit, client_limit
+from raykeeper.actors.client_limit import client_limit
 from raykeeper.actors.server_links import (
     FRAME_BYTES_TARGET,
     LINKED,
     CannotListenError,
-    ClientLinks,
     PeerLinks,
     ServerLinks,
 )
 from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello, client_hello, peer_hello
-from raykeeper.links.processes import Process
 from raykeeper.links.server_directory import ServerDirectory
-from raykeeper.links.shared_ticks import SharedTicks
-from raykeeper.links.stream_link import StreamLink
-from raykeeper.links.stream_socket import StreamSocket
 from raykeeper.server.events import (
-    SENT_REPORT_BYTES,
-    ClientBytesSent,
-    ClientDisconnected,
     ClientFrameArrived,
     Event,
     LinkDown,
@@ -51,12 +42,18 @@ SERVER = ServerId(2)
 class Links:
     """The links of a server of the ensemble `u`, their events and their log lines."""
 
-    def __init__(self, setting: str, host: str = HERE, server_id: ServerId = SERVER) -> None:
+    def __init__(
+        self,
+        setting: str,
+        host: str = HERE,
+        server_id: ServerId = SERVER,
+        settings: Mapping[str, Any] = {},
+    ) -> None:
         self.events: list[Event] = []
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.changed = asyncio.Event()
         self.links = ServerLinks(
-            config(links=setting, server_id=server_id),
+            config(links=setting, server_id=server_id, **settings),
             5,
             host,
             self._deliver,
@@ -316,164 +313,15 @@ async def test_an_unreachable_server_is_named_with_the_reason(network: MemoryNet
     await shell.events.wait(1)
 
 
-FIRST = (6 << 30) + 1
-
-
-class Wire:
-    """The link of a client."""
-
-    carrier = STREAM
-    incarnation = 0
-
-    def __init__(self) -> None:
-        self.sent: list[bytes] = []
-        self.reasons: list[str] = []
-        self.told: Callable[[int], None]
-
-    def send_last(self, frame: bytes) -> None:
-        self.sent.append(frame)
-
-    def on_bytes_sent(self, told: Callable[[int], None]) -> None:
-        self.told = told
-
-    def close(self, reason: str) -> None:
-        self.reasons.append(reason)
-
-
-@pytest.fixture
-def events() -> list[Event]:
-    return []
-
-
-@pytest.fixture
-def links(events: list[Event]) -> ClientLinks:
-    return ClientLinks(6, client_limit(2, 1 << 20, 0), events.append)
-
-
-def test_frames_and_replies_carry_connection_numbers(
-    links: ClientLinks, events: list[Event]
-) -> None:
-    one, two = Wire(), Wire()
-    links.accept(one, "10.0.0.1").frames([b"a", b"b"])
-    links.accept(two).frames([b"c"])
-    assert events == [
-        ClientFrameArrived(FIRST, b"a", "10.0.0.1"),
-        ClientFrameArrived(FIRST, b"b", "10.0.0.1"),
-        ClientFrameArrived(FIRST + 1, b"c"),
-    ]
-    links.send(FIRST + 1, b"x")
-    links.send(FIRST + 7, b"nobody")
-    assert (one.sent, two.sent) == ([], [b"x"])
-
-
-def test_sent_bytes_are_reported_in_portions(links: ClientLinks, events: list[Event]) -> None:
-    wire = Wire()
-    links.accept(wire)
-    wire.told(SENT_REPORT_BYTES - 1)
-    assert events == []
-    wire.told(1)
-    wire.told(SENT_REPORT_BYTES + 7)
-    wire.told(5)
-    assert events == [
-        ClientBytesSent(FIRST, SENT_REPORT_BYTES),
-        ClientBytesSent(FIRST, SENT_REPORT_BYTES + 7),
-    ]
-    links.close(FIRST, "expired")
-    wire.told(SENT_REPORT_BYTES)
-    assert len(events) == 2
-
-
-def test_a_client_beyond_the_bound_is_refused_until_another_disconnects(
-    links: ClientLinks, events: list[Event]
-) -> None:
-    first = links.accept(Wire())
-    links.accept(Wire())
-    with pytest.raises(LinkRefused, match="clients_max is 2, and the server has as many"):
-        links.accept(Wire())
-    first.closed("gone")
-    first.closed("again")
-    assert events == [ClientDisconnected(FIRST)]
-    assert len(links) == 1
-    links.accept(Wire())
-
-
-def test_a_client_is_refused_while_too_many_files_are_open(events: list[Event]) -> None:
-    limit = client_limit(None, 1_024, 0)
-    free = [limit.files_max - limit.files_reserved]
-    links = ClientLinks(6, limit, events.append, lambda: free[0])
-    with pytest.raises(LinkRefused, match="limit of 1024 open files bears no more"):
-        links.accept(Wire())
-    free[0] -= 1
-    links.accept(Wire())
-    assert len(links) == 1
-
-
-async def test_a_stream_is_refused_by_the_file_that_it_has(events: list[Event]) -> None:
-    def next_file() -> int:
-        raise AssertionError("the file is known")
-
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as client,
-    ):
-        ticks = SharedTicks(asyncio.get_running_loop())
-        link = StreamLink(StreamSocket(client, None), 0, 1 << 20, 1.0, 1.0, ticks)
-        for reserved, is_refused in ((9, False), (10, True)):
-            limit = ClientLimit(99, client.fileno() + 10, reserved, 16, is_set=False)
-            links = ClientLinks(6, limit, events.append, next_file)
-            with pytest.raises(LinkRefused) if is_refused else nullcontext():
-                links.accept(link)
-
-
-def test_a_closed_link_delivers_nothing_more(links: ClientLinks, events: list[Event]) -> None:
-    wire = Wire()
-    end = links.accept(wire)
-    links.close(FIRST, "expired")
-    links.close(FIRST, "again")
-    end.frames([b"late"])
-    end.closed("late")
-    links.send(FIRST, b"late")
-    assert (wire.reasons, wire.sent, events) == (["expired"], [], [])
-
-
-def test_a_server_that_stops_closes_all_links(links: ClientLinks) -> None:
-    wires = [Wire(), Wire()]
-    for wire in wires:
-        links.accept(wire)
-    links.close_all("stops")
-    assert [wire.reasons for wire in wires] == [["stops"], ["stops"]]
-    assert len(links) == 0
-
-
-PROCESS = Process("node", "worker", 7, 8, "here")
-
-
-def test_a_link_that_ends_by_itself_reports_its_process(
-    links: ClientLinks, events: list[Event]
-) -> None:
-    lost: list[tuple[int, Process]] = []
-    links.on_link_lost = lambda *who: lost.append(who)
-    end = links.accept(Wire(), "", PROCESS)
-    end.closed("gone")
-    end.closed("gone")
-    assert events == [ClientDisconnected(FIRST)] and lost == [(FIRST, PROCESS)]
-    # Nobody knows which process this one is, and that one was let go.
-    links.accept(Wire()).closed("gone")
-    end = links.accept(Wire(), "", PROCESS)
-    links.close(FIRST + 2, "the session ended")
-    end.closed("gone")
-    assert len(lost) == 1
-
-
-def test_clients_over_calls_are_listed_and_closed_when_dead(
-    links: ClientLinks, events: list[Event]
-) -> None:
-    wires = [Wire(), Wire()]
-    wires[0].carrier = RAY_CALLS
-    for wire in wires:
-        links.accept(wire, "", PROCESS)
-    assert links.over_calls() == [(FIRST, PROCESS)]
-    links.close_dead(FIRST, "dead")
-    links.close_dead(FIRST, "dead")
-    assert events == [ClientDisconnected(FIRST)] and wires[0].reasons == ["dead"]
-    assert links.over_calls() == [] and len(links) == 1
+async def test_the_setting_opens_the_port_for_clients_of_zookeeper() -> None:
+    with socket.socket() as probe:
+        probe.bind((HERE, 0))
+        port = probe.getsockname()[1]
+    server = Links("ray", settings={"zookeeper_port": port})
+    assert server.links.jute is not None
+    await server.links.jute.listening()
+    assert server.links.jute.port == port
+    assert ("zookeeper.listens", {"address": HERE, "port": port}) in server.lines
+    server.links.close("the server stops")
+    assert server.links.jute.port == 0
+    assert Links("ray").links.jute is None

@@ -126,6 +126,11 @@ def test_arguments_override_the_file(tmp_path: Path) -> None:
         ("sessions_max: 0", 1, "sessions_max: expected a whole number from 1 to 10000000, not 0"),
         ("sessions_max: auto", 1, "not 'auto'"),
         ("links: wires", 1, "links: expected auto, ray or direct, not 'wires'"),
+        ("zookeeper_port: 65536", 1, "zookeeper_port: expected a whole number from 0 to 65535"),
+        ("zookeeper_address: localhost", 1, "zookeeper_address: expected an IP address"),
+        ("zookeeper_clients_per_address: 0", 1, "from 1 to 100000, not 0"),
+        ("zookeeper_handshake_s: 0", 1, "seconds from 1 to 3600, not 0"),
+        ("zookeeper_port: 65534", 1, "(65534) leaves no port for each of 3 servers"),
         # Settings that contradict each other: the later line.
         ("session_timeout_min_s: 9\nsession_timeout_max_s: 8", 2, "(9) is above"),
         ("name: a\nsession_timeout_min_s: 90", 2, "is above session_timeout_max_s (60)"),
@@ -193,6 +198,23 @@ def test_an_even_number_of_servers_is_a_warning(servers: int, words: str | None)
         assert words is not None
         assert words in warning
     assert warnings_about(make_config({"observers": 1})) == []
+
+
+@pytest.mark.parametrize(
+    ("port", "address", "warns"),
+    [
+        (0, "0.0.0.0", False),
+        (2181, "127.0.0.1", False),
+        (2181, "::1", False),
+        (2181, "0.0.0.0", True),
+        (2181, "10.0.0.7", True),
+    ],
+)
+def test_a_port_that_others_reach_is_warned_of(port: int, address: str, warns: bool) -> None:
+    found = warnings_about(make_config({"zookeeper_port": port, "zookeeper_address": address}))
+    assert [f"clients of ZooKeeper at {address}: " in warning for warning in found] == warns * [
+        True
+    ]
 
 
 def test_the_error_survives_a_pickle() -> None:

@@ -77,6 +77,14 @@ def test_the_status_shows_the_limits_and_why_fewer_clients_are_taken() -> None:
     assert status.problem == "takes 512 clients, not 600"
 
 
+def test_the_status_shows_the_port_for_clients_of_zookeeper_and_why_it_is_closed() -> None:
+    reason = "cannot listen at 127.0.0.1:2181: in use"
+    answer = said(2, "leader", zookeeper="127.0.0.1:2181", zookeeper_problem=reason)
+    (status,) = summarize("coord", {ServerId(2): answer}).servers
+    assert status.zookeeper == "127.0.0.1:2181"
+    assert status.problem == f"takes no clients of ZooKeeper: it {reason}"
+
+
 def test_among_two_leaders_the_newer_epoch_counts() -> None:
     old, new = said(1, "leader", epoch=Epoch(1)), said(3, "leader", epoch=Epoch(2))
     assert summarize("coord", heard(old, said(2, "follower"), new)).leader == 3

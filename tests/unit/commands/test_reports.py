@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+from msgspec import structs
+
 from raykeeper.chaos.checks.judge import HistoryReport
 from raykeeper.chaos.checks.node_losses import Row
 from raykeeper.chaos.lose_nodes import LossReport, LossSettings
@@ -61,6 +63,13 @@ def test_a_table_of_the_servers_is_as_wide_as_it_is() -> None:
 def test_a_server_that_starts_has_no_limits_yet() -> None:
     row = shown(None, "an election is under way", ServerStatus(ServerId(1), "looking"))[2]
     assert re.split(" {2,}", row)[-5:] == ["0", "0", "0", "0", "0"]
+
+
+def test_the_ports_for_clients_of_zookeeper_are_one_address_list() -> None:
+    servers = [structs.replace(LEADER, zookeeper=f"10.0.0.{n}:2181") for n in (1, 2)]
+    assert shown(ServerId(1), None, *servers)[-1] == (
+        "for clients of ZooKeeper: 10.0.0.1:2181,10.0.0.2:2181"
+    )
 
 
 def test_a_leader_that_ray_cannot_reach_is_printed() -> None:

@@ -1,0 +1,260 @@
+"""The port on which a server takes ZooKeeper's own clients: plain TCP, bytes in and out.
+
+Nothing of a link's hello is spoken here, for these clients know none; what arrives goes to the
+server as it is. Bounds: connections of one address, connections without a session, and how long
+they may be without one. One connection more takes the place of the one that has been without a
+session for longest, so that connections that never speak keep nobody out.
+
+The port is tried again every second until it is free: another process, or the server's own
+predecessor, may still have it.
+
+ZooKeeper: `NIOServerCnxnFactory`; its settings `maxClientCnxns` and `clientPortAddress`.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+from msgspec import Struct
+
+from raykeeper.links.contract import LinkRefused
+
+ZOOKEEPER: Final = "zookeeper"
+"""The carrier of these connections, for log lines and status."""
+LISTEN_RETRY_S: Final = 1.0
+BACKLOG: Final = 1024
+LINGER_S: Final = 10.0
+"""How long a closed connection may take to send what is left."""
+WRITE_BUFFER_BYTES: Final = 256 << 10
+_MAPPED_V4: Final = "::ffff:"
+
+
+class PortSettings(Struct, frozen=True):
+    """Where to listen, and the bounds of connections."""
+
+    address: str
+    port: int
+    per_address_max: int
+    without_session_max: int
+    without_session_s: float
+
+
+class JuteEvents(Protocol):
+    """What the owner of a connection learns of it."""
+
+    def bytes_arrived(self, data: bytes) -> None:
+        """Take bytes, cut anywhere."""
+
+    def closed(self, reason: str) -> None:
+        """Learn that the connection is gone. Called at most once, and nothing after it."""
+
+
+class JuteAcceptor(Protocol):
+    """The owner of the connections."""
+
+    def accept_jute(self, stream: "JuteStream", host: str) -> JuteEvents:
+        """Take a connection from `host`.
+
+        Raises:
+            LinkRefused: the server has as many as it may have.
+        """
+
+
+class JuteStream(asyncio.Protocol):
+    """One connection; it has the parts of a `Link` that an acceptor of clients needs."""
+
+    carrier = ZOOKEEPER
+    incarnation = 0
+
+    def __init__(self, listener: "JuteListener") -> None:
+        self.host = ""
+        self._listener = listener
+        self._events: JuteEvents | None = None
+        self._transport: asyncio.Transport | None = None
+        self._on_bytes_sent: Callable[[int], None] = lambda _size: None
+        self._unreported = 0  # bytes that were written and not reported as sent
+        self._has_answer = False
+
+    # Called by the loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Offer the new connection to the listener."""
+        # uvloop has transports of its own.
+        self._transport = transport = cast("asyncio.Transport", transport)
+        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        peer = transport.get_extra_info("peername")
+        self.host = str(peer[0]).removeprefix(_MAPPED_V4) if peer else ""
+        self._events = self._listener.on_connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass bytes on."""
+        if self._events is not None:
+            self._events.bytes_arrived(data)
+
+    def resume_writing(self) -> None:
+        """Report what has left since the buffer was full."""
+        self._report_sent()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Pass on that the connection is gone."""
+        self._transport = None
+        self._listener.on_lost(self)
+        events, self._events = self._events, None
+        if events is not None:
+            events.closed("the client ended the connection" if error is None else str(error))
+
+    # Called by the owner.
+
+    def send(self, frame: bytes) -> None:
+        """Send bytes; a connection that is gone sends nothing."""
+        transport = self._transport
+        if transport is None:
+            return
+        if not self._has_answer:
+            self._has_answer = True
+            self._listener.on_answered(self)
+        self._unreported += len(frame)
+        transport.write(frame)
+        self._report_sent()
+
+    def send_last(self, frame: bytes) -> None:
+        """`send`: the loop has no turn to wait for."""
+        self.send(frame)
+
+    def close(self, reason: str) -> None:
+        """End the connection after what was sent before; `reason` cannot be told to the client."""
+        self._events = None
+        if self._transport is not None:
+            self._transport.close()
+            if self._transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(LINGER_S, self.abort)
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def set_reading(self, is_reading: bool) -> None:
+        """Pause reading, or resume it."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if is_reading:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+
+    def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the number of bytes that have left, from now on."""
+        self._on_bytes_sent = callback
+
+    def fileno(self) -> int:
+        """Return the number of the socket, -1 when it is closed."""
+        transport = self._transport
+        socket = None if transport is None else transport.get_extra_info("socket")
+        return -1 if socket is None else int(socket.fileno())
+
+    def _report_sent(self) -> None:
+        assert self._transport is not None, "the loop ends it with connection_lost"
+        left = self._transport.get_write_buffer_size()
+        sent, self._unreported = self._unreported - left, left
+        if sent > 0:
+            self._on_bytes_sent(sent)
+
+
+class JuteListener:
+    """Listens on one port, on the running loop, from its construction on."""
+
+    def __init__(
+        self, acceptor: JuteAcceptor, settings: PortSettings, log: Callable[..., None]
+    ) -> None:
+        """`log` takes a name and fields for a log line."""
+        self.problem = ""
+        """Why nothing listens, "" if it does, or has not been tried yet."""
+        self._acceptor = acceptor
+        self._settings = settings
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._server: asyncio.Server | None = None
+        self._by_host: Counter[str] = Counter()
+        # Connections without a session, the oldest first, with what ends them.
+        self._unanswered: dict[JuteStream, asyncio.TimerHandle] = {}
+        self._listening = self._loop.create_task(self._listen())
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on, 0 while it does not."""
+        if self._server is None or not self._server.sockets:
+            return 0
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def listening(self) -> None:
+        """Wait until it listens."""
+        await self._listening
+
+    def close(self) -> None:
+        """Take no more connections; those that there are belong to the acceptor."""
+        self._listening.cancel()
+        if self._server is not None:
+            self._server.close()
+        for end in self._unanswered.values():
+            end.cancel()
+
+    def on_connected(self, stream: JuteStream) -> JuteEvents | None:
+        """Take a connection, or end it; for `JuteStream`."""
+        settings, host = self._settings, stream.host
+        self._by_host[host] += 1
+        if self._by_host[host] > settings.per_address_max:
+            self._refuse(stream, f"{settings.per_address_max} connections of one address")
+            return None
+        if len(self._unanswered) >= settings.without_session_max:
+            self._end_unanswered(next(iter(self._unanswered)))
+        try:
+            events = self._acceptor.accept_jute(stream, host)
+        except LinkRefused as error:
+            self._refuse(stream, str(error))
+            return None
+        end = self._loop.call_later(settings.without_session_s, self._end_unanswered, stream)
+        self._unanswered[stream] = end
+        return events
+
+    def on_answered(self, stream: JuteStream) -> None:
+        """Note that a connection was told something, so it has a session; for `JuteStream`."""
+        end = self._unanswered.pop(stream, None)
+        if end is not None:
+            end.cancel()
+
+    def on_lost(self, stream: JuteStream) -> None:
+        """Forget a connection that is gone; for `JuteStream`."""
+        self.on_answered(stream)
+        self._by_host[stream.host] -= 1
+        if not self._by_host[stream.host]:
+            del self._by_host[stream.host]
+
+    async def _listen(self) -> None:
+        settings = self._settings
+        while True:
+            try:
+                self._server = await self._loop.create_server(
+                    lambda: JuteStream(self), settings.address, settings.port, backlog=BACKLOG
+                )
+            except OSError as error:
+                problem = f"cannot listen at {settings.address}:{settings.port}: {error}"
+                if not self.problem:
+                    self._log("zookeeper.off", reason=problem)
+                self.problem = problem
+                await asyncio.sleep(LISTEN_RETRY_S)
+            else:
+                self.problem = ""
+                self._log("zookeeper.listens", address=settings.address, port=self.port)
+                return
+
+    def _refuse(self, stream: JuteStream, reason: str) -> None:
+        self._log("zookeeper.refused", host=stream.host, reason=reason)
+        stream.abort()
+
+    def _end_unanswered(self, stream: JuteStream) -> None:
+        """End a connection that got no session in time, or whose place is needed."""
+        self.on_answered(stream)
+        stream.abort()

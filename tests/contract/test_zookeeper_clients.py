@@ -1,0 +1,216 @@
+"""Clients that others wrote for ZooKeeper, unchanged, against a pure server over TCP."""
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+)
+from kazoo.recipe.watchers import ChildrenWatch, DataWatch
+from kazoo.security import make_digest_acl
+
+from tests.harness.jute_port import JutePort
+
+PATIENCE_S = 90.0
+Connect = Callable[..., KazooClient]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[JutePort]:
+    with JutePort() as opened:
+        yield opened
+
+
+@pytest.fixture
+def connect(port: JutePort) -> Iterator[Connect]:
+    """Connect kazoo."""
+    opened: list[KazooClient] = []
+
+    def start(**options: object) -> KazooClient:
+        client = KazooClient(hosts=port.address, **options)
+        opened.append(client)
+        client.start(timeout=PATIENCE_S)
+        return client
+
+    yield start
+    for client in opened:
+        client.stop()
+        client.close()
+
+
+def test_znodes_are_created_read_changed_and_deleted(connect: Connect) -> None:
+    client = connect()
+    assert client.create("/crud", b"1") == "/crud"
+    data, stat = client.get("/crud")
+    assert (data, stat.version, stat.dataLength) == (b"1", 0, 1)
+    assert client.set("/crud", b"22", version=0).version == 1
+    with pytest.raises(BadVersionError):
+        client.set("/crud", b"", version=0)
+    with pytest.raises(NodeExistsError):
+        client.create("/crud")
+    assert client.create("/crud/a/b-", makepath=True, sequence=True) == "/crud/a/b-0000000000"
+    names, stat = client.get_children("/crud", include_data=True)
+    assert (names, stat.numChildren) == (["a"], 1)
+    path, stat = client.create("/crud/c", b"", include_data=True)
+    assert (path, stat.czxid) == ("/crud/c", stat.mzxid)
+    assert client.sync("/crud") == "/crud"
+    client.delete("/crud", recursive=True)
+    assert client.exists("/crud") is None
+    with pytest.raises(NoNodeError):
+        client.get("/crud")
+
+
+def test_transactions_succeed_or_fail_as_a_whole(connect: Connect) -> None:
+    client = connect()
+    first = client.transaction()
+    first.create("/multi", b"1")
+    first.check("/multi", 0)
+    first.set_data("/multi", b"2")
+    created, checked, changed = first.commit()
+    assert (created, checked, changed.version) == ("/multi", True, 1)
+    second = client.transaction()
+    second.create("/multi/x")
+    second.delete("/missing")
+    second.create("/multi/y")
+    kinds = [type(result) for result in second.commit()]
+    assert kinds[:2] == [RolledBackError, NoNodeError]
+    assert client.get_children("/multi") == []
+
+
+def test_thousands_of_requests_may_be_sent_at_once(connect: Connect) -> None:
+    client = connect()
+    client.create("/many")
+    writes = [client.create_async("/many/n-", sequence=True) for _ in range(5_000)]
+    paths = [write.get(timeout=PATIENCE_S) for write in writes]
+    assert paths == [f"/many/n-{number:010d}" for number in range(5_000)]
+    assert len(client.get_children("/many")) == 5_000
+
+
+def test_acls_and_credentials(connect: Connect) -> None:
+    owner, other = connect(auth_data=[("digest", "ann:pw")]), connect()
+    owner.create("/acl", b"secret", acl=[make_digest_acl("ann", "pw", all=True)])
+    other.sync("/acl")
+    with pytest.raises(NoAuthError):
+        other.get("/acl")
+    other.add_auth("digest", "ann:pw")
+    assert other.get("/acl")[0] == b"secret"
+    acls, _ = owner.get_acls("/acl")
+    assert [acl.id.scheme for acl in acls] == ["digest"]
+
+
+def test_a_lock_and_an_election_pass_on(connect: Connect) -> None:
+    first, second = connect(), connect()
+    held = first.Lock("/lock", "first")
+    assert held.acquire(timeout=PATIENCE_S)
+    waiting = second.Lock("/lock", "second")
+    assert not waiting.acquire(blocking=False)
+    taken = threading.Event()
+    thread = threading.Thread(target=lambda: waiting.acquire() and taken.set())
+    thread.start()
+    first.stop()
+    assert taken.wait(PATIENCE_S)
+    thread.join()
+    led = threading.Event()
+    second.Election("/election", "second").run(led.set)
+    assert led.is_set()
+
+
+def test_watches_follow_a_value_and_the_children(connect: Connect) -> None:
+    writer, watcher = connect(), connect()
+    writer.create("/watched", b"0")
+    values: list[bytes] = []
+    names: list[list[str]] = []
+    changed = threading.Condition()
+
+    def on_value(data: bytes, _stat: object) -> None:
+        with changed:
+            values.append(data)
+            changed.notify_all()
+
+    def on_children(children: list[str]) -> None:
+        with changed:
+            names.append(children)
+            changed.notify_all()
+
+    watcher.sync("/watched")
+    DataWatch(watcher, "/watched", on_value)
+    ChildrenWatch(watcher, "/watched", on_children)
+    for number in range(1, 4):
+        writer.set("/watched", b"%d" % number)
+        writer.create(f"/watched/{number}")
+        with changed:
+            assert changed.wait_for(
+                lambda number=number: (
+                    values[-1] == b"%d" % number  # type: ignore[misc]
+                    and len(names[-1]) == number
+                ),
+                PATIENCE_S,
+            )
+    assert values == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_wrong_password_is_an_expired_session(connect: Connect) -> None:
+    owner = connect()
+    stranger = connect(client_id=(owner.client_id[0], b"x" * 16))
+    assert stranger.client_id[0] != owner.client_id[0], "kazoo begins a new one"
+    assert owner.exists("/") is not None
+
+
+def test_a_client_that_is_idle_stays_connected(connect: Connect) -> None:
+    client = connect(timeout=1.0)
+    states: list[str] = []
+    client.add_listener(states.append)
+    client.create("/idle", ephemeral=True)
+    assert not threading.Event().wait(4.0), "several timeouts pass"
+    assert states == [] and client.exists("/idle") is not None
+
+
+ZK_CLI = Path("/usr/share/zookeeper/bin/zkCli.sh")
+COMMANDS = [
+    ("create /cli v", "Created /cli"),
+    ("get /cli", "v"),
+    ("create -s /cli/s-", "Created /cli/s-0000000000"),
+    ("create -e /cli/e", "Created /cli/e"),
+    ("create -c /cli/c", "Created /cli/c"),
+    ("create -t 100000 /cli/t", "Created /cli/t"),
+    ("set -v 0 /cli w", ""),
+    ("set -v 0 /cli x", "version No is not valid : /cli"),
+    ("ls /cli", "[c, e, s-0000000000, t]"),
+    ("getAcl /cli", "'world,'anyone"),
+    ("addauth digest ann:pw", ""),
+    ("whoami", "digest: ann"),
+    ("setAcl /cli auth::cdrwa", ""),
+    ("addWatch /cli", ""),
+    ("set /cli z", "type:NodeDataChanged path:/cli"),
+    ("removewatches /cli", "type:PersistentWatchRemoved path:/cli"),
+    ("getEphemerals /cli", "[/cli/e]"),
+    ("getAllChildrenNumber /cli", "4"),
+    ("sync /cli", "Sync is OK"),
+    ("deleteall /cli", ""),
+    ("get /cli", "Node does not exist: /cli"),
+    ("reconfig -remove 3", "Reconfig is disabled"),
+]
+"""What is typed, and what is printed among other things."""
+
+
+@pytest.mark.skipif(not ZK_CLI.exists(), reason="Debian's package zookeeper is not installed")
+def test_the_command_line_of_zookeeper_and_its_java_client(port: JutePort) -> None:
+    typed = "".join(f"{command}\n" for command, _ in [*COMMANDS, ("quit", "")])
+    done = subprocess.run(
+        [ZK_CLI, "-server", port.address],
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,  # its exit code is that of the last command
+    )
+    printed = done.stdout + done.stderr
+    assert [each for each in COMMANDS if each[1] not in printed] == [], printed

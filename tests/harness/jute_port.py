@@ -1,0 +1,108 @@
+"""A pure server behind the real port for ZooKeeper's clients: TCP and a clock, but no Ray.
+
+One thread runs the loop. So a client that others wrote can be tried in a process without Ray.
+"""
+
+import asyncio
+import threading
+import time
+from collections import defaultdict
+from types import TracebackType
+from typing import Any
+
+from raykeeper.actors.client_limit import client_limit
+from raykeeper.actors.client_links import ClientLinks
+from raykeeper.links.jute_listener import JuteListener, PortSettings
+from raykeeper.server.effects import CloseClient, PauseReading, ResumeReading, SendClient
+from raykeeper.server.events import ClientBytesSent, Event
+from raykeeper.zab.ids import Millis
+from tests.harness.pure_servers import PureServer
+
+
+class _Streams(defaultdict[int, bytearray]):
+    """Every connection is one of ZooKeeper's protocol."""
+
+    def __contains__(self, _connection: object) -> bool:
+        return True
+
+
+class JutePort:
+    """One server with all votes, at `address`, while the context lasts."""
+
+    def __init__(self, **settings: Any) -> None:
+        """`settings` are those of `PureServer`."""
+        self.address = ""
+        self._settings = settings
+        self._began = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="jute-port")
+
+    def __enter__(self) -> "JutePort":
+        self._thread.start()
+        self._began.wait()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        self._events: list[Event] = []
+        self._timer = self._loop.call_later(0, self._step)
+        self._host = PureServer(**self._settings)
+        self._host.streams = _Streams(bytearray)
+        self._host.track()
+        self._links = ClientLinks(1, client_limit(None, 1 << 16, 0), self._deliver)
+        listener = JuteListener(
+            self._links, PortSettings("127.0.0.1", 0, 1000, 1000, 60.0), lambda *_, **__: None
+        )
+        await listener.listening()
+        self.address = f"127.0.0.1:{listener.port}"
+        self._began.set()
+        await self._ended.wait()
+        self._timer.cancel()
+        listener.close()
+        self._links.close_all("the test ends")
+        await asyncio.sleep(0)
+
+    def _deliver(self, event: Event) -> None:
+        if isinstance(event, ClientBytesSent):
+            return  # the harness reports by itself what has left
+        if not self._events:
+            self._loop.call_soon(self._step)
+        self._events.append(event)
+
+    def _step(self) -> None:
+        self._timer.cancel()
+        if self._ended.is_set():
+            return
+        host, links = self._host, self._links
+        events, self._events = self._events, []
+        host.clock.now = Millis(int(time.monotonic() * 1000))
+        try:
+            host.step(*events)
+        except BaseException as error:
+            self._error = error
+            self._ended.set()
+        for effect in host.take():
+            if isinstance(effect, SendClient):
+                links.send(effect.connection, effect.data)
+            elif isinstance(effect, CloseClient):
+                links.close(effect.connection, "the session ended")
+            elif isinstance(effect, PauseReading | ResumeReading):
+                links.set_reading(effect.connection, isinstance(effect, ResumeReading))
+        host.streams.clear()
+        due = host.server.deadline()
+        if due is not None:
+            self._timer = self._loop.call_later(max(0, due - host.clock.now) / 1000, self._step)

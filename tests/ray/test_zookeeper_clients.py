@@ -1,0 +1,133 @@
+"""Clients that others wrote for ZooKeeper, unchanged, against real servers over TCP."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import (
+    ConnectionLoss,
+    SessionExpiredError,
+)
+
+from raykeeper.clusters import Ensemble, launch
+from tests.ray.conftest import PATIENCE_S, all_serve, eventually, new_name, role_of
+
+pytestmark = pytest.mark.ray
+
+Connect = Callable[..., KazooClient]
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody listens on."""
+    for first in range(20_000, 30_000, count):
+        with ExitStack() as bound, suppress(OSError):
+            for port in range(first, first + count):
+                bound.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
+    raise AssertionError("no free ports")
+
+
+@pytest.fixture(scope="module")
+def ensemble(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    launched = launch(
+        name=new_name(),
+        data_dir=tmp_path_factory.mktemp("data"),
+        timeout_s=PATIENCE_S,
+        zookeeper_port=free_ports(3),
+    )
+    eventually(lambda: all_serve(launched))
+    yield launched
+    launched.shutdown()
+
+
+@pytest.fixture
+def connect(ensemble: Ensemble) -> Iterator[Connect]:
+    """Connect kazoo to all servers, or to some."""
+    opened: list[KazooClient] = []
+
+    def start(*servers: int, **options: object) -> KazooClient:
+        hosts = ",".join(
+            server.zookeeper
+            for server in ensemble.status().servers
+            if server.server_id in (servers or (1, 2, 3))
+        )
+        client = KazooClient(hosts=hosts, **options)
+        opened.append(client)
+        client.start(timeout=PATIENCE_S)
+        return client
+
+    yield start
+    for client in opened:
+        client.stop()
+        client.close()
+
+
+def test_a_native_client_and_kazoo_see_one_tree(connect: Connect, ensemble: Ensemble) -> None:
+    client = connect()
+    with ensemble.connect() as native:
+        native.create("/both", b"native")
+        client.sync("/both")
+        seen = threading.Event()
+        assert client.get("/both", watch=lambda event: seen.set())[0] == b"native"
+        native.set("/both", b"again")
+        assert seen.wait(PATIENCE_S)
+        client.create("/both/ours", b"", ephemeral=True)
+        assert native.get_children("/both", consistency="linearizable") == ["ours"]
+        client.stop()
+        assert native.get_children("/both", consistency="linearizable") == []
+
+
+def test_a_client_survives_the_death_of_the_leader(connect: Connect, ensemble: Ensemble) -> None:
+    client = connect(timeout=20.0)
+    states: list[str] = []
+    client.add_listener(states.append)
+    client.create("/survives", b"0")
+    client.create("/survives/e", ephemeral=True)
+    seen: list[bytes] = []
+    client.DataWatch("/survives")(lambda data, _stat: seen.append(data))
+    session = client.client_id[0]
+    for number in range(1, 4):
+        leader = role_of(ensemble, leads=True)
+        os.kill(leader.pid, signal.SIGKILL)
+
+        def is_set(value: bytes = b"%d" % number) -> bool:
+            client.set("/survives", value)
+            return True
+
+        eventually(is_set, ignoring=(ConnectionLoss, SessionExpiredError))
+        eventually(lambda number=number: seen[-1] == b"%d" % number)  # type: ignore[misc]
+        eventually(lambda: all_serve(ensemble))
+    assert KazooState.LOST not in states and client.client_id[0] == session
+    assert client.exists("/survives/e").ephemeralOwner == session
+    assert [int(value) for value in seen] == sorted(int(value) for value in seen)
+
+
+DYING = """
+import sys
+from kazoo.client import KazooClient
+client = KazooClient(hosts=sys.argv[1], timeout=4.0)
+client.start(timeout=60)
+client.create("/ends", ephemeral=True)
+print("created", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_session_ends_some_time_after_its_process(connect: Connect, ensemble: Ensemble) -> None:
+    other = connect()
+    hosts = ",".join(server.zookeeper for server in ensemble.status().servers)
+    command = [sys.executable, "-c", DYING, hosts]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as dying:
+        assert dying.stdout is not None and dying.stdout.readline() == b"created\n"
+        gone = threading.Event()
+        other.sync("/ends")
+        assert other.exists("/ends", watch=lambda event: gone.set()) is not None
+        dying.kill()
+    assert gone.wait(PATIENCE_S)
