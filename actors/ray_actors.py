@@ -58,6 +58,11 @@ def find_replica(ensemble: str, server_id: ServerId) -> Any:
     return ray.get_actor(replica_name(ensemble, server_id), namespace=NAMESPACE)
 
 
+def own_node_id() -> str:
+    """Return the Ray node of this process."""
+    return str(ray.get_runtime_context().get_node_id())
+
+
 def is_running_on(
     node_id: str, pid: int, started: int, pid_namespace: str, limit_s: float
 ) -> bool | None:

@@ -28,7 +28,7 @@ from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
-from raykeeper.actors.ray_actors import find_replica, start_actor
+from raykeeper.actors.ray_actors import find_replica, own_node_id, start_actor
 from raykeeper.actors.replica_config import CLIENTS_MAX_CEILING, ReplicaConfig
 from raykeeper.actors.replica_logger import ReplicaLogger
 from raykeeper.actors.replica_status import (
@@ -67,7 +67,7 @@ from raykeeper.server.peer_messages import PeerMessage
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import Millis, Now, ServerId
+from raykeeper.zab.ids import Millis, Now, ServerId, Zxid
 
 DISK_EFFECTS: Final = frozenset(get_args(StorageEffect))
 FOLDER_RETRY_S: Final = 1.0
@@ -106,7 +106,7 @@ class Replica:
         self._log = ReplicaLogger(config.ensemble, config.server_id, self._loop.call_later)
         self._log.attach_to_ray()
         share_fate_with_raylet(lambda: self._log.line("replica.orphaned"))
-        self._node_id = _node_id()
+        self._node_id = own_node_id()
         self._failure: RayKeeperError | None = None
         self._retried_error: RayKeeperError | None = None
         self._runner: _ServerRunner | None = None
@@ -171,15 +171,18 @@ class Replica:
         """Return the ensemble that this server belongs to."""
         return describe_replica(self._config, self._node_id)
 
-    async def stop(self) -> None:
-        """Close all links, finish the disk's work and unlock the folder; then the actor may end."""
+    async def stop(self, held: tuple[str, Zxid] | None = None) -> bool:
+        """End all but the actor; but return False if `held` (path, token) is known to be lost."""
+        if held and (runner := self._runner) is not None and runner.server.knows_lost(*held):
+            return False
         self._starting.cancel()
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
+        runner, self._runner = self._runner, None
+        if runner is not None:
             await runner.stop()
             self._log.line("replica.stopped")
             self._log.flush()
         self._failure = RayKeeperError("the server was stopped")
+        return True
 
     async def link_address(self) -> StreamAddress | None:
         """Return where this server takes direct streams; None without them. Keep it secret.
@@ -319,18 +322,18 @@ class _ServerRunner:
             lambda error: self._fail("the disk failed", error),
         )
         self._tracker = SessionTrackerClient(
-            lambda: start_tracker(config, _node_id()),
+            lambda: start_tracker(config, own_node_id()),
             self._deliver,
             lambda reason: log.line("tracker.call_failed", reason=reason),
         )
         self._snapshotter = SnapshotterClient(
-            lambda: start_snapshotter(config, _node_id()),
+            lambda: start_snapshotter(config, own_node_id()),
             self._deliver,
             lambda reason: log.line("snapshotter.call_failed", reason=reason),
         )
         clients = self.links.clients
         self._client_processes = monitor_client_processes(
-            clients, _node_id(), server.awaits_process_death, self._deliver
+            clients, own_node_id(), server.awaits_process_death, self._deliver
         )
         self._handlers: dict[type, Callable[[Any], None]] = {
             CloseClient: lambda effect: clients.close(effect.connection, "the session ended"),
@@ -496,10 +499,6 @@ def _freeze_recovered_objects() -> None:
 
 def _now() -> Now:
     return Now(Millis(time.monotonic_ns() // 1_000_000), Millis(time.time_ns() // 1_000_000))
-
-
-def _node_id() -> str:
-    return str(ray.get_runtime_context().get_node_id())
 
 
 def _node_host() -> str:

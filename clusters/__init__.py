@@ -12,7 +12,8 @@ launch.py                        start, complete or attach an ensemble
     node_discovery.py            what the nodes hold, and the formatting of folders
 keeper.py                        moves servers whose nodes are lost
     healing/                     its decisions: pure
-    moves.py                     what it sees of Ray, and how it moves a server
+    keeper_view.py               what it sees, made of answers
+    moves.py                     asks Ray and the nodes, and acts there
     keeper_journal.py            what it writes into the tree
     keeper_status.py             what it tells
     draining.py                  has it move the servers away from a node

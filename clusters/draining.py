@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 from raykeeper.client import Client
-from raykeeper.clusters import keeper_journal
 from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.keeper_journal import Journal
 from raykeeper.clusters.node_discovery import known_nodes
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
@@ -43,7 +43,7 @@ def drain_node(
     node = find_node(node)
     before = _voters_on(ensemble, node)
     with ensemble.connect() as client:
-        keeper_journal.drain(client, node)
+        Journal(client).drain(node)
         deadline = time.monotonic() + timeout_s
         _wait(ensemble, client, node, before, deadline, tell)
     return before
@@ -58,7 +58,7 @@ def end_drain(ensemble: Ensemble, node: str) -> bool:
     """
     node = find_node(node)
     with ensemble.connect() as client:
-        return keeper_journal.end_drain(client, node)
+        return Journal(client).end_drain(node)
 
 
 def find_node(beginning: str) -> str:
@@ -100,7 +100,7 @@ def _wait(
         if told and told != problem:
             problem = told
             tell(told)
-        if node not in keeper_journal.read_drains(client):
+        if node not in Journal(client).read_drains():
             raise DrainError(f"the drain of {node[:8]} was ended by another command")
         if time.monotonic() > deadline:
             servers = ", ".join(str(server) for server in sorted(set(left)))

@@ -178,7 +178,7 @@ class Ensemble:
     def keeper(self, *, timeout_s: float = ANSWER_TIMEOUT_S) -> KeeperStatus | None:
         """Ask the keeper what it does; None if the ensemble has none (setting `heal_after_s`)."""
         join_ray()
-        handle = _find_actor(keeper_name(self.name))
+        handle = find_actor(keeper_name(self.name))
         if handle is None:
             return None
         (answer,) = call_actors([handle], "status", timeout_s=timeout_s)
@@ -213,7 +213,7 @@ class Ensemble:
         join_ray()
         names = sorted(_actors_of(self.name))
         stop_actor(keeper_name(self.name))  # before it moves a server that ends
-        handles = {name: handle for name in names if (handle := _find_actor(name)) is not None}
+        handles = {name: handle for name in names if (handle := find_actor(name)) is not None}
         replicas = [handle for name, handle in handles.items() if "/replica/" in name]
         if replicas:
             stopping = [replica.stop.remote() for replica in replicas]
@@ -469,12 +469,13 @@ def _actors_of(ensemble: str) -> set[str]:
 
 def stop_actor(name: str) -> None:
     """End an actor of an ensemble for good, if there is one."""
-    handle = _find_actor(name)
+    handle = find_actor(name)
     if handle is not None:
         ray.kill(handle, no_restart=True)
 
 
-def _find_actor(name: str) -> Any | None:
+def find_actor(name: str) -> Any | None:
+    """Return an actor of an ensemble by its name; None if there is none."""
     try:
         return ray.get_actor(name, namespace=NAMESPACE)
     except ValueError:

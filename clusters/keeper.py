@@ -2,17 +2,17 @@
 
 There is one per ensemble. Ray may run two of them for a while, when the node of one only seems to
 be dead; so the keeper stands for election in the ensemble, and acts while it leads. It decides
-nothing itself: it looks, asks `Healing`, and does what that says, in order.
+nothing itself: it does the steps of `Leading`, in order.
 
 Invariant: before each effect on Ray it checks by its own clock that nobody else can lead. A keeper
-that stands still just then acts too late; what it does can be done twice (moves.py).
+that stands still just then acts too late; clusters/healing/moving.py tells why that does no harm.
 """
 
 import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import ray
@@ -26,41 +26,35 @@ from raykeeper.client import Client
 from raykeeper.client import connect as connect_client
 from raykeeper.client.errors import LostError, WaitTimeoutError
 from raykeeper.client.recipes.election import Leadership
-from raykeeper.clusters import moves
 from raykeeper.clusters.config import EnsembleConfig
-from raykeeper.clusters.healing.healing import Healing
+from raykeeper.clusters.healing.leading import BUSY_LOOK_MS, Leading
+from raykeeper.clusters.healing.moving import MoveError
 from raykeeper.clusters.healing.vocabulary import (
     AskNodes,
-    Effect,
+    Entry,
+    ForgetDrains,
     HealSettings,
-    Move,
+    KeeperStep,
+    Log,
+    Look,
     Note,
+    Now,
+    Pause,
     SaveSeats,
     Seat,
-    SetAside,
-    Undo,
+    Survey,
+    View,
 )
 from raykeeper.clusters.healing.wording import describe
-from raykeeper.clusters.keeper_journal import (
-    ELECTION,
-    Journal,
-    create_paths,
-    forget_dead_drains,
-    read_drains,
-    read_entries,
-    read_seats,
-)
+from raykeeper.clusters.keeper_journal import ELECTION, Journal
 from raykeeper.clusters.keeper_status import KeeperStatus
+from raykeeper.clusters.moves import RayHands
 from raykeeper.links.ray_names import keeper_name
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, ServerId
 
-LOOK_S: Final = 2.0
-BUSY_LOOK_S: Final = 0.5
-"""The pause between looks while a server is lost or moves."""
 RETRY_S: Final = 2.0
 SESSION_TIMEOUT_S: Final = 10.0
-STALE_LINES_KEPT: Final = 20
 _CONNECT_S: Final = 30.0
 _ELECTION_POLL_S: Final = 1.0
 _CALLS: Final = 4
@@ -109,7 +103,7 @@ class Keeper:
 
     def _stand(self, client: Client) -> None:
         """Stand for election until the session ends, and lead when elected."""
-        create_paths(client)
+        Journal(client).create_paths()
         identifier = f"{ray.get_runtime_context().get_node_id()} {os.getpid()}".encode()
         with client.leader_latch(ELECTION, identifier) as latch:
             while True:
@@ -124,88 +118,99 @@ class Keeper:
 
     def _lead(self, client: Client, leadership: "Leadership[Any]") -> None:
         """Look and act until the leadership is lost."""
-        seats = {**self._seats, **read_seats(client)}
-        healing = Healing(heal_settings(self._config), read_entries(client), seats, _now())
-        hands = _Hands(self._config, Journal(client, leadership), leadership, healing)
+        leader = _Leader(self._config, client, leadership, self._seats, self._tell)
+        steps, answer = leader.leading.steps(), None
+        step = next(steps)
         while True:
-            leadership.lost.check()
             try:
-                sight = moves.look(self._config, read_drains(client))
-            except ray.exceptions.RayError as error:  # what is unknown is no reason to resign
-                self._tell(leads=True, problem=f"Ray does not answer: {first_line(error)}")
-                time.sleep(BUSY_LOOK_S)
-                continue
-            hands.perform(healing.look(sight.view, _now()), sight.node_names)
-            forget_dead_drains(client, sight.view.nodes)
-            self._tell(
-                leads=True,
-                problem=healing.waiting,
-                entries=healing.entries,
-                stale_folders=hands.stale_folders,
-            )
-            time.sleep(BUSY_LOOK_S if healing.has_work else LOOK_S)
+                answer = leader.do(step)
+            except MoveError as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
 
 
-class _Hands:
-    """Does the effects of one leadership, and returns the answers."""
+class _Leader:
+    """Does the steps of one leadership."""
 
     def __init__(
         self,
         config: EnsembleConfig,
-        journal: Journal,
+        client: Client,
         leadership: "Leadership[Any]",
-        healing: Healing,
+        seats: Mapping[ServerId, Seat],
+        tell: Callable[..., None],
     ) -> None:
+        """Go on from what stands in the tree; `seats` count where that says nothing."""
         self._config = config
-        self._journal = journal
+        self._journal = Journal(client)
         self._leadership = leadership
-        self._healing = healing
-        self.stale_folders: list[str] = []
+        self._hands = RayHands(config, leadership)
+        self._tell = tell
+        self.leading = Leading(
+            heal_settings(config),
+            self._journal.read_entries(),
+            {**seats, **self._journal.read_seats()},
+            _now(),
+        )
 
-    def perform(self, effects: list[Effect], names: dict[str, str]) -> None:
-        """Do the effects, in order, and those that follow from their answers.
+    def do(self, step: KeeperStep) -> Any:
+        """Do a step; return its answer.
 
         Raises:
             LostError: another keeper may lead.
-            KeeperError: it is unknown whether the last decision stands in the tree.
+            KeeperError: it is unknown whether a decision stands in the tree.
+            MoveError: an act is not possible.
         """
-        healing = self._healing
-        for effect in effects:
-            match effect:
-                case SaveSeats():
-                    self._journal.save_seats(effect.seats)
-                case AskNodes():
-                    # The write proves that this keeper leads and has a majority.
-                    time_ms = self._journal.save_seats(healing.seats)
-                    found = moves.survey(self._config, time_ms, names)
-                    self.perform(healing.surveyed(found, _now()), names)
-                case Note():
-                    entry = self._journal.note(effect.decision)
-                    _log.warning("ensemble %r: %s", self._config.name, describe(entry))
-                    healing.noted(entry, _now())
-                case Move() | Undo():
-                    self._leadership.lost.check()
-                    self.perform(healing.acted(self._act(effect)), names)
-                case SetAside():
-                    self._leadership.lost.check()
-                    self._set_aside(effect, names)
+        match step:
+            case Look():
+                return self._look()
+            case Now():
+                return _now()
+            case Pause():
+                time.sleep(step.ms / 1000)
+            case SaveSeats():
+                return self._journal.save_seats(self._leadership, step.seats)
+            case AskNodes():
+                return self._survey()
+            case Note():
+                return self._note(step)
+            case Log():
+                _log.warning("ensemble %r: %s", self._config.name, step.line)
+            case ForgetDrains():
+                self._journal.forget_dead_drains(step.nodes)
+                self._report(self.leading.healing.waiting)
+            case _:
+                return self._hands.act(step)
+        return None
 
-    def _act(self, effect: Move | Undo) -> str:
-        act = moves.move if isinstance(effect, Move) else moves.undo
-        try:
-            act(self._config, effect.decision)
-        except (RayKeeperError, ray.exceptions.RayError) as error:
-            return first_line(error)
-        return ""
+    def _look(self) -> View:
+        while True:
+            self._leadership.lost.check()
+            try:
+                return self._hands.look(self._journal.read_drains())
+            except ray.exceptions.RayError as error:  # what is unknown is no reason to resign
+                self._report(f"Ray does not answer: {first_line(error)}")
+                time.sleep(BUSY_LOOK_MS / 1000)
 
-    def _set_aside(self, effect: SetAside, names: dict[str, str]) -> None:
-        try:
-            found = moves.set_folders_aside(self._config, names, effect.older_than_s)
-        except (RayKeeperError, ray.exceptions.RayError) as error:
-            found = [f"folders out of date were not looked for: {first_line(error)}"]
-        for line in found:
-            _log.warning("ensemble %r: %s", self._config.name, line)
-        self.stale_folders = (self.stale_folders + found)[-STALE_LINES_KEPT:]
+    def _survey(self) -> Survey:
+        # The write proves that this keeper leads and has a majority.
+        time_ms = self._journal.save_seats(self._leadership, self.leading.healing.seats)
+        return self._hands.survey(time_ms)
+
+    def _note(self, step: Note) -> Entry:
+        entry = self._journal.note(self._leadership, step.decision)
+        _log.warning("ensemble %r: %s", self._config.name, describe(entry))
+        return entry
+
+    def _report(self, problem: str) -> None:
+        leading = self.leading
+        self._tell(
+            leads=True,
+            problem=problem,
+            entries=leading.healing.entries,
+            stale_folders=leading.stale_folders,
+        )
 
 
 def heal_settings(config: EnsembleConfig) -> HealSettings:

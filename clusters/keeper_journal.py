@@ -7,25 +7,39 @@
 
 Only the keeper that leads writes decisions and places: each write has the condition that its
 leadership is still held. What it reads after its election has all that the keepers before it wrote.
+It is written as a recipe, so the simulator runs the same requests.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from raykeeper.client import Client
-from raykeeper.client.errors import InvalidValueError, LostError, NoNodeError
+from raykeeper.client.core.compound_operations import create_if_missing
+from raykeeper.client.core.flows import Flow
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.errors import InvalidValueError, LostError
 from raykeeper.client.recipes.election import Leadership
-from raykeeper.client.transaction import BlockingTransaction
+from raykeeper.client.recipes.primitives import delete, get_children, get_or_none, transact
+from raykeeper.client.recipes.recipe import K, Recipe, operation
 from raykeeper.clusters.healing.healing import ENTRIES_KEPT
 from raykeeper.clusters.healing.vocabulary import Decision, Entry, Seat
 from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Create,
+    CreateMode,
+    Delete,
+    GetChildren,
+    GetData,
+    SetData,
+    TxnOp,
+)
 
 ROOT: Final = "/zookeeper/keeper"
 ELECTION: Final = f"{ROOT}/election"
-_EVENTS: Final = f"{ROOT}/events"
+EVENTS: Final = f"{ROOT}/events"
 _SEATS: Final = f"{ROOT}/servers"
 _DRAINS: Final = f"{ROOT}/drains"
 _PREFIX: Final = "event-"
@@ -35,102 +49,87 @@ class _Seats(Struct):
     seats: dict[str, Seat] = {}
 
 
-def create_paths(client: Client) -> None:
-    """Create what is missing of the keepers' part of the tree."""
-    for path in (ELECTION, _EVENTS, _DRAINS, _SEATS):
-        client.ensure_path(path)
+class Journal(Recipe[K]):
+    """The keepers' part of the tree, through one client."""
 
+    @operation
+    def create_paths(self) -> Flow[None]:
+        """Create what is missing of it."""
+        for path in (ELECTION, EVENTS, _DRAINS, _SEATS):
+            yield from create_if_missing(Create(path, b"", 0))
 
-def read_entries(client: Client) -> list[Entry]:
-    """Return the decisions, in order; none if there never was a keeper.
+    @operation
+    def read_entries(self) -> Flow[list[Entry]]:
+        """Return the decisions, in order; none if there never was a keeper.
 
-    Raises:
-        InvalidValueError: the value of a znode is no decision.
-    """
-    try:
-        names = client.get_children(_EVENTS)
-    except NoNodeError:
-        return []
-    entries = []
-    for name in sorted(names):
-        path = f"{_EVENTS}/{name}"
-        try:
-            value, stat = client.get(path)
-        except NoNodeError:  # it was the oldest, and a new one came
-            continue
-        entries.append(Entry(_number(name), stat.ctime, _decode(path, value, Decision)))
-    return entries
+        Raises:
+            InvalidValueError: the value of a znode is no decision.
+        """
+        names = yield from get_children(EVENTS)
+        entries = []
+        for name in sorted(names):
+            path = f"{EVENTS}/{name}"
+            found = yield from get_or_none(path)
+            if found is not None:  # else it was the oldest, and a new one came
+                value, stat = found
+                entries.append(Entry(_number(name), stat.ctime, _decode(path, value, Decision)))
+        return entries
 
+    @operation
+    def read_seats(self) -> Flow[dict[ServerId, Seat]]:
+        """Return where the servers were seen to run.
 
-def read_seats(client: Client) -> dict[ServerId, Seat]:
-    """Return where the servers were seen to run.
+        Raises:
+            InvalidValueError: the value of the znode is of something else.
+        """
+        value, _ = yield Query(GetData, _SEATS)
+        seats = _decode(_SEATS, value, _Seats).seats if value else {}
+        return {ServerId(int(server)): seat for server, seat in seats.items()}
 
-    Raises:
-        InvalidValueError: the value of the znode is of something else.
-    """
-    value, _ = client.get(_SEATS)
-    seats = _decode(_SEATS, value, _Seats).seats if value else {}
-    return {ServerId(int(server)): seat for server, seat in seats.items()}
+    @operation
+    def read_drains(self) -> Flow[list[str]]:
+        """Return the ids of the nodes that are drained; none if there never was a keeper."""
+        return sorted((yield from get_children(_DRAINS)))
 
+    @operation
+    def drain(self, node: str) -> Flow[None]:
+        """Have the keeper move the voting servers away from a Ray node, and none to it."""
+        yield from Journal.create_paths.flow(self)
+        yield from create_if_missing(Create(f"{_DRAINS}/{node}", b"", 0))
 
-def read_drains(client: Client) -> list[str]:
-    """Return the ids of the nodes that are drained; none if there never was a keeper."""
-    try:
-        return sorted(client.get_children(_DRAINS))
-    except NoNodeError:
-        return []
+    @operation
+    def end_drain(self, node: str) -> Flow[bool]:
+        """Undo `drain`; return whether there was anything to undo."""
+        return (yield from delete(f"{_DRAINS}/{node}"))
 
+    @operation
+    def forget_dead_drains(self, nodes: Mapping[str, bool]) -> Flow[None]:
+        """Undo `drain` for the nodes that are dead; a node that returns has another id."""
+        for node in (yield from get_children(_DRAINS)):
+            if not nodes.get(node, True):
+                yield from delete(f"{_DRAINS}/{node}")
 
-def drain(client: Client, node: str) -> None:
-    """Have the keeper move the voting servers away from a Ray node, and none to it."""
-    create_paths(client)
-    client.ensure_path(f"{_DRAINS}/{node}")
-
-
-def end_drain(client: Client, node: str) -> bool:
-    """Undo `drain`; return whether there was anything to undo."""
-    try:
-        client.delete(f"{_DRAINS}/{node}")
-    except NoNodeError:
-        return False
-    return True
-
-
-def forget_dead_drains(client: Client, nodes: Mapping[str, bool]) -> None:
-    """Undo `drain` for the nodes that are dead; a node that returns has another id."""
-    for node in read_drains(client):
-        if not nodes.get(node, True):
-            end_drain(client, node)
-
-
-class Journal:
-    """The writes of a keeper that leads."""
-
-    def __init__(self, client: Client, leadership: "Leadership[Any]") -> None:
-        """Write under the token of this leadership."""
-        self._client = client
-        self._leadership = leadership
-
-    def note(self, decision: Decision) -> Entry:
+    @operation
+    def note(self, leadership: Leadership[Any], decision: Decision) -> Flow[Entry]:
         """Write a decision, and remove the oldest if there are too many.
 
         Raises:
             LostError: another keeper may lead; nothing was written.
             KeeperError: it is unknown whether it was written.
         """
-        names = sorted(self._client.get_children(_EVENTS))
+        names = sorted((yield Query(GetChildren, EVENTS)))
         value = msgspec.json.encode(decision)
-
-        def write(transaction: BlockingTransaction) -> None:
-            transaction.create(f"{_EVENTS}/{_PREFIX}", value, sequence=True)
-            for name in names[: max(0, len(names) + 1 - ENTRIES_KEPT)]:
-                transaction.delete(f"{_EVENTS}/{name}")
-
-        path = str(self._commit(write)[0])
-        _, stat = self._client.get(path)
+        ops: list[TxnOp] = [Create(f"{EVENTS}/{_PREFIX}", value, CreateMode.SEQUENTIAL)]
+        oldest = names[: max(0, len(names) + 1 - ENTRIES_KEPT)]
+        ops += [Delete(f"{EVENTS}/{name}", ANY_VERSION) for name in oldest]
+        path, *_ = yield from _commit(leadership, ops)
+        _, stat = yield Query(GetData, path)
         return Entry(_number(path.rpartition("/")[2]), stat.ctime, decision)
 
-    def save_seats(self, seats: dict[ServerId, Seat]) -> Millis:
+    @operation
+    def save_seats(
+        self, leadership: Leadership[Any], seats: Mapping[ServerId, Seat]
+    ) -> Flow[Millis]:
         """Write where the servers run; return the ensemble's time.
 
         Raises:
@@ -138,17 +137,16 @@ class Journal:
             KeeperError: it is unknown whether it was written.
         """
         value = msgspec.json.encode(_Seats({str(server): seat for server, seat in seats.items()}))
-        (stat,) = self._commit(lambda transaction: transaction.set(_SEATS, value))
+        (stat,) = yield from _commit(leadership, [SetData(_SEATS, value, ANY_VERSION)])
         return Millis(stat.mtime)
 
-    def _commit(self, write: Callable[[BlockingTransaction], None]) -> list[Any]:
-        with self._client.transaction() as transaction:
-            transaction.when_held(self._leadership)
-            write(transaction)
-        if not transaction.succeeded:
-            raise LostError("another keeper may lead")
-        assert transaction.results is not None
-        return transaction.results
+
+def _commit(leadership: Leadership[Any], ops: list[TxnOp]) -> Flow[list[Any]]:
+    """Write under the token of a leadership."""
+    is_held, results = yield from transact(ops, [leadership._still_held_compare()])
+    if not is_held:
+        raise LostError("another keeper may lead")
+    return results
 
 
 def _number(name: str) -> int:

@@ -22,13 +22,21 @@ STALE_MARK: Final = ".stale-"
 
 
 def set_folder_aside(
-    data_dir: str, ensemble: str, server_id: ServerId, voting_disk: DiskId
+    data_dir: str, ensemble: str, server_id: ServerId, voting_disk: DiskId, incarnation: int
 ) -> str | None:
     """Give the folder of a server on this node another name, unless it is the disk with the vote.
 
+    Args:
+        data_dir: The setting.
+        ensemble: The name of the ensemble.
+        server_id: The server.
+        voting_disk: The disk with the vote.
+        incarnation: The one that was started from the folder last when the caller learned that
+            another disk has the vote. A server that was started there since may have got it.
+
     Returns:
-        The new path; None if there is no such folder, if it has the vote, or if its identity does
-        not tell which disk it is.
+        The new path; None if there is no such folder, if it has or may have the vote, or if its
+        identity does not tell which disk it is.
 
     Raises:
         FolderInUse: a server runs there.
@@ -43,6 +51,8 @@ def set_folder_aside(
             # Read under the lock: until then a server could have given the disk another name.
             identity = read_identity(folder)
             if identity is None or identity.disk() == voting_disk:
+                return None
+            if identity.incarnation != incarnation:
                 return None
             stale = folder.with_name(f"{server_id}{STALE_MARK}{time.time_ns()}")
             OS_FILESYSTEM.rename(folder, stale)

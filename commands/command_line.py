@@ -213,13 +213,13 @@ def status(name: Name = None, address: Address = None, as_json: AsJson = False) 
 @app.command()
 def events(name: Name = None, address: Address = None, as_json: AsJson = False) -> None:
     """List what the keeper of an ensemble has decided, the oldest first."""
-    from raykeeper.clusters.keeper_journal import read_entries
+    from raykeeper.clusters.keeper_journal import Journal
     from raykeeper.commands.keeper_reports import events_document, show_events
 
     _join(address)
     ensemble = _find(name)
     with ensemble.connect() as client:
-        entries = read_entries(client)
+        entries = Journal(client).read_entries()
     if as_json:
         print_document(events_document(ensemble.name, entries))
     else:

@@ -81,6 +81,15 @@ def current_task() -> object | None:
     return task
 
 
+def actor_id(handle: Any) -> str:
+    """Return the id of an actor, which no other actor has, also none of the same name.
+
+    Without it: an AttributeError. The keeper then moves no server.
+    """
+    found: str = handle._actor_id.hex()
+    return found
+
+
 def draining_nodes() -> list[str]:
     """Return the ids of the nodes that Ray is about to lose, as it was told: it preempts them.
 

@@ -226,6 +226,16 @@ class Server:
         """
         return self._clients.dead_clients.awaits_process_death(connection)
 
+    def knows_lost(self, path: str, token: Zxid) -> bool:
+        """Return whether this server knows that what had this fencing token is held no longer.
+
+        A server that has not delivered the token yet does not know.
+        """
+        state = self.state
+        znode = state.tree.znodes.get(path)
+        is_there = znode is not None and znode.czxid == token
+        return state.zxid >= max(token, state.consistent_at) and not is_there
+
     @property
     def state(self) -> State:
         """The replicated state, for checks from outside; never to be changed."""

@@ -86,6 +86,7 @@ class Healing:
         self._alive_since: dict[str, Millis] = {}
         self._dead: dict[str, Millis] = {}
         self._leaving: dict[str, Cause] = {}
+        self._actors: dict[ServerId, str] = {}
         self._lost_since: dict[ServerId, Millis] = {}
         self._made_at: dict[int, Millis] = {}
         self._survey_at = now
@@ -111,6 +112,7 @@ class Healing:
         effects = self._take_seats(view)
         self._take_nodes(view, now)
         self._take_losses(view, now)
+        self._actors = view.actors
         if self._open is not None:
             self.waiting = view.doubt
             return effects + self._go_on(self._open, view, now)
@@ -149,6 +151,7 @@ class Healing:
                 target=target.node.node_id,
                 target_name=target.node.name,
                 reason=self._reason(server, cause, now),
+                actor=self._actors.get(server, ""),
             )
             self.waiting = ""
             return [Note(decision)]
@@ -222,7 +225,8 @@ class Healing:
             seat = self.seats.get(server)
             is_there = server in view.heard or server in view.running
             is_gone = seat is not None and (
-                seat.node_id in self._dead or (server in view.absent and self._was_given_up(server))
+                seat.node_id in self._dead
+                or (server not in view.actors and self._was_given_up(server))
             )
             if is_there or not is_gone:
                 self._lost_since.pop(server, None)

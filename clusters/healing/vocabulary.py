@@ -1,4 +1,4 @@
-"""What the keeper sees, decides and does: the events and effects of `Healing`, and its records.
+"""What the keeper sees, decides and does: the events, effects and steps, and its records.
 
 Times of the tree are those of the ensemble: the leader stamps each transaction with its wall clock,
 and never with an earlier time than the transaction before. Times of looks are the keeper's own
@@ -49,6 +49,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     target_name: str
     reason: str
     """Why the server moves."""
+    actor: str = ""
+    """The actor of the server that the move ends; empty if Ray had none."""
     detail: str = ""
     """Why the move was given up."""
 
@@ -81,8 +83,8 @@ class View(Struct, frozen=True, kw_only=True):
     """Nodes that will go although they are alive."""
     running: dict[ServerId, Seat] = {}
     """The servers that answered."""
-    absent: tuple[ServerId, ...] = ()
-    """The voters of which Ray has no actor."""
+    actors: dict[ServerId, str] = {}
+    """For each server of which Ray has an actor, the id of that actor: no other ever has it."""
     doubt: str = ""
     """Why no leader with a majority behind it is known; empty if one is."""
     heard: tuple[ServerId, ...] = ()
@@ -100,6 +102,8 @@ class NodeSurvey(Struct, frozen=True, kw_only=True):
     name: str
     disks: dict[ServerId, DiskId] = {}
     """For each server of which the node has a folder, the disk in that folder."""
+    incarnations: dict[ServerId, int] = {}
+    """For each such folder the incarnation that was started from it last."""
     fits: tuple[ServerId, ...] = ()
     """The servers that the setting `placement` allows here."""
     free_bytes: int = 0
@@ -118,7 +122,9 @@ class Survey(Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     """What could not be read: it may hold anything."""
     voting_disks: dict[ServerId, DiskId] = {}
-    """For each voter the disk with its vote."""
+    """For each voter the disk with its vote; without those whose disk is changing."""
+    doubt: str = ""
+    """Why `voting_disks` is empty."""
 
 
 class HealSettings(Struct, frozen=True, kw_only=True):
@@ -140,17 +146,17 @@ class HealSettings(Struct, frozen=True, kw_only=True):
 
 
 class SaveSeats(Struct, frozen=True):
-    """Write into the tree where the servers run."""
+    """Write into the tree where the servers run; the answer is the ensemble's time."""
 
     seats: dict[ServerId, Seat]
 
 
 class AskNodes(Struct, frozen=True):
-    """Ask all live nodes what they have; answer with `surveyed`."""
+    """Ask all live nodes what they have, then the servers for the member list: a `Survey`."""
 
 
 class Note(Struct, frozen=True):
-    """Write a decision into the tree; answer with `noted`."""
+    """Write a decision into the tree; the answer is its `Entry`."""
 
     decision: Decision
 
@@ -177,3 +183,77 @@ class SetAside(Struct, frozen=True):
 
 
 Effect = SaveSeats | AskNodes | Note | Move | Undo | SetAside
+
+
+class Look(Struct, frozen=True):
+    """Take a look at Ray and the servers: a `View`."""
+
+
+class Now(Struct, frozen=True):
+    """Tell the keeper's own monotonic clock."""
+
+
+class Pause(Struct, frozen=True):
+    """Do nothing for a while."""
+
+    ms: int
+
+
+class ForgetDrains(Struct, frozen=True):
+    """End the drains of the nodes that are dead."""
+
+    nodes: dict[str, bool]
+    """For each node that Ray knows, whether it is alive."""
+
+
+class Log(Struct, frozen=True):
+    """Write a line into the keeper's log."""
+
+    line: str
+
+
+class Stop(Struct, frozen=True):
+    """Have a server leave in good order, if it answers; it refuses when another keeper leads."""
+
+    server: ServerId
+    actor: str
+
+
+class Kill(Struct, frozen=True):
+    """End that actor of a server for good, and wait until Ray has it no longer."""
+
+    server: ServerId
+    actor: str
+
+
+class Start(Struct, frozen=True):
+    """Start a server on one of the nodes, unless Ray has an actor of it."""
+
+    server: ServerId
+    nodes: tuple[str, ...]
+    """Those with the disk on which its vote rests, or else the one for an empty folder."""
+    has_disk: bool
+
+
+class SetFolderAside(Struct, frozen=True):
+    """Give the folder of a server another name, if nothing was started there: the new path."""
+
+    node: str
+    server: ServerId
+    voting_disk: DiskId
+    """The disk with the vote: if it is in the folder, the folder stays."""
+    incarnation: int
+    """The one that was started there last when it was known that the vote rests elsewhere."""
+
+
+class RemoveStaleFolders(Struct, frozen=True):
+    """Remove from a node the folders that were set aside earlier: their paths."""
+
+    node: str
+    older_than_s: int
+
+
+Act = Stop | Kill | Start | SetFolderAside | RemoveStaleFolders
+"""What changes something in Ray or on a node. It raises MoveError when it is not possible."""
+KeeperStep = SaveSeats | AskNodes | Note | Look | Now | Pause | ForgetDrains | Log | Act
+"""The steps of a leadership (leading.py); each has an answer, perhaps None."""

@@ -6,18 +6,7 @@ from msgspec.structs import replace
 from raykeeper.client.errors import InvalidValueError, LostError
 from raykeeper.clusters.healing.healing import ENTRIES_KEPT
 from raykeeper.clusters.healing.vocabulary import Seat, Step
-from raykeeper.clusters.keeper_journal import (
-    ELECTION,
-    ROOT,
-    Journal,
-    create_paths,
-    drain,
-    end_drain,
-    forget_dead_drains,
-    read_drains,
-    read_entries,
-    read_seats,
-)
+from raykeeper.clusters.keeper_journal import ELECTION, ROOT, Journal
 from raykeeper.zab.ids import ServerId
 from tests.contract.client_handles import Room, open_blocking
 from tests.harness.decisions import BEGUN
@@ -26,71 +15,75 @@ SEATS = {ServerId(3): Seat("1f", "a", 7)}
 
 
 def test_the_next_keeper_reads_what_the_last_one_wrote(room: Room) -> None:
-    with open_blocking(room)() as first, open_blocking(room)() as second:
-        assert read_entries(second) == []
-        create_paths(first)
-        create_paths(second)
-        assert (read_entries(first), read_seats(first)) == ([], {})
-        leadership = first.election(ELECTION).lead()
-        journal = Journal(first, leadership)
-        before = journal.save_seats(SEATS)
-        one = journal.note(BEGUN)
-        two = journal.note(replace(BEGUN, step=Step.DONE))
-        assert one.number < two.number and before <= one.time_ms <= two.time_ms
+    with open_blocking(room)() as one, open_blocking(room)() as other:
+        first, second = Journal(one), Journal(other)
+        assert second.read_entries() == []
+        first.create_paths()
+        second.create_paths()
+        assert (first.read_entries(), first.read_seats()) == ([], {})
+        leadership = one.election(ELECTION).lead()
+        before = first.save_seats(leadership, SEATS)
+        begun = first.note(leadership, BEGUN)
+        done = first.note(leadership, replace(BEGUN, step=Step.DONE))
+        assert begun.number < done.number and before <= begun.time_ms <= done.time_ms
         leadership.resign()
-        second.election(ELECTION).lead()
-        assert read_entries(second) == [one, two]
-        assert read_seats(second) == SEATS
+        other.election(ELECTION).lead()
+        assert second.read_entries() == [begun, done]
+        assert second.read_seats() == SEATS
 
 
 def test_a_keeper_that_is_deposed_writes_nothing(room: Room) -> None:
     """It does not know it yet: somebody else has deleted its candidate."""
-    with open_blocking(room)() as first, open_blocking(room)() as second:
-        create_paths(first)
-        stale = Journal(first, leadership := first.election(ELECTION).lead())
-        entry = stale.note(BEGUN)
-        second.delete(leadership.path)
-        held = second.election(ELECTION).lead()
+    with open_blocking(room)() as one, open_blocking(room)() as other:
+        first, second = Journal(one), Journal(other)
+        first.create_paths()
+        leadership = one.election(ELECTION).lead()
+        entry = first.note(leadership, BEGUN)
+        other.delete(leadership.path)
+        held = other.election(ELECTION).lead()
         with pytest.raises(LostError):
-            stale.note(replace(BEGUN, step=Step.DONE))
+            first.note(leadership, replace(BEGUN, step=Step.DONE))
         with pytest.raises(LostError):
-            stale.save_seats(SEATS)
-        assert (read_entries(second), read_seats(second)) == ([entry], {})
-        Journal(second, held).note(replace(BEGUN, step=Step.UNDONE))
-        steps = [each.decision.step for each in read_entries(second)]
+            first.save_seats(leadership, SEATS)
+        assert (second.read_entries(), second.read_seats()) == ([entry], {})
+        second.note(held, replace(BEGUN, step=Step.UNDONE))
+        steps = [each.decision.step for each in second.read_entries()]
         assert steps == [Step.BEGUN, Step.UNDONE]
 
 
 def test_the_newest_decisions_are_kept(room: Room) -> None:
     with open_blocking(room)() as client:
-        create_paths(client)
-        journal = Journal(client, client.election(ELECTION).lead())
-        noted = [journal.note(BEGUN) for _ in range(ENTRIES_KEPT + 2)]
-        assert read_entries(client) == noted[2:]
+        journal = Journal(client)
+        journal.create_paths()
+        leadership = client.election(ELECTION).lead()
+        noted = [journal.note(leadership, BEGUN) for _ in range(ENTRIES_KEPT + 2)]
+        assert journal.read_entries() == noted[2:]
 
 
 def test_values_of_others_are_refused(room: Room) -> None:
     with open_blocking(room)() as client:
-        create_paths(client)
+        journal = Journal(client)
+        journal.create_paths()
         client.set(f"{ROOT}/servers", b"[]")
         with pytest.raises(
             InvalidValueError, match="/zookeeper/keeper/servers is not the keeper's"
         ):
-            read_seats(client)
+            journal.read_seats()
         client.create(f"{ROOT}/events/event-", b"?", sequence=True)
         with pytest.raises(InvalidValueError, match="event-0000000000"):
-            read_entries(client)
+            journal.read_entries()
 
 
 def test_nodes_are_drained_until_they_are_dead_or_it_is_undone(room: Room) -> None:
     with open_blocking(room)() as client:
-        assert read_drains(client) == []
-        assert not end_drain(client, "1f")
+        journal = Journal(client)
+        assert journal.read_drains() == []
+        assert not journal.end_drain("1f")
         for node in ("1f", "2e", "3d", "1f"):
-            drain(client, node)
-        assert read_drains(client) == ["1f", "2e", "3d"]
+            journal.drain(node)
+        assert journal.read_drains() == ["1f", "2e", "3d"]
         # Ray does not name the last one.
-        forget_dead_drains(client, {"1f": True, "2e": False})
-        assert read_drains(client) == ["1f", "3d"]
-        assert end_drain(client, "1f") and not end_drain(client, "1f")
-        assert read_drains(client) == ["3d"]
+        journal.forget_dead_drains({"1f": True, "2e": False})
+        assert journal.read_drains() == ["1f", "3d"]
+        assert journal.end_drain("1f") and not journal.end_drain("1f")
+        assert journal.read_drains() == ["3d"]

@@ -30,6 +30,8 @@ class Process(Struct, eq=False):
     server: ServerId
     node: str
     disk: DiskId
+    actor: str = ""
+    incarnation: int = 0
     is_cut_off: bool = False
 
 
@@ -43,6 +45,9 @@ class World:
         self.disks: dict[int, dict[ServerId, DiskId]] = {}
         self.actors: dict[ServerId, Process | None] = {}
         """Ray's names; None while Ray starts the server again."""
+        self.actor_ids: dict[ServerId, str] = {}
+        self.opened: dict[DiskId, int] = {}
+        """The last incarnation that was started from each disk."""
         self.pinned: dict[ServerId, str] = {}
         """The node to which Ray ties each actor."""
         self.processes: list[Process] = []
@@ -90,6 +95,7 @@ class World:
             return
         assert self.nodes[node].is_alive
         self.pinned[server] = node
+        self.actor_ids[server] = f"a{self.number()}"
         self.actors[server] = None
         if self.nodes[node].is_up:
             self.run(server, node)
@@ -99,12 +105,15 @@ class World:
         disk = folder.setdefault(server, DiskId(f"d{self.number()}"))
         if any(each.disk == disk for each in self.processes):
             return  # the folder is locked by an older process
-        self.actors[server] = Process(server, node, disk)
+        self.opened[disk] = self.number()
+        self.actors[server] = Process(server, node, disk, self.actor_ids[server], self.opened[disk])
         self.processes.append(self.actors[server])  # type: ignore[arg-type]
 
-    def end(self, server: ServerId) -> None:
-        """`ray.kill(no_restart=True)`."""
-        process = self.actors.pop(server, None)
+    def end(self, server: ServerId, actor: str) -> None:
+        """`ray.kill(no_restart=True)`; the name may belong to another actor by now."""
+        if server not in self.actors or self.actor_ids[server] != actor:
+            return
+        process = self.actors.pop(server)
         if process is not None:
             self.processes.remove(process)
 
@@ -142,7 +151,7 @@ class World:
             nodes={name: node.is_alive for name, node in self.nodes.items()},
             leaving={node: Cause.DRAINED for node in sorted(self.drained) if node in alive},
             running={s: Seat(p.node, p.node) for s, p in self.answers().items()},
-            absent=tuple(server for server in VOTERS if server not in self.actors),
+            actors={server: self.actor_ids[server] for server in self.actors},
             doubt="" if has_majority else "no leader",
             heard=tuple(self.heard()) if has_majority else (),
             voting=tuple(voting) if has_majority else (),
@@ -155,8 +164,16 @@ class World:
             node = self.nodes[name]
             if node.is_up:
                 found = dict(self.disks[node.machine])
+                opened = {server: self.opened.get(disk, 0) for server, disk in found.items()}
                 nodes.append(
-                    NodeSurvey(node_id=name, name=name, disks=found, fits=VOTERS, wall_s=1)
+                    NodeSurvey(
+                        node_id=name,
+                        name=name,
+                        disks=found,
+                        incarnations=opened,
+                        fits=VOTERS,
+                        wall_s=1,
+                    )
                 )
             else:
                 unread.append(name)
@@ -284,7 +301,7 @@ def bring_peace(world: World) -> None:
                 m for m, d in world.disks.items() if d.get(server) == world.named[server]
             )
             lives = [n for n in world.alive() if world.nodes[n].machine == machine]
-            world.end(server)
+            world.end(server, world.actor_ids[server])
             world.start(server, lives[0] if lives else world.add_node(machine))
     for _ in VOTERS:
         world.add_machine()

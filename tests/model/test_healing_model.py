@@ -1,6 +1,6 @@
 """Two keepers in a small world of nodes, disks and servers, against chance.
 
-The keepers are `Healing`. Nodes die, seem to be dead, and return with their old disks under other
+The keepers are `Leading`. Nodes die, seem to be dead, and return with their old disks under other
 ids; servers are cut off; leaders change; clocks jump; sessions of keepers end while they stand
 still between two steps, after which they go on; operators drain nodes.
 
@@ -10,29 +10,47 @@ that the majority needs; no new folder on a node with a server. At the end, with
 voter votes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pytest
 
-from raykeeper.clusters.healing.healing import Healing
+from raykeeper.clusters.healing.leading import BUSY_LOOK_MS, LOOK_MS, Leading
+from raykeeper.clusters.healing.moving import MoveError
 from raykeeper.clusters.healing.vocabulary import (
     AskNodes,
     Cause,
     Decision,
-    Effect,
     Entry,
+    ForgetDrains,
     HealSettings,
-    Move,
+    KeeperStep,
+    Kill,
+    Log,
+    Look,
     Note,
+    Now,
+    Pause,
+    RemoveStaleFolders,
     SaveSeats,
-    SetAside,
+    SetFolderAside,
+    Start,
     Step,
-    Undo,
+    Stop,
     View,
 )
-from raykeeper.zab.ids import Millis, ServerId
-from tests.model.healing_world import EVENTS, HOUR, VOTERS, World, bring_peace, ray_restarts
+from raykeeper.zab.ids import Millis
+from tests.model.healing_world import (
+    EVENTS,
+    HOUR,
+    VOTERS,
+    Process,
+    World,
+    bring_peace,
+    ray_restarts,
+)
 
 SEEDS = 60
 STEPS = 1_500
@@ -48,7 +66,7 @@ SETTINGS = HealSettings(
 
 
 class Keeper:
-    """One process with `Healing`; each call of the iterator is one step of it."""
+    """One process with `Leading`; each call of the iterator is one step of it."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -56,7 +74,10 @@ class Keeper:
         self.leadership = 0
         self.steps = self.run()
         self.began_at: list[int] = []
-        self.healing: Healing | None = None
+        self.leading: Leading | None = None
+        self.view: View | None = None
+        """What the decisions rest on: the last look before them."""
+        self.is_deciding = True
 
     def now(self) -> Millis:
         return Millis(self.world.now - self.ahead)
@@ -72,51 +93,61 @@ class Keeper:
                 continue
             self.leadership = world.holder = world.number()
             self.began_at = []
-            self.healing = Healing(SETTINGS, world.entries, world.seats, self.now())
+            self.leading = Leading(SETTINGS, world.entries, world.seats, self.now())
+            with suppress(Deposed):
+                yield from self.lead(self.leading)
+            self.leading = None
+
+    def lead(self, leading: Leading) -> Iterator[None]:
+        steps = leading.steps()
+        step = next(steps)
+        self.is_deciding = True
+        while True:
+            if not isinstance(step, Now):
+                yield
             try:
-                while True:
-                    yield
-                    self.check()
-                    view = world.view()
-                    yield from self.perform(self.healing.look(view, self.now()), view)
-            except Deposed:
-                self.healing = None
+                answer = yield from self.do(leading, step)
+            except MoveError as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
 
     def check(self) -> None:
         if not self.holds():
             raise Deposed
 
-    def perform(self, effects: list[Effect], view: View) -> Iterator[None]:
-        assert self.healing is not None
-        for effect in effects:
-            check_sight(effect, view)
-            yield
-            match effect:
-                case SaveSeats():
-                    yield from self.await_majority()
-                    self.world.seats = dict(effect.seats)
-                case AskNodes():
-                    yield from self.await_majority()
-                    survey = self.world.survey()
-                    yield
-                    follows = self.healing.surveyed(survey, self.now())
-                    yield from self.perform(follows, view)
-                case Note():
-                    yield from self.await_majority()
-                    entry = self.note(effect.decision)
-                    yield
-                    self.healing.noted(entry, self.now())
-                case Move() | Undo():
-                    self.check()
-                    yield  # here it may stand still for long
-                    act = self.move if isinstance(effect, Move) else self.undo
-                    problems: list[str] = []
-                    yield from act(effect.decision, view, problems)
-                    yield from self.perform(self.healing.acted("".join(problems)), view)
-                case SetAside():
-                    self.check()
-                    yield
-                    self.set_aside_all()
+    def do(self, leading: Leading, step: KeeperStep) -> Generator[None, None, Any]:
+        world = self.world
+        match step:
+            case Now():
+                return self.now()
+            case Pause():
+                self.is_deciding = step.ms in (LOOK_MS, BUSY_LOOK_MS)
+            case ForgetDrains() | Log():
+                pass
+            case Look():
+                self.check()
+                view = world.view()
+                if self.is_deciding:
+                    self.view, self.is_deciding = view, False
+                return view
+            case SaveSeats():
+                yield from self.await_majority()
+                world.seats = dict(step.seats)
+                return world.time()
+            case AskNodes():
+                yield from self.await_majority()
+                return world.survey()
+            case Note():
+                assert self.view is not None
+                check_sight(step.decision, self.view)
+                yield from self.await_majority()
+                return self.note(step.decision)
+            case _:
+                self.check()
+                yield  # here it may stand still for long
+                return self.act(step, leading)
+        return None
 
     def await_majority(self) -> Iterator[None]:
         """A write waits for a majority, and has the condition that the leadership is held."""
@@ -147,85 +178,72 @@ class Keeper:
         assert not self.began_at or self.world.now - self.began_at[-1] >= SETTINGS.pause_ms
         self.began_at.append(self.world.now)
 
-    def move(self, decision: Decision, view: View, problems: list[str]) -> Iterator[None]:
-        world, server = self.world, decision.server
-        running = world.answers().get(server)
-        if running is not None and (
-            running.node != decision.source or decision.source == decision.target
-        ):
-            return
-        if running is not None and server in world.voting():
-            assert decision.cause is not Cause.LOST, "ended a voter that is heard"
-            assert len([v for v in view.voting if v != server]) > len(VOTERS) // 2, "needed"
-        world.end(server)
-        yield
-        self.start(server, decision.target, decision.source, problems)
-
-    def undo(self, decision: Decision, view: View, problems: list[str]) -> Iterator[None]:
-        world, server = self.world, decision.server
-        running = world.answers().get(server)
-        if running is not None and running.node != decision.target:
-            return
-        world.end(server)
-        yield
-        if not world.has_majority() or server in world.heard():
-            problems.append("not certain")
-            return
-        target = world.nodes[decision.target]
-        if target.is_alive and target.is_up:
-            self.set_aside(target.machine, server)
-        yield
-        self.start(server, None, None, problems)
-
-    def start(
-        self, server: ServerId, target: str | None, source: str | None, problems: list[str]
-    ) -> None:
+    def act(self, step: KeeperStep, leading: Leading) -> Any:
         world = self.world
-        named = world.named[server]
-        if not world.has_majority():
-            problems.append("not certain")
-            return
-        nodes = [
-            name
-            for name in world.alive()
-            if world.nodes[name].is_up and (name != source or source == target)
-        ]
-        holders = [n for n in nodes if world.disks[world.nodes[n].machine].get(server) == named]
-        if holders:
-            world.start(server, holders[0])
-        elif target is not None and target in nodes:
-            others = [s for s, node in world.pinned.items() if node == target and s in world.actors]
+        match step:
+            case Stop():
+                running = world.actors.get(step.server)
+                if running is not None and running.actor == step.actor and not running.is_cut_off:
+                    if not self.holds():
+                        raise MoveError("another keeper leads")
+                    self.check_end(running, leading.healing.entries[-1].decision)
+            case Kill():
+                running = world.actors.get(step.server)
+                if running is not None and running.actor == step.actor and self.holds():
+                    self.check_end(running, leading.healing.entries[-1].decision)
+                world.end(step.server, step.actor)
+            case Start():
+                self.start(step)
+            case SetFolderAside():
+                return self.set_aside(step)
+            case RemoveStaleFolders():
+                return []
+        return None
+
+    def check_end(self, process: Process, decision: Decision) -> None:
+        """What a keeper that leads ends rests on what it saw last."""
+        if process.server in self.world.voting() and decision.target != process.node:
+            assert self.view is not None
+            assert decision.cause is not Cause.LOST, "ended a voter that is heard"
+            others = [voter for voter in self.view.voting if voter != process.server]
+            assert len(others) > len(VOTERS) // 2, "needed"
+
+    def start(self, step: Start) -> None:
+        world, server = self.world, step.server
+        nodes = [name for name in step.nodes if name in world.alive() and world.nodes[name].is_up]
+        if not nodes:
+            raise MoveError("gone")
+        if not step.has_disk:
+            others = [
+                s for s, node in world.pinned.items() if node == nodes[0] and s in world.actors
+            ]
             assert not self.holds() or set(others) <= {server}, "two servers on one node"
-            world.start(server, target)
-        elif target is not None:
-            problems.append("gone")
+        world.start(server, nodes[0])
 
-    def set_aside(self, machine: int, server: ServerId) -> None:
-        folder = self.world.disks[machine]
-        disk = folder.get(server)
-        is_locked = any(each.disk == disk for each in self.world.processes)
-        if disk is not None and disk != self.world.named[server] and not is_locked:
-            del folder[server]
+    def set_aside(self, step: SetFolderAside) -> str | None:
+        world = self.world
+        folder = world.disks[world.nodes[step.node].machine]
+        disk = folder.get(step.server)
+        if not world.nodes[step.node].is_up:
+            raise MoveError("gone")
+        if disk is None or disk == step.voting_disk or world.opened.get(disk) != step.incarnation:
+            return None
+        if any(each.disk == disk for each in world.processes):
+            raise MoveError("in use")
+        assert world.named[step.server] != disk, "the disk with the vote is set aside"
+        del folder[step.server]
+        return f"{step.server}.stale"
 
-    def set_aside_all(self) -> None:
-        if self.world.has_majority():
-            for name in self.world.alive():
-                for server in self.world.voting():
-                    self.set_aside(self.world.nodes[name].machine, server)
 
-
-def check_sight(effect: Effect, view: View) -> None:
-    """What a keeper does rests on what it saw last."""
-    if not isinstance(effect, Note | Move | Undo):
-        return
-    decision = effect.decision
+def check_sight(decision: Decision, view: View) -> None:
+    """What a keeper decides rests on what it saw last."""
     assert not view.doubt, "without a majority"
-    if isinstance(effect, Undo) or decision.step is not Step.BEGUN:
+    if decision.step is not Step.BEGUN:
         return
     assert view.nodes[decision.target], "to a node that is dead"
     if decision.cause is Cause.LOST:
         assert decision.server not in view.heard, "a lost server that is heard"
-        assert not view.nodes[decision.source] or decision.server in view.absent
+        assert not view.nodes[decision.source] or decision.server not in view.actors
 
 
 class Deposed(Exception):
@@ -246,7 +264,7 @@ def play(seed: int) -> World:
         world.now += random.choice((500, 30_000))
         ray_restarts(world)
         world.promote()
-        if not any(k.healing is not None and k.holds() for k in keepers):
+        if not any(k.leading is not None and k.holds() for k in keepers):
             world.holder = 0  # the session of the keeper that led has ended
         next(random.choice(keepers).steps)
     return world

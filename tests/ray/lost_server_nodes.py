@@ -16,7 +16,7 @@ from raykeeper.client import Client
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.draining import drain_node, end_drain
 from raykeeper.clusters.healing.vocabulary import Step
-from raykeeper.clusters.keeper_journal import read_entries
+from raykeeper.clusters.keeper_journal import Journal
 from raykeeper.clusters.keeper_status import KeeperStatus
 from tests.ray import programs
 from tests.ray.three_nodes import PATIENCE_S, Nodes, eventually, homes
@@ -68,7 +68,7 @@ def moved_server(ensemble: Ensemble, gone: set[str]) -> dict[int, str] | None:
 
 
 def steps_of(client: Client) -> list[Step]:
-    return [entry.decision.step for entry in read_entries(client)]
+    return [entry.decision.step for entry in Journal(client).read_entries()]
 
 
 def keeper_of(ensemble: Ensemble) -> KeeperStatus:

@@ -21,8 +21,10 @@ def make(data: Path, *, is_founding: bool = True) -> DiskId:
     return prepare_folder(str(data), "coord", record, ONE, is_founding=is_founding).disk()
 
 
-def aside(data: Path, voting: DiskId = OTHER) -> str | None:
-    return set_folder_aside(str(data), "coord", ONE, voting)
+def aside(data: Path, voting: DiskId = OTHER, starts_since: int = 0) -> str | None:
+    found = inspect_node(str(data), "coord").folders
+    known = found[0].identity.incarnation if found and found[0].identity is not None else 0
+    return set_folder_aside(str(data), "coord", ONE, voting, known - starts_since)
 
 
 def test_a_folder_without_the_vote_is_set_aside(tmp_path: Path) -> None:
@@ -47,6 +49,14 @@ def test_a_folder_that_is_needed_stays(tmp_path: Path) -> None:
     (tmp_path / "coord/1/identity").write_bytes(b"damaged")
     assert aside(tmp_path) is None
     assert (tmp_path / "coord/1").is_dir()
+
+
+def test_a_folder_stays_if_a_server_was_started_from_it_since(tmp_path: Path) -> None:
+    """It may have got the vote: whoever wants the folder set aside does not know."""
+    make(tmp_path, is_founding=False)
+    assert aside(tmp_path, starts_since=1) is None
+    assert (tmp_path / "coord/1").is_dir()
+    assert aside(tmp_path) is not None
 
 
 def test_a_later_disk_is_known_by_its_uuid(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from raykeeper.znodes.replies import (
     GetDataReply,
     WriteReply,
 )
-from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.requests import ANY_VERSION, Delete, SessionId
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotWalk
 from tests.harness.pure_servers import OPTIONS, TIMING, Caller, PureServer, PureServers
 from tests.harness.sim_disk import StoredSnapshot
@@ -101,6 +101,18 @@ def test_answers_to_one_client_leave_in_one_frame() -> None:
     servers[1].take()
     caller.ask(*[caller.create(f"/{n}") for n in range(10)])
     assert len(servers[1].of(SendClient)) == 1
+
+
+def test_a_server_knows_that_a_hold_is_lost_once_it_has_delivered_it() -> None:
+    host = PureServer()
+    caller = host.caller()
+    caller.ask(caller.create("/held"))
+    token = host.server.state.tree.znodes["/held"].czxid
+    assert not host.server.knows_lost("/held", token)
+    assert host.server.knows_lost("/held", Zxid(token - 1)), "somebody else holds it now"
+    assert not host.server.knows_lost("/held", Zxid(token + 1)), "it is not delivered here"
+    caller.ask(caller.write(Delete("/held", ANY_VERSION)))
+    assert host.server.knows_lost("/held", token)
 
 
 @pytest.mark.parametrize("linked", [False, True])

@@ -46,16 +46,20 @@ SETTINGS = HealSettings(
     stale_after_s=7,
 )
 SEATS = {S1: Seat("a", "A"), S2: Seat("b", "B"), S3: Seat("c", "C")}
+ACTORS = {S1: "a1", S2: "b1", S3: "c1"}
+WITHOUT_S3 = {S1: "a1", S2: "b1"}
 MOVED = {**SEATS, S3: Seat("d", "D")}
 WELL = View(
     nodes=dict.fromkeys("abcd", True),
     running=SEATS,
+    actors=ACTORS,
     heard=(S1, S2, S3),
     voting=(S1, S2, S3),
 )
 LOST = View(
     nodes={"a": True, "b": True, "c": False, "d": True},
     running={S1: SEATS[S1], S2: SEATS[S2]},
+    actors=ACTORS,
     heard=(S1, S2),
     voting=(S1, S2),
 )
@@ -77,6 +81,7 @@ BEGUN = replace(
     target="d",
     target_name="D",
     reason="its node was lost for 5 s",
+    actor="c1",
 )
 DRAIN = replace(BEGUN, cause=Cause.DRAINED, reason="its node is drained")
 
@@ -195,17 +200,17 @@ def test_the_time_begins_anew_when_a_move_was_undone() -> None:
 
 def test_a_server_that_was_left_stopped_starts_again() -> None:
     """Its move was undone, and it could not be started where its vote is; its node is alive."""
-    stopped = replace(LOST, nodes=WELL.nodes, absent=(S3,))
+    stopped = replace(LOST, nodes=WELL.nodes, actors=WITHOUT_S3)
     keeper = Keeper()
     assert keeper.look(stopped) == [] and keeper.look(stopped, AFTER) == []
     keeper = Keeper([BEGUN, step(Step.UNDONE)])
     keeper.look(stopped)
-    assert keeper.look(replace(stopped, absent=()), AFTER) == []
+    assert keeper.look(replace(stopped, actors=ACTORS), AFTER) == []
     keeper.look(stopped)
     assert keeper.look(stopped, AFTER) == [AskNodes()]
     at_c = NodeSurvey(node_id="c", name="C", disks={S3: FOUNDING_DISK})
     (note,) = keeper.surveyed(replace(FREE, nodes=(at_c,)))
-    again = replace(BEGUN, target="c", target_name="C")
+    again = replace(BEGUN, target="c", target_name="C", actor="")
     assert note == Note(again)
     keeper.noted(again)
     assert keeper.look(stopped) == [Move(again)]

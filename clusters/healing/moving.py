@@ -1,0 +1,176 @@
+"""A move of a server, its undoing, and the setting aside of old folders, step by step.
+
+The functions are generators that yield steps and are sent their answers; the shell in
+clusters/keeper.py does the steps, and so does the simulator. Between two steps anything may happen:
+the keeper may stand still for long, and another one act. So each step can be done twice, and names
+what it acts on as the keeper saw it before it checked that it leads: an actor by its id, which no
+actor has that another keeper has started since; a folder by the last incarnation that was started
+from it. A server that is asked to stop refuses if it knows of a newer leadership. Whatever the
+keepers do, a disk that the member list does not name has no vote (rule D3).
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeVar
+
+from raykeeper.clusters.healing.vocabulary import (
+    AskNodes,
+    Decision,
+    KeeperStep,
+    Kill,
+    Look,
+    NodeSurvey,
+    Pause,
+    RemoveStaleFolders,
+    SetFolderAside,
+    Start,
+    Stop,
+    Survey,
+    View,
+)
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import DiskId, ServerId
+
+T = TypeVar("T")
+Steps = Generator[KeeperStep, Any, T]
+
+_POLL_MS: Final = 100
+_POLLS: Final = 150
+
+
+class MoveError(RayKeeperError):
+    """Raised when a step of a move cannot be done. The keeper gives the move up."""
+
+
+def move(decision: Decision) -> Steps[None]:
+    """End what is left of the server on its old node, and start it on the new one.
+
+    Does nothing if another actor of it was started since the decision, or runs on another node.
+
+    Raises:
+        MoveError: it could not be started; the text tells why.
+    """
+    server = decision.server
+    is_return = decision.source == decision.target
+    view = yield from _look_until(lambda _view: "")
+    seat, actor = view.running.get(server), view.actors.get(server)
+    if seat is not None and (seat.node_id != decision.source or is_return):
+        return
+    if actor is not None and actor != decision.actor:
+        return  # it may not answer yet
+    yield from _end(server, view)
+    survey: Survey = yield AskNodes()
+    # The node that the server leaves does not count.
+    nodes = [node for node in survey.nodes if is_return or node.node_id != decision.source]
+    yield from _start(server, survey, nodes, decision.target)
+
+
+def undo(decision: Decision) -> Steps[None]:
+    """Stop the server on the new node, and start it where its vote rests, if that is at hand.
+
+    Its folder on the new node is set aside, unless the vote rests there now.
+
+    Raises:
+        MoveError: it could not be done; the text tells why.
+    """
+    server = decision.server
+    view = yield from _look_until(lambda _view: "")
+    seat = view.running.get(server)
+    if seat is not None and seat.node_id != decision.target:
+        return
+    yield from _end(server, view)
+    # As long as the leader hears the server, it may give the vote to the disk there.
+    yield from _look_until(
+        lambda view: f"the leader still hears server {server}" * (server in view.heard)
+    )
+    survey: Survey = yield AskNodes()
+    named = _voting_disk(survey, server)
+    for node in survey.nodes:
+        if node.node_id == decision.target:
+            yield from _set_aside(node, server, named)
+    yield from _start(server, survey, list(survey.nodes), None)
+
+
+def set_folders_aside(older_than_s: int) -> Steps[list[str]]:
+    """Set aside the folders of voters whose vote rests on another disk, where they run and vote.
+
+    Also remove those that were set aside earlier than `older_than_s` ago. Returns a line for each.
+
+    Raises:
+        MoveError: a folder could not be renamed or removed; the text tells why.
+    """
+    survey: Survey = yield AskNodes()
+    view: View = yield Look()
+    told = []
+    for node in survey.nodes:
+        for server in sorted(node.disks):
+            if server in view.voting and server in survey.voting_disks:
+                stale = yield from _set_aside(node, server, survey.voting_disks[server])
+                if stale:
+                    told.append(
+                        f"server {server} votes elsewhere: its folder on {node.name} is now {stale}"
+                    )
+        removed = yield RemoveStaleFolders(node.node_id, older_than_s)
+        told += [f"removed {path} on {node.name}" for path in removed]
+    return told
+
+
+def _end(server: ServerId, view: View) -> Steps[None]:
+    """End the actor of a server. A pinned one waits for its node, and holds the name."""
+    actor = view.actors.get(server)
+    if actor is not None:
+        yield Stop(server, actor)
+        yield Kill(server, actor)
+
+
+def _look_until(objection: Callable[[View], str]) -> Steps[View]:
+    """Look until a leader with a majority is known and there is no objection; return that look.
+
+    Raises:
+        MoveError: the objection was not removed in time.
+    """
+    why = ""
+    for _ in range(_POLLS):
+        view: View = yield Look()
+        why = view.doubt or objection(view)
+        if not why:
+            return view
+        yield Pause(_POLL_MS)
+    raise MoveError(why)
+
+
+def _set_aside(node: NodeSurvey, server: ServerId, named: DiskId) -> Steps[str | None]:
+    if node.disks.get(server, named) == named:
+        return None
+    path: str | None = yield SetFolderAside(node.node_id, server, named, node.incarnations[server])
+    return path
+
+
+def _start(
+    server: ServerId, survey: Survey, nodes: list[NodeSurvey], target: str | None
+) -> Steps[None]:
+    """Start a server where the disk with its vote is, or else with an empty folder on `target`.
+
+    Without a target it is not started anywhere else.
+    """
+    named = _voting_disk(survey, server)
+    holders = tuple(node.node_id for node in nodes if node.disks.get(server) == named)
+    if holders:
+        yield Start(server, holders, True)
+    elif target is not None:
+        if survey.unread:
+            raise MoveError(f"not all could tell what they have: {'; '.join(survey.unread)}")
+        if target not in [node.node_id for node in nodes]:
+            raise MoveError("the new node is gone")
+        yield Start(server, (target,), False)
+
+
+def _voting_disk(survey: Survey, server: ServerId) -> DiskId:
+    """Return the disk on which the vote of a server rests.
+
+    Raises:
+        MoveError: that is not certain now.
+    """
+    named = survey.voting_disks.get(server)
+    if named is None:
+        raise MoveError(survey.doubt or f"the vote of server {server} is moving")
+    return named

@@ -1,0 +1,130 @@
+"""What an elected keeper does, in order: the steps of one leadership."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from raykeeper.clusters.healing.healing import QUIET_MS
+from raykeeper.clusters.healing.leading import BUSY_LOOK_MS, LOOK_MS, Leading
+from raykeeper.clusters.healing.moving import MoveError
+from raykeeper.clusters.healing.vocabulary import (
+    AskNodes,
+    Entry,
+    ForgetDrains,
+    KeeperStep,
+    Kill,
+    Log,
+    Look,
+    Note,
+    Now,
+    Pause,
+    RemoveStaleFolders,
+    SaveSeats,
+    SetAside,
+    SetFolderAside,
+    Start,
+    Step,
+    Stop,
+    Survey,
+    View,
+)
+from raykeeper.zab.ids import DiskId, Millis
+from tests.unit.clusters.healing.test_healing import (
+    AFTER,
+    BACK,
+    FREE,
+    LOST,
+    S3,
+    SEATS,
+    SETTINGS,
+    WELL,
+)
+
+
+class Shell:
+    """Answers the steps of a leadership; an act that is impossible raises."""
+
+    def __init__(self) -> None:
+        self.now = Millis(1_000)
+        self.view: View = WELL
+        self.survey: Survey = FREE
+        self.problem = ""
+        self.number = 0
+        self.leading = Leading(SETTINGS, [], SEATS, self.now)
+        self.steps = self.leading.steps()
+        self.step: KeeperStep = next(self.steps)
+
+    def until_rest(self, view: View, after_ms: int) -> list[KeeperStep]:
+        """Do the steps of one look, without those that only ask."""
+        self.view, self.now = view, Millis(self.now + after_ms)
+        done: list[KeeperStep] = []
+        while True:
+            step = self.step
+            if not isinstance(step, Look | Now | ForgetDrains):
+                done.append(step)
+            if self.problem and isinstance(step, Start | SetFolderAside):
+                self.step = self.steps.throw(MoveError(self.problem))
+            else:
+                self.step = self.steps.send(self.answer(step))
+            if isinstance(step, Pause) and step.ms in (LOOK_MS, BUSY_LOOK_MS):
+                return done
+
+    def answer(self, step: KeeperStep) -> Any:
+        match step:
+            case Look():
+                return self.view
+            case Now():
+                return self.now
+            case AskNodes():
+                return self.survey
+            case Note():
+                self.number += 1
+                return Entry(self.number, Millis(0), step.decision)
+            case SetFolderAside():
+                return "x"
+            case RemoveStaleFolders():
+                return []
+        return None
+
+
+def noted(steps: list[KeeperStep]) -> list[Step]:
+    return [step.decision.step for step in steps if isinstance(step, Note)]
+
+
+def test_a_move_from_loss_to_vote() -> None:
+    shell = Shell()
+    assert shell.until_rest(WELL, 0) == [Pause(LOOK_MS)]
+    assert shell.until_rest(LOST, 0) == [Pause(BUSY_LOOK_MS)]
+    begun = shell.until_rest(LOST, AFTER)
+    assert isinstance(begun[0], AskNodes) and noted(begun) == [Step.BEGUN]
+    moved = shell.until_rest(LOST, 0)
+    acts = [step for step in moved if isinstance(step, Stop | Kill | Start)]
+    assert acts == [Stop(S3, "c1"), Kill(S3, "c1"), Start(S3, ("d",), False)]
+    assert noted(moved) == [Step.STARTED]
+    done = shell.until_rest(BACK, 0)
+    assert isinstance(done[0], SaveSeats) and noted(done) == [Step.DONE]
+
+
+def test_a_move_that_fails_is_undone() -> None:
+    shell = Shell()
+    shell.until_rest(LOST, 0)
+    shell.until_rest(LOST, AFTER)
+    shell.problem = "no room"
+    steps = shell.until_rest(LOST, 0)
+    assert noted(steps) == [Step.UNDONE]
+    assert shell.leading.healing.entries[-1].decision.detail == "no room"
+
+
+def test_old_folders_are_named_and_a_problem_with_them_too() -> None:
+    shell = Shell()
+    stale = replace(FREE.nodes[0], disks={S3: DiskId("old")}, incarnations={S3: 1})
+    shell.survey = replace(FREE, nodes=(stale,))
+    shell.until_rest(WELL, 0)
+    line = "server 3 votes elsewhere: its folder on D is now x"
+    assert Log(line) in shell.until_rest(WELL, QUIET_MS)
+    assert shell.leading.stale_folders == [line]
+    shell.problem = "in use"
+    shell.until_rest(replace(WELL, nodes={**WELL.nodes, "e": True}), 0)
+    steps = shell.until_rest(replace(WELL, nodes={**WELL.nodes, "e": True}), QUIET_MS)
+    assert Log("folders out of date were not looked for: in use") in steps
+    assert SetAside not in map(type, steps)

@@ -1,0 +1,164 @@
+"""A move, its undoing and the setting aside of folders: steps out, answers in, as a table."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from raykeeper.clusters.healing.moving import MoveError, Steps, move, set_folders_aside, undo
+from raykeeper.clusters.healing.vocabulary import (
+    AskNodes,
+    Cause,
+    KeeperStep,
+    Kill,
+    Look,
+    NodeSurvey,
+    Pause,
+    RemoveStaleFolders,
+    Seat,
+    SetFolderAside,
+    Start,
+    Stop,
+    Survey,
+    View,
+)
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
+from tests.harness.decisions import BEGUN
+
+S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
+OLD, NEW = FOUNDING_DISK, DiskId("new")
+LOST = replace(BEGUN, source="c", target="d", actor="c1")
+RETURN = replace(LOST, source="c", target="c", actor="")
+GONE = View(nodes={"c": False, "d": True}, heard=(S1, S2), voting=(S1, S2))
+PINNED = replace(GONE, actors={S3: "c1"})
+SEEN_ELSEWHERE = replace(PINNED, running={S3: Seat("e", "E")})
+STARTED = replace(GONE, actors={S3: "d1"})
+ON_TARGET = replace(STARTED, running={S3: Seat("d", "D")})
+HEARD = replace(GONE, heard=(S1, S2, S3))
+NO_LEADER = replace(GONE, doubt="no leader answers")
+C = NodeSurvey(node_id="c", name="C", disks={S3: OLD}, incarnations={S3: 4})
+D = NodeSurvey(node_id="d", name="D")
+D_STALE = replace(D, disks={S1: OLD, S3: NEW}, incarnations={S1: 1, S3: 7})
+ONE = Survey(time_ms=Millis(0), nodes=(D,), voting_disks=dict.fromkeys((S1, S2, S3), OLD))
+UNKNOWN = replace(ONE, voting_disks={}, doubt="no leader answers")
+MOVING = replace(ONE, voting_disks={S1: OLD})
+ASIDE = SetFolderAside("d", S3, OLD, 7)
+END_OLD, END_NEW = [Stop(S3, "c1"), Kill(S3, "c1")], [Stop(S3, "d1"), Kill(S3, "d1")]
+
+
+def run(steps: Steps[Any], answers: list[Any]) -> tuple[list[KeeperStep], Any]:
+    """Return the steps that act, and the result or the text of the error."""
+    done: list[KeeperStep] = []
+    given = iter(answers)
+    answer = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as end:
+            assert next(given, None) is None
+            return done, end.value
+        except MoveError as error:
+            assert next(given, None) is None
+            return done, str(error)
+        is_asked = isinstance(step, Look | AskNodes | SetFolderAside | RemoveStaleFolders)
+        answer = next(given) if is_asked else None
+        if not isinstance(step, Look | AskNodes | Pause):
+            done.append(step)
+
+
+@pytest.mark.parametrize(
+    ("decision", "answers", "done"),
+    [
+        # Ray has no actor of it any more.
+        (LOST, [GONE, ONE], [Start(S3, ("d",), False)]),
+        # A pinned actor waits for its node, and holds the name.
+        (LOST, [PINNED, ONE], [*END_OLD, Start(S3, ("d",), False)]),
+        # A majority is waited for.
+        (LOST, [NO_LEADER, PINNED, ONE], [*END_OLD, Start(S3, ("d",), False)]),
+        # It was started since; whether it answers or not.
+        (LOST, [ON_TARGET], []),
+        (LOST, [STARTED], []),
+        (LOST, [SEEN_ELSEWHERE], []),
+        # A node with the disk that has the vote is there, and it is not the one to be left.
+        (LOST, [GONE, replace(ONE, nodes=(replace(C, node_id="e"), D))], [Start(S3, ("e",), True)]),
+        (LOST, [GONE, replace(ONE, nodes=(C, D))], [Start(S3, ("d",), False)]),
+        # It was left stopped, and starts where it was.
+        (RETURN, [GONE, replace(ONE, nodes=(C, D))], [Start(S3, ("c",), True)]),
+        (RETURN, [replace(SEEN_ELSEWHERE, actors={})], []),
+    ],
+)
+def test_a_move(decision: Any, answers: list[Any], done: list[KeeperStep]) -> None:
+    assert run(move(decision), answers) == (done, None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "answers", "done", "problem"),
+    [
+        (move(LOST), [GONE, UNKNOWN], [], "no leader answers"),
+        (move(LOST), [GONE, MOVING], [], "the vote of server 3 is moving"),
+        (move(LOST), [GONE, replace(ONE, nodes=(C,))], [], "the new node is gone"),
+        (
+            move(LOST),
+            [GONE, replace(ONE, unread=("e: no answer",))],
+            [],
+            "not all could tell what they have: e: no answer",
+        ),
+        (move(LOST), [NO_LEADER] * 150, [], "no leader answers"),
+        (
+            undo(LOST),
+            [ON_TARGET, *[HEARD] * 150],
+            END_NEW,
+            "the leader still hears server 3",
+        ),
+    ],
+)
+def test_what_stands_against_it(
+    steps: Steps[Any], answers: list[Any], done: list[KeeperStep], problem: str
+) -> None:
+    assert run(steps, answers) == (done, problem)
+
+
+@pytest.mark.parametrize(
+    ("answers", "done"),
+    [
+        # It runs elsewhere.
+        ([SEEN_ELSEWHERE], []),
+        # Its folder on the target has no vote, and its old disk is not at hand.
+        ([ON_TARGET, HEARD, GONE, replace(ONE, nodes=(D_STALE,)), "stale"], [*END_NEW, ASIDE]),
+        # It got the vote at the last moment: it starts there again.
+        (
+            [STARTED, GONE, replace(ONE, nodes=(D_STALE,), voting_disks={S3: NEW})],
+            [*END_NEW, Start(S3, ("d",), True)],
+        ),
+        # The target is gone, the old node is back.
+        ([GONE, GONE, replace(ONE, nodes=(C,))], [Start(S3, ("c",), True)]),
+    ],
+)
+def test_its_undoing(answers: list[Any], done: list[KeeperStep]) -> None:
+    assert run(undo(LOST), answers) == (done, None)
+
+
+def test_folders_of_voters_that_vote_elsewhere_are_set_aside() -> None:
+    well = replace(GONE, voting=(S2, S3))
+    survey = replace(ONE, nodes=(D_STALE, C))
+    done, told = run(set_folders_aside(9), [survey, well, "x/3.stale", ["x/old"], []])
+    # Server 1 has its vote here; server 3 votes from C.
+    assert done == [ASIDE, RemoveStaleFolders("d", 9), RemoveStaleFolders("c", 9)]
+    assert told == [
+        "server 3 votes elsewhere: its folder on D is now x/3.stale",
+        "removed x/old on D",
+    ]
+    done, told = run(set_folders_aside(9), [survey, well, None, [], []])
+    assert (len(done), told) == (3, [])
+    # Which disk counts is unknown, or it does not run.
+    for view, known in ((well, UNKNOWN), (replace(well, voting=(S1,)), ONE)):
+        survey = replace(known, nodes=(replace(D_STALE, disks={S3: NEW}),))
+        done, told = run(set_folders_aside(9), [survey, view, []])
+        assert (done, told) == ([RemoveStaleFolders("d", 9)], [])
+
+
+def test_a_drained_server_leaves_a_live_node() -> None:
+    drained = replace(LOST, cause=Cause.DRAINED)
+    there = replace(PINNED, running={S3: Seat("c", "C")}, heard=(S1, S2, S3))
+    done, _ = run(move(drained), [there, replace(ONE, nodes=(C, D))])
+    assert done == [*END_OLD, Start(S3, ("d",), False)]
