@@ -45,6 +45,10 @@ class FrameReader:
         """Add bytes as they arrived."""
         self._buffer += data
 
+    def peek(self, size: int) -> bytes:
+        """Return the first bytes that were not taken, fewer if no more have arrived."""
+        return bytes(self._buffer[:size])
+
     def next(self) -> bytes | None:
         """Take the payload of the next frame; None until all of it has arrived.
 

@@ -92,6 +92,10 @@ class JuteStream(asyncio.Protocol):
         if self._events is not None:
             self._events.bytes_arrived(data)
 
+    def eof_received(self) -> bool:
+        """Keep the connection for what is still to be answered: a four-letter word may end so."""
+        return not self._has_answer
+
     def resume_writing(self) -> None:
         """Report what has left since the buffer was full."""
         self._report_sent()

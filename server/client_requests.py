@@ -81,7 +81,11 @@ class ClientRequests:
             context, self._by_number, self._send_queues, self.close_connection
         )
         self.jute = JuteClients(
-            context, self.open_connection, self.take_requests, self.close_connection
+            context,
+            self.read_only,
+            self.open_connection,
+            self.take_requests,
+            self.close_connection,
         )
         """The clients of ZooKeeper's protocol."""
         # Numbers closed in this step: the same step may hold more frames of their clients.

@@ -15,10 +15,14 @@ from raykeeper.jute.errors import JuteError
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.connection import Connection, Phase
 from raykeeper.server.context import ServerContext
-from raykeeper.server.effects import CloseClient, PauseReading, ResumeReading
+from raykeeper.server.effects import CloseClient, PauseReading, ResumeReading, SendClient
+from raykeeper.server.four_letter_words import answer_to_word
 from raykeeper.server.jute_translator import JuteTranslator, ToServer
+from raykeeper.server.read_only_mode import ReadOnlyMode
 from raykeeper.znodes.errors import Code
 
+WORD_BYTES: Final = 4
+"""A word is no length of a frame: as a number it is above any bound."""
 READ_AHEAD_BYTES: Final = 64 << 10
 """Bytes that may wait before a connection is read no further."""
 
@@ -29,12 +33,14 @@ class JuteClients:
     def __init__(
         self,
         context: ServerContext,
+        read_only: ReadOnlyMode,
         open_connection: Callable[[Connection], None],
         take_requests: Callable[[Connection, int, Sequence[ToServer]], None],
         close_connection: Callable[[Connection, Code], None],
     ) -> None:
         """The three callables are those of `ClientRequests`."""
         self._context = context
+        self._read_only = read_only
         self._open_connection = open_connection
         self._take_requests = take_requests
         self._close_connection = close_connection
@@ -100,6 +106,15 @@ class JuteClients:
         self._ready[number] = None
 
     def _open(self, translator: JuteTranslator) -> Connection | None:
+        word = translator.reader.peek(WORD_BYTES)
+        answer = answer_to_word(word, self._context, self._read_only)
+        if answer is not None:
+            self._context.out += [
+                SendClient(translator.number, answer),
+                CloseClient(translator.number),
+            ]
+            self.discard(translator.number)
+            return None
         try:
             connect = translator.take_connect()
         except JuteError as error:

@@ -1,5 +1,6 @@
 """Clients that others wrote for ZooKeeper, unchanged, against a pure server over TCP."""
 
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -171,6 +172,17 @@ def test_a_client_that_is_idle_stays_connected(connect: Connect) -> None:
     client.create("/idle", ephemeral=True)
     assert not threading.Event().wait(4.0), "several timeouts pass"
     assert states == [] and client.exists("/idle") is not None
+
+
+@pytest.mark.parametrize(("word", "answer"), [(b"ruok", b"imok"), (b"isro", b"rw")])
+def test_a_word_is_answered_though_the_client_has_ended_its_half(
+    port: JutePort, word: bytes, answer: bytes
+) -> None:
+    host, _, number = port.address.rpartition(":")
+    with socket.create_connection((host, int(number)), timeout=PATIENCE_S) as asking:
+        asking.sendall(word)
+        asking.shutdown(socket.SHUT_WR)
+        assert asking.makefile("rb").read() == answer
 
 
 ZK_CLI = Path("/usr/share/zookeeper/bin/zkCli.sh")

@@ -190,6 +190,14 @@ def test_a_length_is_refused_as_soon_as_it_is_known(length: int) -> None:
         reader.next()
 
 
+def test_the_first_bytes_can_be_looked_at() -> None:
+    reader = FrameReader()
+    reader.feed(b"ruo")
+    assert reader.peek(4) == b"ruo"
+    reader.feed(b"k\n")
+    assert reader.peek(4) == b"ruok" and len(reader) == 5
+
+
 def test_the_bound_of_a_frame_can_be_raised() -> None:
     reader = FrameReader(1)
     reader.bytes_max = 2
