@@ -108,7 +108,8 @@ def checked_path(path: object, *, sequential: bool = False) -> str:
     """
     if not isinstance(path, str):
         raise BadArgumentsError("", f"a path must be a string, not {type(path).__name__}")
-    if path_fault(path, sequential=sequential) is not None:
+    # Nearly every path passes this test, without a keyword in the call, which takes a third of it.
+    if sequential or path_fault(path) is not None:
         check_path(path, sequential=sequential)
     return path
 
