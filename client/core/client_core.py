@@ -183,6 +183,9 @@ class ClientCore:
         """The link of OpenLink is open."""
         assert self._phase is ConnectionPhase.DIALING, self._phase
         self._phase = ConnectionPhase.HANDSHAKING
+        # A server that has just taken the link has answered: to leave it now would waste its work
+        # and ours, and a crowd that does so keeps all servers busy with links that nobody uses.
+        self._phase_until = self._attempt_until(now)
         self._connect_sent_at = now
         joining = self._handshake
         connect = joining.encode_connect(self.last_zxid, read_only=joining.takes_read_only)
@@ -468,10 +471,11 @@ class ClientCore:
     def _dial_next(self, now: Millis) -> None:
         self._phase = ConnectionPhase.DIALING
         self._server = self._host_provider.next_server()
-        self._phase_until = Millis(
-            now + self._host_provider.connect_timeout_ms(self._deadlines.timeout_ms)
-        )
+        self._phase_until = self._attempt_until(now)
         self.out.append(OpenLink(self._server))
+
+    def _attempt_until(self, now: Millis) -> Millis:
+        return Millis(now + self._host_provider.connect_timeout_ms(self._deadlines.timeout_ms))
 
     def _drop_server(self, reason: str, now: Millis) -> None:
         self.out.append(CloseLink(reason))

@@ -75,7 +75,7 @@ class HostProvider:
         return Millis(self._rng.randint(0, longest)) if longest > 0 else Millis(0)
 
     def connect_timeout_ms(self, timeout_ms: Millis) -> Millis:
-        """Return how long one server may take before the client tries the next one.
+        """Return how long a server may take to open the link, and again to take the session.
 
         At first a whole cycle fits into the third of the session timeout that is left after a
         silent server; each failed cycle doubles the time, in case all servers are slow. In a crowd
