@@ -35,6 +35,7 @@ Steps = Generator[KeeperStep, Any, T]
 
 _POLL_MS: Final = 100
 _POLLS: Final = 150
+_SURVEYS: Final = 5
 
 
 class MoveError(RayKeeperError):
@@ -58,7 +59,7 @@ def move(decision: Decision) -> Steps[None]:
     if actor is not None and actor != decision.actor:
         return  # it may not answer yet
     yield from _end(server, view)
-    survey: Survey = yield AskNodes()
+    survey = yield from _survey(server)
     # The node that the server leaves does not count.
     nodes = [node for node in survey.nodes if is_return or node.node_id != decision.source]
     yield from _start(server, survey, nodes, decision.target)
@@ -82,7 +83,7 @@ def undo(decision: Decision) -> Steps[None]:
     yield from _look_until(
         lambda view: f"the leader still hears server {server}" * (server in view.heard)
     )
-    survey: Survey = yield AskNodes()
+    survey = yield from _survey(server)
     named = _voting_disk(survey, server)
     for node in survey.nodes:
         if node.node_id == decision.target:
@@ -136,6 +137,20 @@ def _look_until(objection: Callable[[View], str]) -> Steps[View]:
             return view
         yield Pause(_POLL_MS)
     raise MoveError(why)
+
+
+def _survey(server: ServerId) -> Steps[Survey]:
+    """Ask the nodes when it is known on which disk the server's vote rests.
+
+    The server that was ended may have been the leader, so there may be an election now.
+    """
+    for _ in range(_SURVEYS):
+        yield from _look_until(lambda _view: "")
+        survey: Survey = yield AskNodes()
+        if server in survey.voting_disks:
+            break
+        yield Pause(_POLL_MS)
+    return survey
 
 
 def _set_aside(node: NodeSurvey, server: ServerId, named: DiskId) -> Steps[str | None]:

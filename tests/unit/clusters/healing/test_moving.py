@@ -47,21 +47,30 @@ END_OLD, END_NEW = [Stop(S3, "c1"), Kill(S3, "c1")], [Stop(S3, "d1"), Kill(S3, "
 
 
 def run(steps: Steps[Any], answers: list[Any]) -> tuple[list[KeeperStep], Any]:
-    """Return the steps that act, and the result or the text of the error."""
+    """Return the steps that act, and the result or the text of the error.
+
+    A look or a survey without an answer of its own has that of the last one.
+    """
     done: list[KeeperStep] = []
-    given = iter(answers)
+    given, last = list(answers), {}
     answer = None
     while True:
         try:
             step = steps.send(answer)
         except StopIteration as end:
-            assert next(given, None) is None
+            assert given == []
             return done, end.value
         except MoveError as error:
-            assert next(given, None) is None
+            assert given == []
             return done, str(error)
-        is_asked = isinstance(step, Look | AskNodes | SetFolderAside | RemoveStaleFolders)
-        answer = next(given) if is_asked else None
+        answer = None
+        if isinstance(step, Look | AskNodes):
+            kind = View if isinstance(step, Look) else Survey
+            if given and isinstance(given[0], kind):
+                last[kind] = given.pop(0)
+            answer = last[kind]
+        elif isinstance(step, SetFolderAside | RemoveStaleFolders):
+            answer = given.pop(0)
         if not isinstance(step, Look | AskNodes | Pause):
             done.append(step)
 
@@ -73,6 +82,8 @@ def run(steps: Steps[Any], answers: list[Any]) -> tuple[list[KeeperStep], Any]:
         (LOST, [GONE, ONE], [Start(S3, ("d",), False)]),
         # A pinned actor waits for its node, and holds the name.
         (LOST, [PINNED, ONE], [*END_OLD, Start(S3, ("d",), False)]),
+        # The server that is ended led: the election is waited for.
+        (LOST, [PINNED, NO_LEADER, GONE, UNKNOWN, ONE], [*END_OLD, Start(S3, ("d",), False)]),
         # A majority is waited for.
         (LOST, [NO_LEADER, PINNED, ONE], [*END_OLD, Start(S3, ("d",), False)]),
         # It was started since; whether it answers or not.
