@@ -76,6 +76,8 @@ class SimDisk:
     ) -> None:
         self.disk = FOUNDING_DISK
         self.incarnation = 0
+        self.ahead_ms = 0
+        """How far the wall clock of its machine, by which incarnations begin, is ahead."""
         self.repairs = 0
         self.accepted = Epoch(0)
         self.current = Epoch(0)
@@ -139,7 +141,7 @@ class SimDisk:
     def _open(
         self, deliver: Callable[[list[DiskEvent]], None], failed: Callable[[str], None] | None
     ) -> RecoveredState:
-        self.incarnation = max(self.incarnation + 1, self._schedule.now)
+        self.incarnation = max(self.incarnation + 1, self._schedule.now + self.ahead_ms)
         self._deliver = deliver
         self._failed = failed or _raise
         self._incoming = []
@@ -242,6 +244,11 @@ class SimDisk:
         self.committed = min(self.committed, self.last)
         self.is_uncertain = self.has_forgotten = True
         return True
+
+    @property
+    def is_locked(self) -> bool:
+        """Return whether a process uses it."""
+        return self._is_locked
 
     @property
     def waits_for_vote(self) -> bool:

@@ -1,10 +1,11 @@
 """The simulator as a command.
 
-        python -m tests.simulation --seed 17                    one run: plan, trace, result
+    python -m tests.simulation --seed 17                    one run: plan, trace, result
     python -m tests.simulation --plan build/simulation/seed-17.json
     python -m tests.simulation simulate --seeds 1000 --from 1
     python -m tests.simulation simulate --recipe all --seeds 100
     python -m tests.simulation --seed 17 --recipe lock
+    python -m tests.simulation simulate --recipe keeper --seeds 1000
 
 Exit codes: 0 all runs passed; 1 one failed; 2 wrong usage; 130 interrupted.
 """
@@ -17,6 +18,7 @@ from msgspec import MsgspecError
 from rich.console import Console
 
 from tests.simulation.draw import draw_plan
+from tests.simulation.keepers.plans import KEEPER
 from tests.simulation.plan_file import read_plan
 from tests.simulation.recipes.catalogue import SCENARIOS
 from tests.simulation.replay import TAIL, Replay, replay
@@ -65,7 +67,7 @@ def many(
 ) -> None:
     """Run many seeds on all cores, and print a summary."""
     code = 0
-    for name in SCENARIOS if recipe == "all" else [_checked(recipe)]:
+    for name in [*SCENARIOS, KEEPER] if recipe == "all" else [_checked(recipe)]:
         options = Options(
             first, seeds, jobs or cores(), failures, is_minimizing=minimize, recipe=name
         )
@@ -74,8 +76,9 @@ def many(
 
 
 def _checked(recipe: str) -> str:
-    if recipe and recipe not in SCENARIOS:
-        raise typer.BadParameter(f"--recipe takes one of {', '.join(SCENARIOS)}")
+    names = [*SCENARIOS, KEEPER]
+    if recipe and recipe not in names:
+        raise typer.BadParameter(f"--recipe takes one of {', '.join(names)}")
     return recipe
 
 

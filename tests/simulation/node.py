@@ -40,7 +40,7 @@ from raykeeper.zab.effects import (
     TraceEvent,
     Truncate,
 )
-from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Millis, ServerId, Zxid
 from raykeeper.zab.messages import NewLeader
 from raykeeper.zab.settings import RecentLogLimits, Settings
 from raykeeper.zab.trace_events import MESSAGE_ILLEGAL
@@ -125,6 +125,7 @@ class Node:
         self._is_planned = False
         self._wake_at: Millis | None = None
         self.watcher: Callable[[Node, list[object]], None] | None = None  # sees every effect
+        self.may_start: Callable[[], bool] = lambda: True
         self._leaving: Restart | None = None
         self._was_flipped = False  # during the life of this process
         self._has_room = True  # as its disk has reported
@@ -146,7 +147,7 @@ class Node:
 
     def start(self) -> None:
         """Start a process on the disk, unless one exists."""
-        if self.server is not None:
+        if self.server is not None or not self.may_start():
             return
         self.incarnation += 1
         life = self.incarnation
@@ -192,6 +193,15 @@ class Node:
         self._carry_out(self.server.start(self.clock.times()))
         for peer in self.peers:
             self._dial(life, peer)
+
+    def use_disk(self, disk: SimDisk, ahead_ms: int) -> None:
+        """Run on another machine from now on: on this disk, and by a wall clock so far ahead."""
+        assert self.server is None
+        disks = self._checks.truth.voters
+        disk.has_vote = lambda: disks.get(self.server_id, FOUNDING_DISK) == disk.disk
+        disk.sync_ms_max = self._plan.sync_ms_max
+        self.disk = self.snapshotter.disk = disk
+        self.clock.wall_offset_ms = ahead_ms
 
     def crash(self) -> None:
         """Kill the process; unsynced writes may be lost."""

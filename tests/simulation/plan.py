@@ -3,6 +3,8 @@
 A plan is plain data, so it can be printed, kept as JSON and minimized: dropping a fault, a client
 or a server leaves the random streams of all others unchanged. Every plan draws its own mix of
 faults (swarm testing); otherwise rare faults would never occur together.
+
+The file is long because it is the reference of the faults and of all that a plan says.
 """
 
 from collections.abc import Callable
@@ -112,6 +114,18 @@ class FaultKind(Enum):
     CLIENT_RETURNS = "client_returns"
     """The client reaches no server until `amount` ms after that deadline, before it if negative."""
 
+    # Ray nodes, in the world of keepers only (keepers/): machine `target`.
+    NODE_DIES = "node_dies"
+    """The machine and all on it end; it returns with its disks after `lasts_ms`, never if 0: then
+    its disks are lost too."""
+    NODE_FLAPS = "node_flaps"
+    """`amount` times in turn it ends for `lasts_ms` and is there again for as long."""
+    NODE_CUT = "node_cut"
+    """Ray does not reach it for `lasts_ms` and calls it dead one day, but what runs there goes on;
+    cut off from the servers `others`, and with `amount` 1 from all servers and clients."""
+    LAUNCH = "launch"
+    """A person starts the servers that do not run where their votes rest, if that is at hand."""
+
     # At a moment determined by the protocol, see triggered_faults.py.
     TRIGGERED = "triggered"
     """`delay_ms` after the `amount`-th `trigger` from now on, `reaction`, for `lasts_ms`."""
@@ -121,6 +135,12 @@ WITHOUT_TARGET = frozenset(
     {FaultKind.TRIGGERED, FaultKind.BLACKOUT, FaultKind.PART, FaultKind.SPLIT}
 )
 """Faults of `others` only, or of the servers that trigger them."""
+
+
+OF_RAY_NODES = frozenset(
+    {FaultKind.NODE_DIES, FaultKind.NODE_FLAPS, FaultKind.NODE_CUT, FaultKind.LAUNCH}
+)
+"""Drawn by keepers/plans.py alone."""
 
 
 class Fault(Struct, frozen=True, omit_defaults=True):
@@ -201,6 +221,26 @@ class ClientPlan(Struct, frozen=True):
     """The session timeout; 0 if each session draws another one."""
 
 
+class KeeperPlan(Struct, frozen=True):
+    """The Ray cluster and the settings of the keepers, in the world of keepers."""
+
+    clocks_ahead_s: tuple[int, ...]
+    """Of each machine's wall clock; the first ones have the servers."""
+    heal_after_ms: int
+    pause_ms: int
+    moves_per_hour: int
+    node_age_ms: int
+    vote_wait_ms: int
+    notice_ms_max: int
+    """How long Ray takes to call a node dead, at most."""
+    holds_names: bool
+    """Whether an actor waits for its machine, as a pinned one, and holds its name meanwhile."""
+    silent_share: float
+    """How many answers of servers come too late for the keeper."""
+    stand_share: float
+    """How often a keeper stands still between its check and its act."""
+
+
 class Plan(Struct, frozen=True):
     """All that is drawn up front. `World(plan).run()` replays it."""
 
@@ -221,6 +261,7 @@ class Plan(Struct, frozen=True):
     recipe: str = ""
     """The recipe that the clients use instead of the general workload (recipes/catalogue.py)."""
     timing: TimingPlan = TimingPlan()
+    keeper: KeeperPlan | None = None
 
 
 def draw_mix(seed: int) -> Plan:
@@ -321,7 +362,10 @@ def _draw_client(random: Random, beside: Random, number: int, drift_ppm_max: int
 _RATES = [0.0] * 6 + [0.1] * 3 + [0.8]
 _FOCUS_RATE = 2.0
 _APART = frozenset(
-    {FaultKind.TRIGGERED, FaultKind.SECOND_PROCESS, FaultKind.SECOND_DISK, FaultKind.CLIENT_KILLED}
+    {
+        *(FaultKind.TRIGGERED, FaultKind.SECOND_PROCESS, FaultKind.SECOND_DISK),
+        *(FaultKind.CLIENT_KILLED, *OF_RAY_NODES),
+    }
 )
 """Kinds that are drawn by functions of their own."""
 

@@ -169,7 +169,7 @@ class SimSnapshotter(SimActor[SnapshotEffect]):
 
     def __init__(self, name: str, schedule: Schedule, disk: SimDisk) -> None:
         super().__init__(f"snapshotter.{name}", schedule)
-        self._disk = disk
+        self.disk = disk
         self._snapshot: StoredSnapshot | None = None
         self._failed: Zxid | None = None
 
@@ -210,7 +210,7 @@ class SimSnapshotter(SimActor[SnapshotEffect]):
             return None
         is_it = snapshot is not None and snapshot.zxid == zxid
         if isinstance(effect, SnapshotAbort):
-            self._disk.written.pop(zxid, None)
+            self.disk.written.pop(zxid, None)
             if is_it:
                 self._snapshot = None
             return None
@@ -221,6 +221,6 @@ class SimSnapshotter(SimActor[SnapshotEffect]):
             return SnapshotCredited(zxid)
         assert isinstance(effect, SnapshotFinish)
         snapshot.consistent_at = effect.consistent_at
-        self._disk.written[zxid] = snapshot
+        self.disk.written[zxid] = snapshot
         self._snapshot = None
         return SnapshotWritten(zxid)

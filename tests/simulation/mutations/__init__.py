@@ -13,4 +13,5 @@ tree_and_watches.py   the tree, sessions and watches
 persistent_watches.py persistent watches: missed events, values, transactions, hidden znodes
 contract.py      transactions, access control, expiring znodes, quotas, aux reads
 recipes.py       one or two of each recipe, found by its scenario (tests/simulation/recipes)
+keepers.py       the rules of the keeper, found by its own world (tests/simulation/keepers)
 """

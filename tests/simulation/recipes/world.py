@@ -8,6 +8,7 @@ from raykeeper.zab.ids import Millis
 from tests.simulation.client import SimClient
 from tests.simulation.recipes.catalogue import SCENARIOS
 from tests.simulation.recipes.member import Member
+from tests.simulation.recipes.scenario import Scenario
 from tests.simulation.world import Report, World
 
 FIXED: Final = "/zookeeper"
@@ -22,13 +23,16 @@ class RecipeWorld(World):
         return super()._run()
 
     def _new_clients(self) -> list[SimClient]:
-        scenario = self.scenario = SCENARIOS[self.plan.recipe](self.schedule, self.checks.truth)
+        scenario = self.scenario = self._new_scenario()
         scenario.members = [
             Member(client, self.nodes, self.schedule, self.network, self.checks, scenario)
             for client in self.plan.clients
         ]
         self.schedule.watcher = scenario.look
         return list(scenario.members)
+
+    def _new_scenario(self) -> Scenario:
+        return SCENARIOS[self.plan.recipe](self.schedule, self.checks.truth)
 
     def _finish_work(self) -> None:
         scenario = self.scenario

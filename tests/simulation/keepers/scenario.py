@@ -1,0 +1,93 @@
+"""Who takes part: two keepers, and clients that write, and drain nodes as operators do."""
+
+from typing import TYPE_CHECKING, Final
+
+from raykeeper.client.core.compound_operations import create_if_missing
+from raykeeper.client.recipes.primitives import set_value
+from raykeeper.clusters.healing.vocabulary import Cause, HealSettings, Seat
+from raykeeper.clusters.keeper_journal import Journal
+from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.requests import Create
+from tests.simulation.keepers.judge import Judge
+from tests.simulation.keepers.keeper_script import KeeperScript
+from tests.simulation.keepers.plans import KEEPERS
+from tests.simulation.keepers.ray_cluster import RayCluster
+from tests.simulation.plan import Fault, FaultKind, Plan
+from tests.simulation.recipes.process import Process
+from tests.simulation.recipes.scenario import ABOVE, Scenario, span
+from tests.simulation.recipes.script import Pause, Script
+
+if TYPE_CHECKING:
+    from tests.simulation.checks import Checks
+    from tests.simulation.node import Node
+
+DRAIN_SHARE: Final = 0.04
+STALE_AFTER_S: Final = 3_600
+
+
+class KeeperScenario(Scenario):
+    """One run with two keepers."""
+
+    cluster: RayCluster
+    judge: Judge
+    seats: dict[ServerId, Seat]
+    """Where a launch has started the servers."""
+    settings: HealSettings
+    stand_share: float
+    drain_cause = Cause.DRAINED
+    is_over = False
+    """Whether every vote is back after the faults, so that keepers may end."""
+
+    def prepare(self, plan: Plan, slots: "list[Node]", checks: "Checks") -> None:
+        """Make the cluster on which the servers run."""
+        keeper = plan.keeper
+        assert keeper is not None
+        self.cluster = RayCluster(keeper, self.schedule, slots, self.truth)
+        self.judge = Judge(keeper, self.schedule, checks, self.cluster)
+        actors = self.cluster.actors.items()
+        self.seats = {server: Seat(actor.node.name, actor.node.name) for server, actor in actors}
+        self.stand_share = keeper.stand_share
+        self.settings = HealSettings(
+            voters=tuple(sorted(self.cluster.slots)),
+            heal_after_ms=Millis(keeper.heal_after_ms),
+            pause_ms=Millis(keeper.pause_ms),
+            moves_per_hour=keeper.moves_per_hour,
+            node_age_ms=Millis(keeper.node_age_ms),
+            vote_wait_ms=Millis(keeper.vote_wait_ms),
+            stale_after_s=STALE_AFTER_S,
+        )
+
+    def look(self) -> None:
+        """Check what was committed, after each step."""
+        self.judge.look()
+
+    def scripts(self, process: Process) -> list[Script]:
+        """Return the script of a keeper, or of a client that writes."""
+        if process.member.number <= KEEPERS:
+            return [KeeperScript(process, self, self.settings).run()]
+        return [self._write(process)]
+
+    def stand_still(self, process: Process, lasts_ms: int) -> None:
+        """Let a process stand still from now on."""
+        fault = Fault(0, FaultKind.CLIENT_FREEZES, process.member.number, lasts_ms=lasts_ms)
+        self.schedule.after(0, lambda: None if self.is_ending else self.inject(fault))
+
+    def may_stay(self) -> set[str]:
+        """Return the znodes that may remain: those that were written."""
+        return {ABOVE, *(f"{ABOVE}/{member.name}" for member in self.members)}
+
+    def _write(self, process: Process) -> Script:
+        random = process.random
+        path = f"{ABOVE}/{process.member.name}"
+        journal: Journal[object] = Journal(process)
+        yield create_if_missing(Create(path, b"", 0))
+        while not self.is_over:
+            yield Pause(span(random, 100, 1_000))
+            yield set_value(path, f"{process.name}".encode())
+            self.counts["recipe.written"] += 1
+            if not self.is_ending and random.random() < DRAIN_SHARE:
+                node = random.choice(sorted(self.cluster.nodes))
+                yield journal.drain(node)
+                self.counts["recipe.drained"] += 1
+                yield Pause(span(random, 500, 10_000))
+                yield journal.end_drain(node)
