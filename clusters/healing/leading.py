@@ -75,8 +75,9 @@ class Leading:
                 case Move() | Undo():
                     problem = yield from _act(effect)
                     yield from self._perform(healing.acted(problem))
-                case SetAside():
-                    yield from self._set_aside(effect)
+                case _:
+                    set_aside: SetAside = effect
+                    yield from self._set_aside(set_aside)
 
     def _set_aside(self, effect: SetAside) -> Steps[None]:
         try:
