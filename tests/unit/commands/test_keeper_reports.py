@@ -94,6 +94,7 @@ def test_documents_have_the_same() -> None:
                 "target": "2e",
                 "target_name": "b",
                 "reason": "its node was lost for 5 min",
+                "actor": "",
                 "detail": "",
                 "text": "server 3 moved [red]a[/]→b: its node was lost for 5 min",
             }
