@@ -89,6 +89,7 @@ class Healing:
         self._actors: dict[ServerId, str] = {}
         self._lost_since: dict[ServerId, Millis] = {}
         self._made_at: dict[int, Millis] = {}
+        self._read_at = now  # the other entries
         self._survey_at = now
         self._survey_problem = ""
         self._quiet_since = now
@@ -133,7 +134,13 @@ class Healing:
         problems = []
         for server, cause in self._due:
             left, why = pause_left(
-                self._settings, self.entries, server, cause, survey.time_ms, ages
+                self._settings,
+                self.entries,
+                server,
+                cause,
+                survey.time_ms,
+                ages,
+                now - self._read_at,
             )
             if left > 0:
                 problems.append(f"server {server} waits for {duration(left)}: {why}")
@@ -281,7 +288,7 @@ class Healing:
             # The keeper before this one has started it.
             return [_note(decision, Step.STARTED)]
         elif not (why := self._why_stay(decision, view)):
-            return [Move(decision)]
+            return [Move(decision, view)]
         else:
             return [_note(decision, Step.UNDONE, why)]
         if not why:

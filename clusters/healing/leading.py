@@ -92,7 +92,10 @@ class Leading:
 def _act(effect: Move | Undo) -> Steps[str]:
     """Do a move, or undo it; return why it failed, or an empty text."""
     try:
-        yield from (move if isinstance(effect, Move) else undo)(effect.decision)
+        if isinstance(effect, Move):
+            yield from move(effect.decision, effect.view)
+        else:
+            yield from undo(effect.decision)
     except MoveError as error:
         return str(error)
     return ""

@@ -42,17 +42,18 @@ class MoveError(RayKeeperError):
     """Raised when a step of a move cannot be done. The keeper gives the move up."""
 
 
-def move(decision: Decision) -> Steps[None]:
+def move(decision: Decision, view: View) -> Steps[None]:
     """End what is left of the server on its old node, and start it on the new one.
 
     Does nothing if another actor of it was started since the decision, or runs on another node.
+    `view` is the look that shows that the server is lost, or can be spared; with a newer one that
+    would have to be judged again.
 
     Raises:
         MoveError: it could not be started; the text tells why.
     """
     server = decision.server
     is_return = decision.source == decision.target
-    view = yield from _look_until(lambda _view: "")
     seat, actor = view.running.get(server), view.actors.get(server)
     if seat is not None and (seat.node_id != decision.source or is_return):
         return

@@ -1,8 +1,9 @@
 """How long the keeper waits between two moves, so that flapping nodes do not shuffle servers.
 
-The limits count the beginnings of moves in the tree, so they hold across keepers. They are taken in
-the ensemble's time, which never goes back. If the clocks of leaders jump ahead, the keeper's own
-monotonic clock still counts the moves that this keeper began.
+The limits count the beginnings of moves in the tree, so they hold across keepers. A keeper counts
+those that it began by its own monotonic clock. Of others it knows the ensemble's time, which never
+goes back: it jumps ahead with the clock of a leader, and then stands still under one whose clock is
+behind. So at least the time counts for which the keeper has known of a move.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ def pause_left(
     cause: Cause,
     time_ms: Millis,
     own_ages_ms: Mapping[int, int],
+    known_ms: int,
 ) -> tuple[int, str]:
     """Return for how long a server must not move yet, and why; 0 if it may.
 
@@ -40,8 +42,8 @@ def pause_left(
     begun = [each for each in entries if each.decision.step is Step.BEGUN]
 
     def age(entry: Entry) -> int:
-        by_ensemble = max(0, time_ms - entry.time_ms)
-        return min(by_ensemble, own_ages_ms.get(entry.number, by_ensemble))
+        own = own_ages_ms.get(entry.number)
+        return max(known_ms, time_ms - entry.time_ms) if own is None else own
 
     own = [each for each in begun if each.decision.server == server and age(each) < DAY_MS]
     waits: list[tuple[int, str]] = [(0, "")]

@@ -162,9 +162,13 @@ class Note(Struct, frozen=True):
 
 
 class Move(Struct, frozen=True):
-    """Start the server on the target, once nothing is left of it on the source; `acted` answers."""
+    """Start the server on the target, once nothing is left of it on the source; `acted` answers.
+
+    `view` is the look on which this rests.
+    """
 
     decision: Decision
+    view: View
 
 
 class Undo(Struct, frozen=True):

@@ -55,6 +55,8 @@ class World:
         self.drained: set[str] = set()
         self.is_electing = False
         self.clock_ahead = 0
+        self.begun_at: dict[int, int] = {}
+        """When moves were begun, by the number of the entry, in the world's time."""
         self.last_time = 0
         self.entries: list[Entry] = []
         self.seats: dict[ServerId, Seat] = {}

@@ -163,6 +163,7 @@ class Keeper:
         if decision.step is Step.BEGUN:
             assert not is_open, "two moves at a time"
             self.check_limits(entry)
+            world.begun_at[entry.number] = world.now
         else:
             assert is_open and last is not None and last.server == decision.server
         world.entries = [*world.entries, entry][-100:]
@@ -171,10 +172,12 @@ class Keeper:
     def check_limits(self, entry: Entry) -> None:
         if entry.decision.cause is Cause.DRAINED:
             return
-        begun = [e.time_ms for e in self.world.entries if e.decision.step is Step.BEGUN]
-        assert not begun or entry.time_ms - begun[-1] >= SETTINGS.pause_ms, "too soon"
-        recent = [time for time in begun if entry.time_ms - time < HOUR]
-        assert len(recent) < SETTINGS.moves_per_hour, "too many"
+        # By one of the clocks: the ensemble's time jumps with its leaders, or stands still.
+        now, world = self.world.now, self.world
+        begun = [each for each in world.entries if each.decision.step is Step.BEGUN]
+        ages = [max(entry.time_ms - e.time_ms, now - world.begun_at[e.number]) for e in begun]
+        assert not ages or ages[-1] >= SETTINGS.pause_ms, "too soon"
+        assert len([age for age in ages if age < HOUR]) < SETTINGS.moves_per_hour, "too many"
         assert not self.began_at or self.world.now - self.began_at[-1] >= SETTINGS.pause_ms
         self.began_at.append(self.world.now)
 

@@ -88,6 +88,8 @@ class RayCluster:
         self.slots = {slot.server_id: slot for slot in slots}
         self.random = schedule.stream("ray")
         self._plan = plan
+        self.silent_share = plan.silent_share
+        """How often a server does not answer the keeper."""
         self._schedule = schedule
         self._truth = truth
         self._homes: dict[ServerId, RayNode] = {}
@@ -190,7 +192,8 @@ class RayCluster:
     def launch(self, *, anywhere: bool = False) -> bool:
         """Start the servers without an actor where their votes rest; return whether any was.
 
-        With `anywhere` also those whose disk is not there, on machines without a server.
+        With `anywhere` also those whose disk is not there, on machines without a server. Their
+        clocks may not be behind: others refuse an incarnation that is lower than the last.
         """
         started = False
         for server in self.slots:
@@ -203,7 +206,9 @@ class RayCluster:
             if not nodes and anywhere:
                 taken = [each.node for each in self.actors.values()]
                 free = [node for node in self.nodes.values() if node.works and node not in taken]
-                nodes = free[:1]
+                last = self.slots[server].disk.incarnation
+                now = self._schedule.now
+                nodes = [node for node in free if now + node.machine.ahead_ms > last][:1]
             if nodes and server not in self.actors:
                 self.start(server, nodes[0])
                 started = True
@@ -265,7 +270,7 @@ class RayCluster:
         node = actor.node
         if not (node.is_up and node.is_reached):
             return "its node is gone"
-        if slot.is_frozen or self.random.random() < self._plan.silent_share:
+        if slot.is_frozen or self.random.random() < self.silent_share:
             return "no answer"
         if slot.server is None:
             return "its process is gone"

@@ -46,6 +46,7 @@ class KeeperWorld(RecipeWorld):
     def _end_node_faults(self) -> None:
         """Mend what is cut, and bring machines back as long as a majority needs them."""
         cluster = self._keepers.cluster
+        cluster.silent_share = 0.0
         for node in list(cluster.nodes.values()):
             if not node.is_reached:
                 cluster.reach(node)
@@ -54,9 +55,11 @@ class KeeperWorld(RecipeWorld):
         for machine in away:
             if cluster.random.random() < 0.5 or not self._has_majority():
                 cluster.return_machine(machine)
+        assert self.plan.keeper is not None
+        quickest_s = max(self.plan.keeper.clocks_ahead_s)
         for server in cluster.slots:
             if cluster.holder(server) is None or not cluster.is_there(cluster.holder(server)):  # type: ignore[arg-type]
-                machine = Machine(len(cluster.machines) + 1, 0)
+                machine = Machine(len(cluster.machines) + 1, quickest_s)
                 cluster.machines.append(machine)
                 cluster.join(machine)
         if not self._has_majority(is_running=True):

@@ -68,6 +68,7 @@ BACK = replace(STARTED, voting=(S1, S2, S3))
 NO_LEADER = replace(LOST, doubt="no leader answers", heard=(), voting=())
 DRAINED = replace(WELL, leaving={"c": Cause.DRAINED})
 STOPPED = replace(LOST, nodes=WELL.nodes, leaving={"c": Cause.DRAINED})
+STAYS_STOPPED = replace(STOPPED, leaving={})
 D_LOST = {**LOST.nodes, "d": False}
 FREE = Survey(
     time_ms=Millis(10**6),
@@ -128,7 +129,7 @@ def test_a_server_whose_node_is_lost_moves() -> None:
     assert keeper.surveyed() == [Note(BEGUN)]
     keeper.noted(BEGUN)
     assert keeper.healing.is_moving
-    assert keeper.look(LOST) == [Move(BEGUN)]
+    assert keeper.look(LOST) == [Move(BEGUN, LOST)]
     assert keeper.healing.acted("") == [Note(step(Step.STARTED))]
     keeper.noted(step(Step.STARTED))
     assert keeper.look(LOST) == []
@@ -213,7 +214,7 @@ def test_a_server_that_was_left_stopped_starts_again() -> None:
     again = replace(BEGUN, target="c", target_name="C", actor="")
     assert note == Note(again)
     keeper.noted(again)
-    assert keeper.look(stopped) == [Move(again)]
+    assert keeper.look(stopped) == [Move(again, stopped)]
     assert keeper.look(replace(WELL, voting=(S1, S2))) == [Note(step(Step.STARTED, again))]
     assert keeper.look(WELL) == [Note(step(Step.DONE, again))]
 
@@ -327,7 +328,7 @@ def test_the_server_that_is_lost_longest_moves_first_if_it_can() -> None:
     ("entries", "views", "effects"),
     [
         # The keeper before has begun it, and perhaps more.
-        ([BEGUN], [LOST], [Move(BEGUN)]),
+        ([BEGUN], [LOST], [Move(BEGUN, LOST)]),
         ([BEGUN], [NO_LEADER], []),
         ([BEGUN], [STARTED, STARTED], [Note(step(Step.STARTED))]),
         ([BEGUN], [BACK, BACK], [Note(step(Step.DONE))]),
@@ -381,7 +382,7 @@ def test_a_move_without_a_vote_is_undone() -> None:
 )
 def test_a_move_that_fails_is_undone(undoing: str, detail: str) -> None:
     keeper = Keeper([BEGUN])
-    assert keeper.look(LOST) == [Move(BEGUN)]
+    assert keeper.look(LOST) == [Move(BEGUN, LOST)]
     assert keeper.healing.acted("no room") == [Undo(BEGUN)]
     assert keeper.healing.acted(undoing) == [Note(step(Step.UNDONE, detail=detail))]
 
@@ -403,10 +404,10 @@ def test_a_server_leaves_a_node_that_will_go_at_once(cause: Cause, reason: str) 
 @pytest.mark.parametrize(
     ("view", "effects"),
     [
-        (DRAINED, [Move(DRAIN)]),
+        (DRAINED, [Move(DRAIN, DRAINED)]),
         # It was stopped already, by the keeper before; then it goes on, whatever is said now.
-        (STOPPED, [Move(DRAIN)]),
-        (replace(STOPPED, leaving={}), [Move(DRAIN)]),
+        (STOPPED, [Move(DRAIN, STOPPED)]),
+        (STAYS_STOPPED, [Move(DRAIN, STAYS_STOPPED)]),
         (WELL, [Note(step(Step.UNDONE, DRAIN, "its node stays"))]),
         (
             replace(DRAINED, nodes={**WELL.nodes, "d": False}),

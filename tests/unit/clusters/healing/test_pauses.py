@@ -53,7 +53,7 @@ def begun(server: ServerId, ago: int, step: Step = Step.BEGUN) -> Entry:
     ],
 )
 def test_a_move_waits_for_those_before_it(before: list[Entry], cause: Cause, left: int) -> None:
-    found, why = pause_left(SETTINGS, before, S1, cause, NOW, {})
+    found, why = pause_left(SETTINGS, before, S1, cause, NOW, {}, 0)
     assert max(0, found) == left
     assert bool(why) or left == 0
 
@@ -61,21 +61,30 @@ def test_a_move_waits_for_those_before_it(before: list[Entry], cause: Cause, lef
 def test_a_clock_that_jumps_ahead_shortens_no_pause() -> None:
     """The leader's clock has gone an hour ahead, in a minute of the keeper that began the move."""
     entry = begun(S2, 61 * MIN)
-    assert pause_left(SETTINGS, [entry], S1, LOST, NOW, {entry.number: MIN})[0] == 9 * MIN
-    assert pause_left(SETTINGS, [entry], S1, LOST, NOW, {})[0] <= 0
+    assert pause_left(SETTINGS, [entry], S1, LOST, NOW, {entry.number: MIN}, 0)[0] == 9 * MIN
+    assert pause_left(SETTINGS, [entry], S1, LOST, NOW, {}, 0)[0] <= 0
 
 
 def test_a_clock_that_goes_back_counts_as_no_time() -> None:
-    assert pause_left(SETTINGS, [begun(S2, -5 * MIN)], S1, LOST, NOW, {})[0] == 10 * MIN
+    assert pause_left(SETTINGS, [begun(S2, -5 * MIN)], S1, LOST, NOW, {}, 0)[0] == 10 * MIN
+
+
+def test_a_time_that_stands_still_ends_every_pause() -> None:
+    """The new leader's clock is behind, so the ensemble's time is that of the move."""
+    entry = begun(S2, 0)
+    assert pause_left(SETTINGS, [entry], S1, LOST, NOW, {entry.number: 9 * MIN}, 0)[0] == MIN
+    assert pause_left(SETTINGS, [entry], S1, LOST, NOW, {entry.number: 10 * MIN}, 0)[0] == 0
+    assert pause_left(SETTINGS, [entry], S1, LOST, NOW, {}, 9 * MIN)[0] == MIN
+    assert pause_left(SETTINGS, [entry], S1, LOST, NOW, {}, 10 * MIN)[0] == 0
 
 
 def test_the_longest_wait_is_told() -> None:
     moves = [begun(S1, 50 * MIN), begun(S1, 20 * MIN)]
-    assert pause_left(SETTINGS, moves, S1, LOST, NOW, {}) == (
+    assert pause_left(SETTINGS, moves, S1, LOST, NOW, {}, 0) == (
         10 * MIN,
         "2 times a server has moved within an hour",
     )
-    assert pause_left(SETTINGS, [begun(S1, MIN)], S1, DRAINED, NOW, {}) == (
+    assert pause_left(SETTINGS, [begun(S1, MIN)], S1, DRAINED, NOW, {}, 0) == (
         9 * MIN,
         "server 1 has moved once within a day",
     )
