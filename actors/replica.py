@@ -448,7 +448,7 @@ class _ServerRunner:
         for peer in list(to_peers):
             self._flush_peer(peer, to_peers)
         if is_alone and not self._events and self._disk.performs_here(disk):
-            self._on_disk_events(self._disk.perform_here(disk))
+            self._disk.perform_here(disk)
         elif disk:
             self._disk.submit(disk)
 

@@ -44,7 +44,8 @@ class DiskThread:
 
         Args:
             storage: A recovered storage.
-            deliver: Called in the thread with completions; hands them to the event loop.
+            deliver: Called with completions, in the thread or in `perform_here`; hands them to the
+                event loop in this order.
             on_trace: Called in the thread with each trace event.
             on_failure: Called in the thread, once, with what ended it. Later effects are dropped.
             clock: Tells monotonic seconds.
@@ -76,19 +77,17 @@ class DiskThread:
             and sum(map(len, append.txns)) <= APPEND_HERE_BYTES_MAX
         )
 
-    def perform_here(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
-        """Perform `effects` in this thread, which submits them otherwise; return the completions.
+    def perform_here(self, effects: Sequence[StorageEffect]) -> None:
+        """Perform `effects` in this thread, which submits them otherwise.
 
-        Only when `performs_here` says so. A failure is reported as one of the disk's thread.
+        Only when `performs_here` says so. What came before may still be on its way to the loop, so
+        completions take the same way, which keeps the order. A failure is reported as the thread's.
         """
         try:
-            completions = self._perform(effects)
-            for event in self._storage.take_trace_events():
-                self._on_trace(event)
+            self._perform_and_deliver(effects)
         except BaseException as error:
             self._on_failure(error)
             raise
-        return completions
 
     def close(self) -> None:
         """Wait until all that was submitted is performed and delivered, and end the thread."""
@@ -100,22 +99,21 @@ class DiskThread:
             closing = False
             while not closing:
                 effects, taken, closing = self._take()
-                completions = self._perform(effects)
-                if completions:
-                    self._deliver(completions)
-                for event in self._storage.take_trace_events():
-                    self._on_trace(event)
+                self._perform_and_deliver(effects)
                 self._taken += taken
         except BaseException as error:  # a failed assertion too must end the replica
             self._on_failure(error)
 
-    def _perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
+    def _perform_and_deliver(self, effects: Sequence[StorageEffect]) -> None:
         began = self._clock()
         completions = self._storage.perform(effects)
         if effects:
             took_s = self._clock() - began
             self._longest_force_s = max(took_s, self._longest_force_s * SLOW_FORCE_DECAY)
-        return completions
+        if completions:
+            self._deliver(completions)
+        for event in self._storage.take_trace_events():
+            self._on_trace(event)
 
     def _take(self) -> tuple[list[StorageEffect], int, bool]:
         """Wait for a submission; return all that wait, their number, and whether it is the end."""

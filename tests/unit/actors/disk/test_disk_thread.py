@@ -169,9 +169,9 @@ def test_a_quick_disk_that_is_idle_is_forced_by_the_caller() -> None:
     harness.force(FORCES, 0.0003)
     assert harness.trusts()
     following = harness.next_append()
-    assert harness.thread.perform_here([following]) == [LogSynced(following.first)]
+    harness.thread.perform_here([following])
+    assert harness.completions.get_nowait() == [LogSynced(following.first)]
     assert harness.thread.performs_here([harness.next_append()])
-    assert harness.completions.empty()
     harness.storage.close()
 
 
@@ -232,3 +232,14 @@ def test_a_failure_in_the_callers_thread_is_reported_too() -> None:
     with pytest.raises(StorageError):
         harness.thread.perform_here([harness.next_append()])
     assert isinstance(harness.failures.get(timeout=10), StorageError)
+
+
+def test_a_completion_does_not_overtake_one_that_is_on_its_way() -> None:
+    """A loop that has not taken what the thread delivered may force the next Append itself."""
+    harness = Timed()
+    harness.force(FORCES, 0.0003)
+    harness.thread.submit([harness.next_append()])
+    assert harness.trusts()  # the thread is idle, and nobody has taken its completion
+    harness.thread.perform_here([harness.next_append()])
+    delivered = [harness.completions.get_nowait() for _ in range(2)]
+    assert delivered == [[LogSynced(z(harness.last - 1))], [LogSynced(z(harness.last))]]
