@@ -193,7 +193,8 @@ class LoadProcesses:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    pipe.close()
+                    with suppress(OSError):  # it ended before it read what was last written
+                        pipe.close()
         for complaint in self._stderr_files:
             complaint.close()
 

@@ -59,6 +59,13 @@ def test_a_repeated_load_is_told_each_round_and_its_end(tmp_path: Path) -> None:
     assert (tmp_path / "told").read_text() == "seconds=2.5 reads_percent=50 | go | end"
 
 
+def test_a_generator_that_ended_by_itself_is_no_error() -> None:
+    with LoadProcesses(python(SPEAKS), [TASK, TASK]) as load:
+        load.begin()
+        assert len(load.reports(30.0)) == 2
+        psutil.wait_procs([psutil.Process(pid) for pid in load.pids], timeout=30.0)
+
+
 def test_other_lines_are_ignored() -> None:
     with LoadProcesses(python(SPEAKS), [TASK]) as load:
         load.begin()
