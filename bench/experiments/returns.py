@@ -1,4 +1,4 @@
-"""A crowd of idle sessions, and a leader that is killed again and again: who comes back, and when.
+"""Crowds of idle sessions whose leader is killed, one after another: who comes back, and when.
 
 The clients of a killed leader move to the survivors all at once. A row of each kill tells how long
 they were away, how many sessions were lost, and what a return costs each end in processor time:
@@ -89,18 +89,19 @@ def measure_returns(
         clients=sizes.sessions,
         session_timeout_s=sizes.session_timeout_s,
     )
-    run.step(f"{OURS}: {sizes.sessions} sessions are opened")
     niceness = psutil.Process(servers.pid(servers.leader())).nice()
-    shares = split_task(task, sizes.processes)
-    with servers.load(client, shares) as load, _burning(sizes.others, niceness):
-        load.begin()
-        idle, kills = _idle(servers, load, sizes.seconds), []
-        for number in range(1, sizes.kills + 1):
-            run.step(f"{OURS}: kill {number}")
-            kills.append(_kill(servers, load, sizes.seconds))
-        load.stop()
-        reports = load.reports(_PATIENCE_S)
-    for number, kill in enumerate(kills, 1):
+    shares, idle = split_task(task, sizes.processes), (0.0, 0.0)
+    for number in range(1, sizes.kills + 1):
+        # A new crowd each time: the sessions that came back are all at the survivors, so the next
+        # leader may be the server that has none.
+        run.step(f"{OURS}: {sizes.sessions} sessions are opened for kill {number}")
+        with servers.load(client, shares) as load, _burning(sizes.others, niceness):
+            load.begin()
+            if number == 1:
+                idle = _idle(servers, load, sizes.seconds)
+            kill = _kill(servers, load, sizes.seconds)
+            load.stop()
+            reports = load.reports(_PATIENCE_S)
         yield run.done({**first, "kill": number, **kill_columns(kill, idle, reports)})
 
 

@@ -490,13 +490,18 @@ class ClientCore:
             self._outstanding.requeue()
             self._watches.on_disconnected()
             self._change_state(ClientState.SUSPENDED)
-            left_ms = self._deadlines.left_ms(now)
-            pause_ms = max(pause_ms, self._host_provider.return_pause_ms(left_ms))
+            pause_ms = max(pause_ms, self._return_pause_ms(now))
         if pause_ms:
             self._phase = ConnectionPhase.PAUSED
             self._phase_until = Millis(now + pause_ms)
         else:
             self._dial_next(now)
+
+    def _return_pause_ms(self, now: Millis) -> Millis:
+        deadlines = self._deadlines
+        return self._host_provider.return_pause_ms(
+            deadlines.left_ms(now), deadlines.unconfirmed_ms(now), deadlines.timeout_ms
+        )
 
     def _end_search(self) -> None:
         if self._search is not None:

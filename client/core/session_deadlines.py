@@ -80,6 +80,10 @@ class SessionDeadlines:
         """Return how long the session certainly lives; the timeout if it is not open yet."""
         return self.timeout_ms if self.expires_at is None else Millis(self.expires_at - now)
 
+    def unconfirmed_ms(self, now: Millis) -> Millis:
+        """Return how long ago it is that the leader has certainly heard of the session."""
+        return Millis(now - self._last_confirmed_at)
+
     def heartbeat_at(self) -> Millis:
         """Return when to send an empty frame unless another frame is sent before.
 

@@ -50,8 +50,28 @@ def test_the_clients_of_a_lost_server_spread_their_return(
 ) -> None:
     hosts = HostProvider(SERVERS, Random(1))
     hosts.return_spread_ms = Millis(spread_ms)
-    pauses = [hosts.return_pause_ms(Millis(left_ms)) for _ in range(1_000)]
-    assert 0 <= min(pauses) <= longest // 50 and longest * 49 // 50 <= max(pauses) <= longest
+    pauses = [
+        hosts.return_pause_ms(Millis(left_ms), Millis(unconfirmed_ms), Millis(9_000))
+        for unconfirmed_ms in range(0, 4_000, 4)
+    ]
+    assert 0 <= min(pauses) <= longest // 8 and longest * 7 // 8 <= max(pauses) <= longest
+
+
+def test_the_client_whose_session_ends_first_comes_back_first() -> None:
+    hosts = HostProvider(SERVERS, Random(1))
+    hosts.return_spread_ms = Millis(800)
+
+    def pauses(unconfirmed_ms: int) -> list[Millis]:
+        left_ms = Millis(9_000 - unconfirmed_ms)
+        return [
+            hosts.return_pause_ms(left_ms, Millis(unconfirmed_ms), Millis(9_000))
+            for _ in range(100)
+        ]
+
+    late, middle, early = pauses(0), pauses(1_500), pauses(3_000)
+    assert min(late) >= 700 > max(middle) and min(middle) >= 350 > 100 >= max(early)
+    assert len(set(early)) > 20  # those whose heartbeats left together do not come together
+    assert max(pauses(8_000)) <= 100
 
 
 def test_a_success_resets_the_backoff() -> None:
