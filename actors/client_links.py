@@ -50,7 +50,6 @@ class ClientLinks:
         self._next_file = next_file
         self._deliver = deliver
         self._links: dict[int, Link] = {}
-        self._jute_streams: dict[int, JuteStream] = {}  # those of ZooKeeper's clients
         self._processes: dict[int, Process] = {}
         self._began_on_calls: dict[int, Process] = {}  # some may have moved to a stream since
         self._last_connection = incarnation << _NUMBER_BITS
@@ -81,11 +80,7 @@ class ClientLinks:
         """
         # A stream has taken the lowest number that was free.
         file = link.fileno() if isinstance(link, StreamLink) else self._next_file()
-        if reason := self.limit.refusal_reason(len(self._links), file):
-            raise LinkRefused(reason)
-        self._last_connection += 1
-        connection = self._last_connection
-        self._links[connection] = link
+        connection = self._register(link, file)
         if process is not None:
             self._processes[connection] = process
             if link.carrier == RAY_CALLS:
@@ -100,11 +95,7 @@ class ClientLinks:
         Raises:
             LinkRefused: the server has as many clients as it may have, or too many open files.
         """
-        if reason := self.limit.refusal_reason(len(self._links), stream.fileno()):
-            raise LinkRefused(reason)
-        self._last_connection += 1
-        connection = self._last_connection
-        self._links[connection] = self._jute_streams[connection] = stream
+        connection = self._register(stream, stream.fileno())
         events = _JuteClientEvents(self, connection)
         stream.on_bytes_sent(events.bytes_sent)
         self._deliver(JuteClientConnected(connection, host, os.urandom(PASSWORD_BYTES)))
@@ -112,8 +103,8 @@ class ClientLinks:
 
     def set_reading(self, connection: int, is_reading: bool) -> None:
         """Pause reading from a client of ZooKeeper, or resume it."""
-        stream = self._jute_streams.get(connection)
-        if stream is not None:
+        stream = self._links.get(connection)
+        if isinstance(stream, JuteStream):
             stream.set_reading(is_reading)
 
     def send(self, connection: int, data: bytes) -> None:
@@ -125,7 +116,6 @@ class ClientLinks:
     def close(self, connection: int, reason: str) -> None:
         """Close the link after what was sent before."""
         self._take_process(connection)
-        self._jute_streams.pop(connection, None)
         link = self._links.pop(connection, None)
         if link is not None:
             link.close(reason)
@@ -160,12 +150,19 @@ class ClientLinks:
 
     def on_closed(self, connection: int) -> None:
         """Deliver that a link is gone; for `_ClientLinkEvents`."""
-        self._jute_streams.pop(connection, None)
         if self._links.pop(connection, None) is not None:
             self._deliver(ClientDisconnected(connection))
             process = self._take_process(connection)
             if process is not None:
                 self.on_link_lost(connection, process)
+
+    def _register(self, link: Link, file: int) -> int:
+        """Give the link a connection number; `file` is a file descriptor that it takes."""
+        if reason := self.limit.refusal_reason(len(self._links), file):
+            raise LinkRefused(reason)
+        self._last_connection += 1
+        self._links[self._last_connection] = link
+        return self._last_connection
 
     def _take_process(self, connection: int) -> Process | None:
         self._began_on_calls.pop(connection, None)
