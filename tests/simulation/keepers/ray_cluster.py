@@ -332,6 +332,11 @@ class RayCluster:
                 return machine
         return None
 
+    def is_disk_there(self, server: ServerId) -> bool:
+        """Return whether the disk with the vote of a server is on a machine whose node runs."""
+        holder = self.holder(server)
+        return holder is not None and self.is_there(holder)
+
     def votes(self, server: ServerId) -> bool:
         """Return whether a server runs on the disk with its vote, and follows or leads."""
         slot = self.slots[server]

@@ -58,7 +58,7 @@ class KeeperWorld(RecipeWorld):
         assert self.plan.keeper is not None
         quickest_s = max(self.plan.keeper.clocks_ahead_s)
         for server in cluster.slots:
-            if cluster.holder(server) is None or not cluster.is_there(cluster.holder(server)):  # type: ignore[arg-type]
+            if not cluster.is_disk_there(server):
                 machine = Machine(len(cluster.machines) + 1, quickest_s)
                 cluster.machines.append(machine)
                 cluster.join(machine)
@@ -70,9 +70,7 @@ class KeeperWorld(RecipeWorld):
         there = [
             server
             for server in cluster.slots
-            if (holder := cluster.holder(server)) is not None
-            and cluster.is_there(holder)
-            and (not is_running or server in cluster.actors)
+            if cluster.is_disk_there(server) and (not is_running or server in cluster.actors)
         ]
         return len(there) > len(cluster.slots) // 2
 

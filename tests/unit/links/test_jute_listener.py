@@ -98,6 +98,16 @@ async def listening(owner: Owner, settings: PortSettings = SETTINGS) -> JuteList
     return listener
 
 
+async def connected(
+    owner: Owner, settings: PortSettings = SETTINGS
+) -> tuple[JuteListener, asyncio.StreamReader, asyncio.StreamWriter]:
+    """A listener with one connection: the client's end, `owner.streams[0]` is the other."""
+    listener = await listening(owner, settings)
+    reader, writer = await owner.dial(listener)
+    await owner.until(lambda: owner.streams)
+    return listener, reader, writer
+
+
 async def is_ended(reader: asyncio.StreamReader) -> bool:
     with suppress(ConnectionError):
         return await reader.read() == b""
@@ -126,9 +136,7 @@ def test_bytes_go_both_ways_until_the_client_ends_the_connection() -> None:
 
 def test_reading_can_be_paused() -> None:
     async def scenario(owner: Owner) -> None:
-        listener = await listening(owner)
-        _, writer = await owner.dial(listener)
-        await owner.until(lambda: owner.streams)
+        listener, _, writer = await connected(owner)
         (stream,) = owner.streams
         stream.set_reading(False)
         writer.write(b"x" * 100)
@@ -146,9 +154,7 @@ def test_reading_can_be_paused() -> None:
 
 def test_what_was_sent_leaves_before_the_end_and_is_counted_as_it_leaves() -> None:
     async def scenario(owner: Owner) -> None:
-        listener = await listening(owner)
-        reader, writer = await owner.dial(listener)
-        await owner.until(lambda: owner.streams)
+        listener, reader, writer = await connected(owner)
         size = 20 << 20
         owner.streams[0].send(bytes(size))
         assert owner.sent < size, "nobody has read it"
@@ -164,9 +170,7 @@ def test_what_was_sent_leaves_before_the_end_and_is_counted_as_it_leaves() -> No
 
 def test_a_client_that_reads_again_is_noticed() -> None:
     async def scenario(owner: Owner) -> None:
-        listener = await listening(owner)
-        reader, writer = await owner.dial(listener)
-        await owner.until(lambda: owner.streams)
+        listener, reader, writer = await connected(owner)
         size = 20 << 20
         owner.streams[0].send(bytes(size))
         assert len(await reader.readexactly(size)) == size
@@ -229,9 +233,7 @@ def test_the_connection_without_a_session_for_longest_makes_room() -> None:
 
 def test_a_connection_that_gets_no_session_is_ended() -> None:
     async def scenario(owner: Owner) -> None:
-        listener = await listening(owner, PortSettings(HERE, 0, 3, 3, 0.2))
-        silent, _ = await owner.dial(listener)
-        await owner.until(lambda: owner.streams)
+        listener, silent, _ = await connected(owner, PortSettings(HERE, 0, 3, 3, 0.2))
         assert await is_ended(silent)
         await owner.until(lambda: owner.reasons)
         listener.close()
@@ -245,9 +247,7 @@ def test_what_a_closed_connection_does_not_read_is_dropped_in_the_end(
     monkeypatch.setattr(jute_listener, "LINGER_S", 0.01)
 
     async def scenario(owner: Owner) -> None:
-        listener = await listening(owner)
-        _, writer = await owner.dial(listener)
-        await owner.until(lambda: owner.streams)
+        listener, _, writer = await connected(owner)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         (stream,) = owner.streams
         stream.send(bytes(20 << 20))
