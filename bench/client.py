@@ -17,10 +17,10 @@ import asyncio
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from raykeeper.bench.loads.generate import loop_factory
 from raykeeper.client import AsyncClient, Client
@@ -52,6 +52,7 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.stat import Stat
 
+F = TypeVar("F")
 TARGET_US = 4
 CLIENT_TARGET_US = 6
 ASYNC_CLIENT_TARGET_US = 5
@@ -170,51 +171,55 @@ class ProcessorTime:
         return taken / self._requests * 1e6
 
 
-def measure_client(batches: tuple[int, ...], requests: int, rounds: int) -> dict[str, float]:
+def timed_batches(
+    server: StubServer,
+    calls: Mapping[str, Callable[[], F]],
+    requests: int,
+    rounds: int,
+    found: dict[str, float],
+) -> Iterator[list[F]]:
+    """Yield the futures of each batch, whose results the caller takes.
+
+    Puts microseconds per request into `found`, by the name of the call and the size of its batches.
+    """
+    for name, call in calls.items():
+        for batch in BATCHES:
+            times = []
+            for _ in range(rounds):
+                clock = ProcessorTime(server, requests // batch * batch)
+                for _ in range(requests // batch):
+                    yield [call() for _ in range(batch)]
+                times.append(clock.per_request_us())
+            found[f"{name}, {batch} at a time"] = statistics.median(times)
+
+
+def measure_client(requests: int, rounds: int) -> dict[str, float]:
     """Return microseconds per request through `Client`: calls without waiting, then results."""
-    server = StubServer()
+    server, found = StubServer(), dict[str, float]()
     options = SessionOptions()
     session = BlockingSession.open([ServerId(1)], server, options, loop=shared_loop())
-    found = {}
     with Client(session) as client:
         calls: dict[str, Callable[[], Future[Any]]] = {
             "set": lambda: client.set_async(PATH, VALUE),
             "get": lambda: client.get_async(PATH),
         }
-        for name, call in calls.items():
-            for batch in batches:
-                times = []
-                for _ in range(rounds):
-                    clock = ProcessorTime(server, requests // batch * batch)
-                    for _ in range(requests // batch):
-                        for future in [call() for _ in range(batch)]:
-                            future.result()
-                    times.append(clock.per_request_us())
-                found[f"{name}, {batch} at a time"] = statistics.median(times)
+        for futures in timed_batches(server, calls, requests, rounds, found):
+            for future in futures:
+                future.result()
     return found
 
 
-async def measure_async_client(
-    batches: tuple[int, ...], requests: int, rounds: int
-) -> dict[str, float]:
+async def measure_async_client(requests: int, rounds: int) -> dict[str, float]:
     """Return microseconds per request through `AsyncClient`, of calls that are awaited later."""
-    server = StubServer()
-    found = {}
+    server, found = StubServer(), dict[str, float]()
     async with await AsyncClient.open([ServerId(1)], server, SessionOptions()) as client:
         calls: dict[str, Callable[[], asyncio.Future[Any]]] = {
             "set": lambda: client.set(PATH, VALUE),
             "get": lambda: client.get(PATH),
         }
-        for name, call in calls.items():
-            for batch in batches:
-                times = []
-                for _ in range(rounds):
-                    clock = ProcessorTime(server, requests // batch * batch)
-                    for _ in range(requests // batch):
-                        for future in [call() for _ in range(batch)]:
-                            await future
-                    times.append(clock.per_request_us())
-                found[f"{name}, {batch} at a time"] = statistics.median(times)
+        for futures in timed_batches(server, calls, requests, rounds, found):
+            for future in futures:
+                await future
     return found
 
 
@@ -233,9 +238,9 @@ def main() -> None:
             sending, taking = (statistics.median(times) for times in zip(*rounds, strict=True))
             label = f"{name}, {batch} to a frame"
             print(f"{label:40} {sending:6.2f} {taking:6.2f} {sending + taking:6.2f}")
-    blocking = measure_client(BATCHES, options.requests, options.rounds)
+    blocking = measure_client(options.requests, options.rounds)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        awaited = runner.run(measure_async_client(BATCHES, options.requests, options.rounds))
+        awaited = runner.run(measure_async_client(options.requests, options.rounds))
     print(
         f"public clients, stub link, µs per request     Client, target {CLIENT_TARGET_US}", end=""
     )
