@@ -85,8 +85,8 @@ class HostProvider:
         if longest <= 0:
             return Millis(0)
         third = max(timeout_ms // 3, 1)
-        place = max(third - unconfirmed_ms, 0) / third
-        return Millis(int(longest * (7 * place + self._rng.random()) / 8))
+        place = 7 * max(third - unconfirmed_ms, 0) + self._rng.randrange(third)
+        return Millis(longest * place // (8 * third))
 
     def connect_timeout_ms(self, timeout_ms: Millis) -> Millis:
         """Return how long a server may take to open the link, and again to take the session.
