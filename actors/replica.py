@@ -151,6 +151,7 @@ class Replica:
             reset_reason=self._runner.reset_reason,
             has_disk_space=stats.has_disk_space,
             incarnation=self.incarnation,
+            incarnations_seen=links.peers.incarnations(),
             links=dict(links.peers.states),
             carriers=links.peers.carriers(),
             clients=links.clients.carriers(),

@@ -40,6 +40,8 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     has_disk_space: bool = True
     """False while its disk is full; then it logs nothing."""
     incarnation: int = 0
+    incarnations_seen: dict[ServerId, int] = field(default_factory=dict)
+    """The newest incarnation seen of each other server: it takes no link of a lower one."""
     links: dict[ServerId, str] = field(default_factory=dict)
     """For each other server: `linked`, or why there is no link."""
     carriers: dict[ServerId, str] = field(default_factory=dict)

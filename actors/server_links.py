@@ -191,6 +191,10 @@ class PeerLinks:
         """Return what carries the link to each linked server."""
         return {peer: entry.link.carrier for peer, entry in sorted(self._links.items())}
 
+    def incarnations(self) -> dict[ServerId, int]:
+        """Return the newest incarnation seen of each other server; a lower one is refused."""
+        return self._fence.newest()
+
     def accept(self, hello: Hello, link: Link) -> LinkEvents:
         """Take the link of a server with a higher id, in the place of an older one.
 

@@ -37,9 +37,7 @@ def make_view(
         nodes=dict(alive),
         leaving={node: cause for node, cause in leaving.items() if alive.get(node, False)},
         running={
-            server: Seat(
-                answer.node_id, names.get(answer.node_id, answer.node_id[:8]), answer.incarnation
-            )
+            server: Seat(answer.node_id, names.get(answer.node_id, answer.node_id[:8]))
             for server, answer in answers.items()
             if isinstance(answer, ReplicaStatus)
         },

@@ -16,7 +16,9 @@ from raykeeper.clusters.config import EnsembleConfig, LabelPin, ResourcePin
 from raykeeper.clusters.node_discovery import on_node, prepare_folder, write_record
 from raykeeper.clusters.node_report import EnsembleRecord, NodeReport
 from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement
+from raykeeper.clusters.running_servers import ask_statuses
 from raykeeper.clusters.running_settings import settings_of
+from raykeeper.clusters.voting_disks import newest_incarnation
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
@@ -65,12 +67,15 @@ def _prepare(
     config: EnsembleConfig, uuid: str, seats: Sequence[Placement], nodes: Sequence[NodeReport]
 ) -> str:
     record = EnsembleRecord(uuid, config.servers)
+    is_founding = all(seat.format is FolderFormat.FOUNDING for seat in seats)
+    answers = {} if is_founding else ask_statuses(config.name)
     tasks = [
         on_node(
             seat.node_id,
             prepare_folder,
             *(config.data_dir, config.name, record, seat.server_id),
             seat.format is FolderFormat.FOUNDING,
+            newest_incarnation(seat.server_id, answers),
         )
         for seat in seats
     ]

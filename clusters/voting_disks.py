@@ -44,6 +44,12 @@ class LeaderWithQuorum(Struct, frozen=True):
     """Why `status` is None."""
 
 
+def newest_incarnation(server: ServerId, answers: Mapping[ServerId, ReplicaStatus | str]) -> int:
+    """Return the newest incarnation of a server that those that answered have seen; 0 for none."""
+    statuses = [answer for answer in answers.values() if isinstance(answer, ReplicaStatus)]
+    return max((each.incarnations_seen.get(server, 0) for each in statuses), default=0)
+
+
 def find_leader(
     voters: Collection[ServerId], answers: Mapping[ServerId, ReplicaStatus | str]
 ) -> LeaderWithQuorum:

@@ -106,6 +106,10 @@ class Fence:
         self._newest[server] = incarnation
         return True
 
+    def newest(self) -> dict[ServerId, int]:
+        """Return the newest incarnation seen of each server."""
+        return dict(self._newest)
+
     def refusal_reason(self, server: ServerId, incarnation: int) -> str:
         """Admit the incarnation and return "", or return why it must be refused."""
         if self.admit(server, incarnation):

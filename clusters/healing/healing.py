@@ -174,6 +174,8 @@ class Healing:
         if self._open is None:
             # If it is lost again, its time begins anew.
             self._lost_since.pop(entry.decision.server, None)
+            # A node that was drained is alive still, with the old folder.
+            self._quiet_since, self._set_aside_at = now, None
 
     def acted(self, problem: str) -> list[Effect]:
         """Take the end of `Move` or `Undo`; `problem` says why it failed, or is empty."""
@@ -189,11 +191,7 @@ class Healing:
         return [_note(decision, Step.STARTED)]
 
     def _take_seats(self, view: View) -> list[Effect]:
-        seats = dict(self.seats)
-        for server, seat in view.running.items():
-            before = seats.get(server)
-            highest = max(seat.incarnation, before.incarnation if before is not None else 0)
-            seats[server] = replace(seat, incarnation=highest)
+        seats = {**self.seats, **view.running}
         if seats == self.seats:
             return []
         self.seats = seats
@@ -215,7 +213,7 @@ class Healing:
             self._quiet_since, self._set_aside_at = now, None
 
     def _set_aside(self, view: View, now: Millis) -> list[Effect]:
-        """Have old folders set aside when all is well: some time after a node came, and hourly."""
+        """Have old folders set aside when all is well: soon after a node or server comes, and hourly."""
         is_well = not view.doubt and not view.changing and not self._due
         if not is_well or len(view.voting) < len(self._settings.voters):
             self._quiet_since = now

@@ -61,8 +61,7 @@ def choose_target(
             problem = "is too new, or will go"
         elif node.free_bytes < 2 * data:
             problem = f"has {node.free_bytes} bytes free, of {2 * data} that are needed"
-        elif node.wall_s < earliest or node.wall_s <= seats[server].incarnation:
-            # A server begins its incarnation at its clock, and peers refuse one that is too low.
+        elif node.wall_s < earliest:
             problem = "has a clock that is behind"
         else:
             return Target(node)

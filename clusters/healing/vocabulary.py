@@ -70,8 +70,6 @@ class Seat(Struct, frozen=True):
 
     node_id: str
     node_name: str
-    incarnation: int = 0
-    """The highest one that was seen: the time of its start, in seconds."""
 
 
 class View(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from raykeeper.zab.ids import ServerId
 from tests.contract.client_handles import Room, open_blocking
 from tests.harness.decisions import BEGUN
 
-SEATS = {ServerId(3): Seat("1f", "a", 7)}
+SEATS = {ServerId(3): Seat("1f", "a")}
 
 
 def test_the_next_keeper_reads_what_the_last_one_wrote(room: Room) -> None:

@@ -194,6 +194,10 @@ class Node:
         for peer in self.peers:
             self._dial(life, peer)
 
+    def incarnations_seen(self) -> dict[ServerId, int]:
+        """Return the newest incarnation seen of each other server."""
+        return self._fence.newest()
+
     def use_disk(self, disk: SimDisk, ahead_ms: int) -> None:
         """Run on another machine from now on: on this disk, and by a wall clock so far ahead."""
         assert self.server is None

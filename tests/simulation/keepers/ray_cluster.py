@@ -13,6 +13,7 @@ from collections.abc import Callable
 from raykeeper.actors.disk.identity import FolderOwner, Identity
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.node_report import FoundFolder, NodeReport
+from raykeeper.clusters.voting_disks import newest_incarnation
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, ServerId
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import SimDisk
@@ -192,8 +193,7 @@ class RayCluster:
     def launch(self, *, anywhere: bool = False) -> bool:
         """Start the servers without an actor where their votes rest; return whether any was.
 
-        With `anywhere` also those whose disk is not there, on machines without a server. Their
-        clocks may not be behind: others refuse an incarnation that is lower than the last.
+        With `anywhere` also those whose disk is not there, on machines without a server.
         """
         started = False
         for server in self.slots:
@@ -206,9 +206,7 @@ class RayCluster:
             if not nodes and anywhere:
                 taken = [each.node for each in self.actors.values()]
                 free = [node for node in self.nodes.values() if node.works and node not in taken]
-                last = self.slots[server].disk.incarnation
-                now = self._schedule.now
-                nodes = [node for node in free if now + node.machine.ahead_ms > last][:1]
+                nodes = free[:1]
             if nodes and server not in self.actors:
                 self.start(server, nodes[0])
                 started = True
@@ -254,6 +252,8 @@ class RayCluster:
             disk = SimDisk(self._schedule, self._schedule.stream(f"disk.{self._number()}"), 10_000)
             disk.ahead_ms = machine.ahead_ms
             disk.repair()  # it is another disk, without promises
+            answers = {other: self.status(other) for other in self.actors if other != server}
+            disk.incarnation = newest_incarnation(server, answers)
             machine.disks[server] = disk
         disk.may_be_uncertain = lambda: False
         return disk
@@ -287,7 +287,8 @@ class RayCluster:
             votes=stats.has_vote,
             voters_lost=stats.voters_lost,
             voter_disks=stats.voter_disks,
-            incarnation=-(-slot.disk.incarnation // 1_000),
+            incarnation=slot.disk.incarnation,
+            incarnations_seen=slot.incarnations_seen(),
             links={other: "linked" if other in stats.linked else "broken" for other in others},
         )
 
@@ -331,6 +332,11 @@ class RayCluster:
             if disk is not None and disk.disk == named and not machine.is_destroyed:
                 return machine
         return None
+
+    def runs_with_vote(self, server: ServerId) -> bool:
+        """Return whether a server has an actor where the disk with its vote is."""
+        actor, holder = self.actors.get(server), self.holder(server)
+        return actor is not None and actor.node.machine is holder and actor.node.is_up
 
     def is_disk_there(self, server: ServerId) -> bool:
         """Return whether the disk with the vote of a server is on a machine whose node runs."""

@@ -67,11 +67,8 @@ class KeeperWorld(RecipeWorld):
 
     def _has_majority(self, *, is_running: bool = False) -> bool:
         cluster = self._keepers.cluster
-        there = [
-            server
-            for server in cluster.slots
-            if cluster.is_disk_there(server) and (not is_running or server in cluster.actors)
-        ]
+        is_there = cluster.runs_with_vote if is_running else cluster.is_disk_there
+        there = [server for server in cluster.slots if is_there(server)]
         return len(there) > len(cluster.slots) // 2
 
     def _bound_ms(self) -> int:

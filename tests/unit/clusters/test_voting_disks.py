@@ -1,9 +1,15 @@
 """Which answers of running servers prove on which disk a vote rests."""
 
 import pytest
+from msgspec.structs import replace
 
 from raykeeper.actors.replica_status import ReplicaStatus
-from raykeeper.clusters.voting_disks import VotingDisks, find_leader, find_voting_disks
+from raykeeper.clusters.voting_disks import (
+    VotingDisks,
+    find_leader,
+    find_voting_disks,
+    newest_incarnation,
+)
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, ServerId, Zxid
 
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
@@ -92,3 +98,13 @@ def test_the_followers_of_a_leader_are_named() -> None:
     assert found.following == (S1, S3)
     alone = find_leader(VOTERS, {S1: answers[0]})
     assert (alone.status, alone.following) == (None, (S1,))
+
+
+def test_the_newest_incarnation_that_anybody_has_seen_counts() -> None:
+    seen = [{S3: 4}, {S3: 9, S2: 11}, {}]
+    answers = {
+        server: replace(answer(server, OLD), incarnations_seen=incarnations)
+        for server, incarnations in zip(VOTERS, seen, strict=True)
+    }
+    assert newest_incarnation(S3, {**answers, ServerId(4): "no answer"}) == 9
+    assert newest_incarnation(S1, answers) == 0

@@ -87,4 +87,5 @@ def test_the_higher_incarnation_fences_the_lower() -> None:
     assert fence.admit(S3, 1)
     assert fence.admit(S2, 6)
     assert not fence.admit(S2, 5)
+    assert fence.newest() == {S2: 6, S3: 1}
     assert fence.refusal_reason(S2, 5) == "incarnation 5 of server 2 was fenced by incarnation 6"

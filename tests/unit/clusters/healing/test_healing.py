@@ -230,6 +230,10 @@ def test_old_folders_are_set_aside_when_all_is_well() -> None:
     returned = replace(WELL, nodes={**WELL.nodes, "e": True})
     assert keeper.look(returned, QUIET_MS) == []
     assert keeper.look(returned, QUIET_MS) == [SetAside(7)]
+    # A server has moved.
+    keeper.noted(step(Step.DONE))
+    assert keeper.look(returned, QUIET_MS - 1) == []
+    assert keeper.look(returned, 1) == [SetAside(7)]
 
 
 @pytest.mark.parametrize(
@@ -428,16 +432,6 @@ def test_a_server_that_the_majority_needs_does_not_leave() -> None:
     keeper = Keeper()
     assert keeper.look(replace(DRAINED, voting=(S1, S3))) == []
     assert keeper.healing.waiting == "without it the other voters are no majority"
-
-
-def test_the_highest_incarnation_counts() -> None:
-    """A server that is starting does not tell it yet."""
-    keeper = Keeper()
-    seats = {**SEATS, S3: Seat("c", "C", 7)}
-    assert keeper.look(replace(WELL, running=seats)) == [SaveSeats(seats)]
-    assert keeper.look(WELL) == []
-    at_d = {**SEATS, S3: Seat("d", "D", 7)}
-    assert keeper.look(replace(WELL, running=MOVED)) == [SaveSeats(at_d)]
 
 
 def test_old_decisions_are_dropped() -> None:
