@@ -213,7 +213,7 @@ class Healing:
             self._quiet_since, self._set_aside_at = now, None
 
     def _set_aside(self, view: View, now: Millis) -> list[Effect]:
-        """Have old folders set aside when all is well: soon after a node or server comes, and hourly."""
+        """Have old folders set aside when all is well: soon after a node or server came, hourly."""
         is_well = not view.doubt and not view.changing and not self._due
         if not is_well or len(view.voting) < len(self._settings.voters):
             self._quiet_since = now
