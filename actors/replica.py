@@ -270,7 +270,7 @@ class Replica:
             config.owner(),
             config.storage_limits(),
             has_peers=config.has_other_voters,
-            wall_s=int(time.time()),
+            wall_s=max(int(time.time()), config.newest_incarnation + 1),
         )
         try:
             for event in recovered.trace_events:

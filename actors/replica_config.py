@@ -42,6 +42,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """Servers of the ensemble that have no vote."""
     folder: str
     """Where its data lies; `~` is the home on the server's node."""
+    newest_incarnation: int = 0
+    """The newest one that other servers had seen when it was placed: it begins above that."""
     tick_ms: Millis = Millis(500)
     init_limit: int = 20
     sync_limit: int = 4

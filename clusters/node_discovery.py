@@ -149,18 +149,12 @@ def write_record(data_dir: str, ensemble: str, record: EnsembleRecord) -> None:
 
 
 def prepare_folder(
-    data_dir: str,
-    ensemble: str,
-    record: EnsembleRecord,
-    server_id: ServerId,
-    is_founding: bool,
-    newest_incarnation: int = 0,
+    data_dir: str, ensemble: str, record: EnsembleRecord, server_id: ServerId, is_founding: bool
 ) -> Identity:
     """Format a server's folder on this node, unless another launch has; return its identity.
 
     A folder that is not founding begins its incarnations at the wall clock, beyond those of the
-    disk that it may replace; where that disk's clock was ahead, at `newest_incarnation`, the newest
-    one that other servers have seen.
+    disk that it may replace.
 
     Raises:
         StorageError: the folder cannot be written, or holds data without an identity; or this
@@ -172,9 +166,7 @@ def prepare_folder(
         raise StorageError(f"a server needs Linux: {platform.system()} has no {lacks}")
     folder = server_folder(data_dir, ensemble, server_id)
     owner = FolderOwner(ensemble, record.ensemble_uuid, server_id)
-    incarnation, reason = 0, ""
-    if not is_founding:
-        incarnation, reason = max(int(time.time()), newest_incarnation), "its disk is a new one"
+    incarnation, reason = (0, "") if is_founding else (int(time.time()), "its disk is a new one")
     identity = _format(folder, Identity(owner, uuid4().hex, is_founding, incarnation, reason))
     record = EnsembleRecord(identity.owner.ensemble_uuid, record.servers)
     file = folder.parent / RECORD_FILE

@@ -40,9 +40,11 @@ def start_planned(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[Node
 
     uuid = _format(config, plan, nodes)
     _rewrite_records(config, plan, uuid)
+    answers = ask_statuses(config.name)
     for seat in plan.placements:
         node_id, pin = _location(config, seat, nodes)
-        start_replica(replica_config(config, uuid, seat.server_id), node_id, pin)
+        newest = newest_incarnation(seat.server_id, answers)
+        start_replica(replica_config(config, uuid, seat.server_id, newest), node_id, pin)
 
 
 def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> str:
@@ -67,15 +69,12 @@ def _prepare(
     config: EnsembleConfig, uuid: str, seats: Sequence[Placement], nodes: Sequence[NodeReport]
 ) -> str:
     record = EnsembleRecord(uuid, config.servers)
-    is_founding = all(seat.format is FolderFormat.FOUNDING for seat in seats)
-    answers = {} if is_founding else ask_statuses(config.name)
     tasks = [
         on_node(
             seat.node_id,
             prepare_folder,
             *(config.data_dir, config.name, record, seat.server_id),
             seat.format is FolderFormat.FOUNDING,
-            newest_incarnation(seat.server_id, answers),
         )
         for seat in seats
     ]
@@ -113,8 +112,10 @@ def _location(
     return seat.node_id, None
 
 
-def replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "ReplicaConfig":
-    """Return the settings of one server."""
+def replica_config(
+    config: EnsembleConfig, uuid: str, server_id: ServerId, newest_incarnation: int = 0
+) -> "ReplicaConfig":
+    """Return the settings of one server; others have seen its `newest_incarnation`, 0 for none."""
     # This import loads the server's code, which only a launch needs.
     from raykeeper.actors.replica_config import ReplicaConfig
 
@@ -125,6 +126,7 @@ def replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "R
         voters=config.voter_ids,
         observers=config.observer_ids,
         folder=f"{config.data_dir}/{config.name}/{server_id}",
+        newest_incarnation=newest_incarnation,
         tick_ms=Millis(config.tick_ms),
         init_limit=config.init_limit,
         sync_limit=config.sync_limit,

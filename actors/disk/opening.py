@@ -42,7 +42,8 @@ def open_storage(
         owner: The required owner.
         limits: Sizes and counts of the store.
         has_peers: Whether there are other voters.
-        wall_s: The wall clock in seconds, below which no incarnation begins.
+        wall_s: Seconds, below which no incarnation begins: the wall clock, or more if the server
+            ran where the clock is ahead.
         files: The file operations.
 
     Raises:

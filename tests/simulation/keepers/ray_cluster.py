@@ -234,6 +234,8 @@ class RayCluster:
         if home is not None:
             home.mend()
         self._homes[server] = node
+        answers = {other: self.status(other) for other in self.actors if other != server}
+        disk.incarnation = max(disk.incarnation, newest_incarnation(server, answers))
         slot.use_disk(disk, node.machine.ahead_ms)
         if home is not None:
             self._schedule.after(self.random.randint(10, START_MS), slot.start)
@@ -252,8 +254,6 @@ class RayCluster:
             disk = SimDisk(self._schedule, self._schedule.stream(f"disk.{self._number()}"), 10_000)
             disk.ahead_ms = machine.ahead_ms
             disk.repair()  # it is another disk, without promises
-            answers = {other: self.status(other) for other in self.actors if other != server}
-            disk.incarnation = newest_incarnation(server, answers)
             machine.disks[server] = disk
         disk.may_be_uncertain = lambda: False
         return disk

@@ -53,14 +53,6 @@ def test_a_formatted_folder_is_found(tmp_path: Path) -> None:
     assert [f.name for f in (tmp_path / "coord").iterdir() if f.suffix == ".tmp"] == []
 
 
-def test_a_new_folder_begins_beyond_what_others_have_seen(tmp_path: Path) -> None:
-    """The node that it replaces had a clock that was ahead."""
-    ahead = 2**40
-    found = prepare_folder(str(tmp_path), "coord", RECORD, ONE, False, ahead)
-    assert found.incarnation == ahead
-    assert prepare_folder(str(tmp_path), "coord", RECORD, TWO, False, 7).incarnation > 7
-
-
 def test_the_first_of_two_formats_decides(tmp_path: Path) -> None:
     first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, is_founding=True)
     late = EnsembleRecord("another uuid", 3)

@@ -216,3 +216,8 @@ def test_a_setting_is_stated_by_argument_file_or_changed_field(tmp_path: Path) -
     assert resolve_requested(file, {"links": "ray"})[1] == {"tick_ms", "links"}
     given = make_config({"links": "ray"})
     assert resolve_requested(given, {"servers": 3})[1] == {"links", "servers"}
+
+
+def test_a_server_learns_which_of_its_incarnations_others_have_seen() -> None:
+    """It begins above that, also where the clock is behind that of its last node."""
+    assert replica_config(EnsembleConfig(), "uuid", ServerId(1), 9).newest_incarnation == 9
