@@ -98,7 +98,8 @@ class ClientLinks:
         connection = self._register(stream, stream.fileno())
         events = _JuteClientEvents(self, connection)
         stream.on_bytes_sent(events.bytes_sent)
-        self._deliver(JuteClientConnected(connection, host, os.urandom(PASSWORD_BYTES)))
+        password = os.urandom(PASSWORD_BYTES)
+        self._deliver(JuteClientConnected(connection, host, password, stream.port))
         return events
 
     def set_reading(self, connection: int, is_reading: bool) -> None:

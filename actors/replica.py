@@ -28,6 +28,7 @@ from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.process_facts import read_process_facts
 from raykeeper.actors.ray_actors import find_replica, own_node_id, start_actor
 from raykeeper.actors.replica_config import CLIENTS_MAX_CEILING, ReplicaConfig
 from raykeeper.actors.replica_logger import ReplicaLogger
@@ -52,6 +53,7 @@ from raykeeper.server.effects import (
     CloseClient,
     Effect,
     PauseReading,
+    ReadProcessFacts,
     Restart,
     ResumeReading,
     SendClient,
@@ -62,7 +64,7 @@ from raykeeper.server.effects import (
     SnapshotWrite,
     TrackSessions,
 )
-from raykeeper.server.events import DiskEvent, Event
+from raykeeper.server.events import DiskEvent, Event, ProcessFactsRead
 from raykeeper.server.peer_messages import PeerMessage
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
@@ -165,7 +167,7 @@ class Replica:
             znodes=stats.znodes,
             watches=stats.watches,
             outstanding=stats.outstanding,
-            digest=stats.digest,
+            digest=self._runner.server.state.digest(),
         )
 
     async def describe(self) -> ReplicaDescription:
@@ -336,20 +338,26 @@ class _ServerRunner:
         self._client_processes = monitor_client_processes(
             clients, own_node_id(), server.awaits_process_death, self._deliver
         )
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self._handlers = self._make_handlers()
+        self._perform(server.start(_now()))
+        self._arm_timer()
+        self.links.dial_peers(lambda server: find_replica(config.ensemble, server))
+
+    def _make_handlers(self) -> dict[type, Callable[[Any], None]]:
+        """Return what performs the effects that `_perform` does not know by itself."""
+        clients = self.links.clients
+        return {
             CloseClient: lambda effect: clients.close(effect.connection, "the session ended"),
             PauseReading: lambda effect: clients.set_reading(effect.connection, False),
             ResumeReading: lambda effect: clients.set_reading(effect.connection, True),
             TrackSessions: lambda effect: self._tracker.track(effect.report),
+            ReadProcessFacts: lambda _: self._begin_reading_facts(),
             **dict.fromkeys(
                 (SnapshotBegin, SnapshotWrite, SnapshotFinish, SnapshotAbort),
                 self._snapshotter.perform,
             ),
-            TraceEvent: log.trace,
+            TraceEvent: self._log.trace,
         }
-        self._perform(server.start(_now()))
-        self._arm_timer()
-        self.links.dial_peers(lambda server: find_replica(config.ensemble, server))
 
     async def stop(self) -> None:
         """Close the links, finish the disk's work and unlock the folder."""
@@ -452,6 +460,13 @@ class _ServerRunner:
             self._disk.perform_here(disk)
         elif disk:
             self._disk.submit(disk)
+
+    def _begin_reading_facts(self) -> None:
+        self._reading_facts = self._loop.create_task(self._read_facts())
+
+    async def _read_facts(self) -> None:
+        facts = await asyncio.to_thread(read_process_facts, self._storage.folder)
+        self._deliver(ProcessFactsRead(facts))
 
     def _flush_peer(self, peer: ServerId, to_peers: dict[ServerId, list[PeerMessage]]) -> None:
         messages = to_peers.pop(peer, None)

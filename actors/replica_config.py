@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from raykeeper.actors.disk.identity import FolderOwner
 from raykeeper.actors.disk.storage import StorageLimits
-from raykeeper.links.jute_listener import PortSettings
-from raykeeper.server.context import ServerOptions
+from raykeeper.links.jute_listener import BACKLOG, PortSettings
+from raykeeper.server.context import ALLOWED_WORDS, PortOptions, ServerOptions
 from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.acl import Identity
@@ -71,6 +71,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     zookeeper_clients_per_address: int = 60
     zookeeper_handshake_s: int = 10
     """How long a connection there may be without a session."""
+    zookeeper_words: tuple[str, ...] = ALLOWED_WORDS
+    """The four-letter words that are answered there."""
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
 
@@ -165,6 +167,13 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ),
             snapshot_every_txns=self.snapshot_every_txns,
             outstanding_requests_max=self.requests_max,
+            zookeeper=PortOptions(
+                self.zookeeper_words,
+                self.zookeeper_port,
+                self.zookeeper_clients_per_address,
+                BACKLOG,
+                str(self.path),
+            ),
             ensemble=self.ensemble_uuid,
             change_log_count_max=self.watch_history_changes,
             change_log_bytes_max=self.watch_history_bytes,

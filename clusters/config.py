@@ -24,6 +24,11 @@ from raykeeper.zab.ids import SERVER_ID_MAX, ServerId
 _NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
 _LABEL_PATTERN = r"^[A-Za-z0-9_./-]+\Z"
 _SUPER_PATTERN = r"^(digest:[^:]{1,128}:[A-Za-z0-9+/]{27}=|scrypt:[^:]{1,128}:[A-Za-z0-9+/]{43}=)\Z"
+_WORDS = (
+    *("conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "isro", "mntr", "ruok", "srst"),
+    *("srvr", "stat", "wchc", "wchp", "wchs"),
+)
+_WORD_PATTERN = rf"^(\*|{'|'.join(_WORDS)})\Z"
 _FOLDER_PATTERN = r"^[^\x00\ud800-\udc7f\udd00-\udfff]+\Z"  # what a file system can be told
 
 # PyYAML raises these, besides its own errors, for a scalar that does not fit its tag or form, and
@@ -286,6 +291,17 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=3600, description="a whole number of seconds from 1 to 3600")
     ] = 10
     """A connection to such a port that has no session after so long is closed."""
+
+    zookeeper_words: Annotated[
+        tuple[Annotated[str, Meta(pattern=_WORD_PATTERN)], ...],
+        Meta(
+            max_length=17,
+            description=f"a list of the four-letter words {', '.join(_WORDS)}, or of '*' for all",
+        ),
+    ] = ("ruok", "isro", "srvr", "stat", "envi", "mntr", "conf", "cons", "dirs", "wchs", "gtmk")
+    """The four-letter words that such a port answers; srvr and isro always are. ZooKeeper's
+    whitelist. Of the others dump, wchc and wchp list everything, crst and srst reset counts.
+    """
 
     @property
     def voter_ids(self) -> tuple[ServerId, ...]:

@@ -147,5 +147,6 @@ def replica_config(
         zookeeper_address=config.zookeeper_address,
         zookeeper_clients_per_address=config.zookeeper_clients_per_address,
         zookeeper_handshake_s=config.zookeeper_handshake_s,
+        zookeeper_words=config.zookeeper_words,
         launch_settings=settings_of(config),
     )

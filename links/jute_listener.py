@@ -69,6 +69,7 @@ class JuteStream(asyncio.Protocol):
 
     def __init__(self, listener: "JuteListener") -> None:
         self.host = ""
+        self.port = 0
         self._listener = listener
         self._events: JuteEvents | None = None
         self._transport: asyncio.Transport | None = None
@@ -85,6 +86,7 @@ class JuteStream(asyncio.Protocol):
         transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]).removeprefix(_MAPPED_V4) if peer else ""
+        self.port = int(peer[1]) if peer else 0
         self._events = self._listener.on_connected(self)
 
     def data_received(self, data: bytes) -> None:

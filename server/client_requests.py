@@ -25,13 +25,17 @@ from raykeeper.server.connection import (
     RejectedRequest,
     SendState,
 )
+from raykeeper.server.connection_stats import ConnectionStats, connection_stats
 from raykeeper.server.context import ServerContext
 from raykeeper.server.dead_clients import DeadClients
 from raykeeper.server.effects import CloseClient, SendClient
+from raykeeper.server.four_letter_words import FourLetterWords
 from raykeeper.server.jute_clients import JuteClients
+from raykeeper.server.latency import BY_MS
 from raykeeper.server.read_only_mode import ReadOnlyMode
 from raykeeper.server.read_processor import ReadProcessor
 from raykeeper.server.slow_requests import SlowRequests
+from raykeeper.server.stats import ServerStats, collect_stats
 from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Identities
@@ -71,6 +75,9 @@ class ClientRequests:
         self.is_serving_reads = False
         self.slow_requests = SlowRequests(context)
         self._context = context
+        self._counters = context.counters
+        self._read_times = context.counters.reads
+        self._update_times = context.counters.updates
         self._leader_outbox = context.leader_outbox
         self._by_number: dict[int, Connection] = {}
         self._by_session: dict[SessionId, Connection] = {}
@@ -82,7 +89,7 @@ class ClientRequests:
         )
         self.jute = JuteClients(
             context,
-            self.read_only,
+            FourLetterWords(context, self.read_only, self._by_number),
             self.open_connection,
             self.take_requests,
             self.close_connection,
@@ -94,10 +101,13 @@ class ClientRequests:
     def __len__(self) -> int:
         return len(self._by_number)
 
-    @property
-    def outstanding(self) -> int:
-        """The number of requests that have arrived and are not answered."""
-        return sum(len(connection.requests) for connection in self._by_number.values())
+    def stats(self) -> ServerStats:
+        """Return the statistics of this server."""
+        return collect_stats(self._context, self._by_number.values(), self.read_only)
+
+    def connection_stats(self) -> list[ConnectionStats]:
+        """Return what is known of each connection."""
+        return [connection_stats(self._context, each) for each in self._by_number.values()]
 
     @property
     def has_work(self) -> bool:
@@ -127,11 +137,13 @@ class ClientRequests:
         elif connection is None or connection.phase is Phase.CONNECTING:
             self._reject_malformed(number, "requests before a session")
         else:
+            connection.packets_received += len(frame.requests) or 1
             self.take_requests(connection, frame.heartbeat_seq, frame.requests)
 
     def open_connection(self, connection: Connection) -> None:
         """Ask for the session of a connection that has just been opened."""
         self._by_number[connection.number] = connection
+        connection.opened_at = self._context.now.wall
         self._update_windows()
         if self.read_only.admit(connection):
             return
@@ -176,7 +188,7 @@ class ClientRequests:
             self._leader_outbox.touch(connection)
         if not requests and not queue:
             return  # a heartbeat
-        applied = self._last_applied(connection)
+        applied, waiting = self._last_applied(connection), len(queue)
         # `_can_read` for each request, without a call: a reply may block only what is sent.
         serves, is_open = self._serves_reads(connection), SendState.OPEN
         for request in requests:
@@ -196,6 +208,9 @@ class ClientRequests:
                 queue.append((request, now))
             else:
                 self._reply(connection, request)
+        answered = len(requests) - len(queue) + waiting
+        if answered:
+            self._read_times.by_ms[0] += answered
         if queue:
             self._drain(connection)
             if len(queue) > self._context.options.queued_requests_max:
@@ -300,7 +315,8 @@ class ClientRequests:
         if type(request) is not Write or request.number != txn.number:
             return  # it stands behind a read that waits; `_drain` answers it as a repeat
         queue.popleft()
-        self.slow_requests.observe(connection.session_id, "write", txn.number, arrived)
+        times, session_id = self._update_times, connection.session_id
+        self.slow_requests.observe(times, session_id, "write", txn.number, arrived)
         session = self._context.state.sessions.by_id[txn.session_id]
         self._push(connection, _write_reply(txn.number, session.reply_cache[txn.number]))
         if queue and not isinstance(queue[0][0], Write):
@@ -445,7 +461,7 @@ class ClientRequests:
 
     def _drain(self, connection: Connection) -> None:
         """Answer from the head of the queue as far as possible, and forward the writes it held."""
-        queue = connection.requests
+        queue, now = connection.requests, self._context.now.mono
         is_released = False
         while queue:
             request, arrived = queue[0]
@@ -459,7 +475,8 @@ class ClientRequests:
                 if isinstance(read, Read) and self._must_read_wait(connection):
                     break
                 is_released = True
-                self.slow_requests.observe(connection.session_id, "sync", request.xid, arrived)
+                times, session_id = self._read_times, connection.session_id
+                self.slow_requests.observe(times, session_id, "sync", request.xid, arrived)
                 if isinstance(read, Read):
                     self._reply(connection, read)
                 else:
@@ -469,6 +486,11 @@ class ClientRequests:
                 break
             else:
                 is_released = is_released or connection.are_writes_held
+                took = now - arrived
+                if took < BY_MS:
+                    self._read_times.by_ms[took] += 1
+                else:
+                    self._read_times.observe(took)
                 self._reply(connection, request)
             if queue:
                 queue.popleft()
@@ -520,6 +542,7 @@ class ClientRequests:
 
     def _remove(self, connection: Connection) -> None:
         self._by_number.pop(connection.number, None)
+        self._counters.take_over(connection)
         if connection.translator is not None:
             self.jute.discard(connection.number)
         self._update_windows()

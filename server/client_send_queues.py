@@ -80,6 +80,7 @@ class ClientSendQueues:
         ensemble = self._context.options.ensemble
         session_id, is_local = connection.session_id, connection.phase is Phase.READ_ONLY
         told = session_id, timeout_ms, zxid, last_number, ensemble, is_local, self.window
+        connection.packets_sent += 1
         spread_ms = self.return_spread_ms
         self.send(connection, ConnectReply(Code.OK, *told, return_spread_ms=spread_ms))
 
@@ -220,6 +221,8 @@ class ClientSendQueues:
 
     def _send_frame(self, connection: Connection, zxid: Zxid, items: list[Item]) -> None:
         heartbeat, window = connection.confirmed_heartbeat, self.window
+        if connection.translator is None:  # which counts what it makes of a frame
+            connection.packets_sent += len(items) or 1
         self.send(connection, ServerFrame(heartbeat, zxid, items, window, self.return_spread_ms))
 
     def _queue_frame(self, connection: Connection, items: list[Item], size: int) -> None:

@@ -25,6 +25,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from raykeeper.server.answered import Answered
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.pages import PagedReply
 from raykeeper.znodes.replies import (
@@ -83,6 +84,11 @@ class SendState(Enum):
 
 class Translator(Protocol):
     """The protocol of a client that speaks another one than ours."""
+
+    port: int
+    """From which the client speaks."""
+    is_reading_paused: bool
+    answered: Answered
 
     def encode(self, frame: ConnectReply | ServerFrame | CloseFrame) -> bytes:
         """Return the bytes for the client, none if it is told nothing."""
@@ -147,7 +153,10 @@ class Connection:
         "last_forwarded",
         "local_session",
         "number",
+        "opened_at",
         "owner_zxid",
+        "packets_received",
+        "packets_sent",
         "partial_set_watches",
         "phase",
         "queued_bytes",
@@ -177,6 +186,9 @@ class Connection:
         self.frame_items: list[Item] = []
         self.frame_bytes = 0
         self.partial_set_watches: list[SetWatches] = []  # of a SetWatches whose rest is to come
+        self.opened_at = Millis(0)  # by the wall clock
+        self.packets_received = 1  # its Connect
+        self.packets_sent = 0
         # The rest belongs to `ClientSendQueues`.
         self.send_state = SendState.OPEN
         self.unsent_bytes = 0

@@ -1,10 +1,11 @@
 """The shared parts of a server: the replicated state, the peer, the watches, the outboxes."""
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from raykeeper.jute.frames import JUTE_MAXBUFFER
+from raykeeper.server.counters import Counters
 from raykeeper.server.effects import Effect
 from raykeeper.server.events import SENT_REPORT_BYTES
 from raykeeper.server.leader_outbox import LeaderOutbox
@@ -16,6 +17,22 @@ from raykeeper.znodes.limits import REPLY_CACHE_MAX, Limits
 from raykeeper.znodes.pages import PAGE_NAMES
 from raykeeper.znodes.state import State
 from raykeeper.znodes.watches import WatchTable
+
+ALLOWED_WORDS: Final = (
+    *("ruok", "isro", "srvr", "stat", "envi", "mntr", "conf", "cons", "dirs", "wchs", "gtmk"),
+)
+"""The words that cost little and change nothing."""
+
+
+class PortOptions(Struct, frozen=True):
+    """What the server tells of the port for clients of ZooKeeper, which is the shell's."""
+
+    words: tuple[str, ...] = ALLOWED_WORDS
+    """The four-letter words that are answered, beside those that always are; `*` is all."""
+    port: int = 0
+    per_address_max: int = 0
+    backlog: int = 0
+    data_dir: str = ""
 
 
 class ServerOptions(Struct, frozen=True):
@@ -52,6 +69,7 @@ class ServerOptions(Struct, frozen=True):
     """Bytes of values that may wait with them."""
     jute_frame_bytes_max: int = JUTE_MAXBUFFER
     """The largest request of a client of ZooKeeper; a larger one closes its connection."""
+    zookeeper: PortOptions = PortOptions()
     ensemble: str = ""
     """The uuid of the ensemble, which clients are told."""
 
@@ -62,8 +80,9 @@ assert ServerOptions().unsent_bytes_max >= SENT_REPORT_BYTES, "the shell may hol
 class ServerContext:
     """The shared parts of one server.
 
-    `now` is the time of the current step. `out` collects the effects of the step, in order, and
-    `leader_outbox` the requests to the leader. A received snapshot replaces `state`.
+    `now` is the time of the current step, `started_at` of the server's start. `out` collects the
+    effects of the step, in order, and `leader_outbox` the requests to the leader. A received
+    snapshot replaces `state`.
     """
 
     def __init__(self, state: State, peer: Peer, limits: Limits, options: ServerOptions) -> None:
@@ -81,7 +100,9 @@ class ServerContext:
         self.observe_tree(state)
         self.out: list[Effect] = []
         self.leader_outbox = LeaderOutbox()
+        self.counters = Counters()
         self.now = Now(Millis(0), Millis(0))
+        self.started_at = Millis(0)
 
     def observe_tree(self, state: State) -> None:
         """Record the changes of `state`'s tree from now on."""

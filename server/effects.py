@@ -40,6 +40,10 @@ class ResumeReading(Struct, frozen=True):
     connection: int
 
 
+class ReadProcessFacts(Struct, frozen=True):
+    """Say what the process has open and what its folder holds. Completion: ProcessFactsRead."""
+
+
 class TrackSessions(Struct, frozen=True):
     """Send the session tracker a report; it answers with `SessionsOverdue`, perhaps empty."""
 
@@ -99,6 +103,7 @@ Effect = (
     | CloseClient
     | PauseReading
     | ResumeReading
+    | ReadProcessFacts
     | BreakLink
     | DiskEffect
     | PublishSnapshot

@@ -5,6 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.server.peer_messages import PeerMessage
+from raykeeper.server.process_facts import ProcessFacts
 from raykeeper.zab.effects import LogRun
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 from raykeeper.znodes.expiry import ExpiryProposal
@@ -50,6 +51,7 @@ class JuteClientConnected(Struct, frozen=True):
     connection: int
     host: str
     password: bytes
+    port: int = 0
 
 
 class JuteBytesArrived(Struct, frozen=True):
@@ -57,6 +59,12 @@ class JuteBytesArrived(Struct, frozen=True):
 
     connection: int
     data: bytes
+
+
+class ProcessFactsRead(Struct, frozen=True):
+    """Completion of ReadProcessFacts."""
+
+    facts: ProcessFacts
 
 
 class ClientDisconnected(Struct, frozen=True):
@@ -171,6 +179,7 @@ Event = (
     | ClientFrameArrived
     | JuteClientConnected
     | JuteBytesArrived
+    | ProcessFactsRead
     | ClientDisconnected
     | ClientProcessDied
     | ClientBytesSent

@@ -1,30 +1,293 @@
-"""ZooKeeper's four-letter words: what a connection is told that begins with one.
+"""ZooKeeper's four-letter words: what a connection is told that begins with one, and then closed.
 
-Two of them are answered: they say whether a server is there and whether it takes writes, which is
-how a read-only client finds one that does. The others are refused as by a ZooKeeper that does not
-allow them.
+| word | tells |
+|---|---|
+| ruok, isro | that it is there; whether it takes writes |
+| envi, gtmk | the process; the trace mask |
+| srvr, stat, mntr | state, counts and latencies; `stat` the connections too |
+| conf, dirs | settings; sizes on disk |
+| cons, wchs, dump, wchc, wchp | connections, watches, sessions and ephemerals |
+| srst, crst | that the counts of the server, or of its connections, begin anew |
 
-ZooKeeper: `FourLetterCommands`, `RuokCommand`, `IsroCommand`, `NopCommand`.
+Without a leader, and until read-only mode begins, all but the first four tell only that the server
+does not serve. What a word tells of the process, the server cannot know: it asks the shell
+(`ReadProcessFacts`), once for all words that wait.
+
+ZooKeeper: `FourLetterCommands`, `CommandExecutor`, `server/command/`.
 """
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from raykeeper.server.connection import Connection
+from raykeeper.server.connection_stats import ConnectionStats, connection_stats
 from raykeeper.server.context import ServerContext
-from raykeeper.server.read_only_mode import ReadOnlyMode
-
-_REFUSED: Final = frozenset(
-    b"conf cons crst dirs dump envi gtmk hash mntr srst srvr stat stmk wchc wchp wchs".split()
+from raykeeper.server.effects import CloseClient, ReadProcessFacts, SendClient
+from raykeeper.server.monitoring import (
+    READ_ONLY,
+    VERSION,
+    average_of,
+    monitor_values,
+    server_state,
 )
+from raykeeper.server.process_facts import ProcessFacts
+from raykeeper.server.read_only_mode import ReadOnlyMode
+from raykeeper.server.stats import ServerStats, collect_stats
+from raykeeper.zab.effects import Role
+
+NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests\n"
+ALWAYS_ALLOWED: Final = ("srvr", "isro")
+"""As in ZooKeeper: its own scripts and read-only clients need them."""
+EVERY_WORD: Final = "*"
+OF_THE_PROCESS: Final = ("envi", "mntr", "conf", "dirs")
+NEVER_ANSWERED: Final = ("hash", "stmk")
+_WITHOUT_LEADER: Final = ("ruok", "isro", "envi", "gtmk")
 
 
-def answer_to_word(word: bytes, context: ServerContext, read_only: ReadOnlyMode) -> bytes | None:
-    """Return the answer to the first four bytes of a connection, None if they are no word."""
-    if word == b"ruok":
-        return b"imok"
-    if word == b"isro":
-        if context.peer.is_active:
-            return b"rw"
-        return b"ro" if read_only.is_active else b"null"
-    if word in _REFUSED:
-        return word + b" is not executed because it is not in the whitelist.\n"
-    return None
+class FourLetterWords:
+    """Answers the words of one server's connections."""
+
+    def __init__(
+        self,
+        context: ServerContext,
+        read_only: ReadOnlyMode,
+        connections: Mapping[int, Connection],
+    ) -> None:
+        """`connections` are all of the server, by number."""
+        self._context = context
+        self._read_only = read_only
+        self._connections = connections
+        self._waiting: dict[int, str] = {}  # for the facts of the process, by connection
+        self._is_asked = False  # the shell will tell them
+        self._texts: dict[str, Callable[[], str]] = {
+            "ruok": lambda: "imok",
+            "isro": self._isro,
+            "gtmk": lambda: "0",  # nothing is traced
+            "srvr": self._srvr,
+            "stat": self._stat,
+            "cons": lambda: self._connection_lines(is_brief=False) + "\n",
+            "wchs": self._wchs,
+            "wchc": self._wchc,
+            "wchp": self._wchp,
+            "dump": self._dump,
+            "srst": self._srst,
+            "crst": self._crst,
+        }
+        self._texts_of_process: dict[str, Callable[[ProcessFacts], str]] = {
+            "envi": _envi,
+            "mntr": self._mntr,
+            "conf": self._conf,
+            "dirs": _dirs,
+        }
+
+    def take(self, number: int, first: bytes) -> bool:
+        """Answer connection `number` if its first four bytes are a word; return whether they are.
+
+        The connection is closed then, perhaps not at once.
+        """
+        word = first.decode("latin-1")
+        is_known = word in self._texts or word in self._texts_of_process
+        if not is_known and word not in NEVER_ANSWERED:
+            return False
+        allowed = self._context.options.zookeeper.words
+        is_allowed = word in ALWAYS_ALLOWED or word in allowed or EVERY_WORD in allowed
+        if not (is_known and is_allowed):
+            self._tell(number, f"{word} is not executed because it is not in the whitelist.\n")
+        elif word not in _WITHOUT_LEADER and not self._is_serving:
+            self._tell(number, NOT_SERVING)
+        elif word in self._texts:
+            self._tell(number, self._texts[word]())
+        else:
+            self._waiting[number] = word
+            if not self._is_asked:
+                self._is_asked = True
+                self._context.out.append(ReadProcessFacts())
+        return True
+
+    def on_process_facts(self, facts: ProcessFacts) -> None:
+        """Answer the words that waited for them."""
+        waiting, self._waiting = self._waiting, {}
+        self._is_asked = False
+        for number, word in waiting.items():
+            self._tell(number, self._texts_of_process[word](facts))
+
+    def discard(self, number: int) -> None:
+        """Forget a connection that is gone."""
+        self._waiting.pop(number, None)
+
+    @property
+    def _is_serving(self) -> bool:
+        return self._context.peer.is_active or self._read_only.is_active
+
+    def _tell(self, number: int, text: str) -> None:
+        self._context.out += [SendClient(number, text.encode()), CloseClient(number)]
+
+    def _stats(self) -> ServerStats:
+        return collect_stats(self._context, self._connections.values(), self._read_only)
+
+    # The words.
+
+    def _isro(self) -> str:
+        if self._context.peer.is_active:
+            return "rw"
+        return "ro" if self._read_only.is_active else "null"
+
+    def _mntr(self, facts: ProcessFacts) -> str:
+        values = monitor_values(self._stats(), facts)
+        return _lines(f"zk_{name}\t{value}" for name, value in values.items())
+
+    def _srvr(self) -> str:
+        return self._heading() + self._summary()
+
+    def _stat(self) -> str:
+        clients = self._connection_lines(is_brief=True)
+        return f"{self._heading()}Clients:\n{clients}\n{self._summary()}"
+
+    def _heading(self) -> str:
+        heading = f"Zookeeper version: {VERSION}\n"
+        if server_state(self._stats()) == READ_ONLY:
+            heading += "READ-ONLY mode; serving only read-only clients\n"
+        return heading
+
+    def _summary(self) -> str:
+        stats = self._stats()
+        latency = stats.latency
+        lines = [
+            f"Latency min/avg/max: {latency.min_ms}/{average_of(latency)}/{latency.max_ms}",
+            f"Received: {stats.packets_received}",
+            f"Sent: {stats.packets_sent}",
+            f"Connections: {stats.connections}",
+            f"Outstanding: {stats.outstanding}",
+            f"Zxid: {_hex(stats.last_zxid)}",
+            f"Mode: {server_state(stats)}",
+            f"Node count: {stats.znodes}",
+        ]
+        if server_state(stats) == Role.LEADER.value:
+            lines.append("Proposal sizes last/min/max: -1/-1/-1")  # as before the first: not kept
+        return _lines(lines)
+
+    def _connection_lines(self, *, is_brief: bool) -> str:
+        context = self._context
+        every = (connection_stats(context, each) for each in self._connections.values())
+        return _lines(f" {_described(each, is_brief=is_brief)}" for each in every)
+
+    def _conf(self, facts: ProcessFacts) -> str:
+        context = self._context
+        options, settings, limits = context.options.zookeeper, context.peer.settings, context.limits
+        timing = settings.timing
+        is_observer = not settings.members.is_voter(settings.server_id)
+        values = {
+            "clientPort": options.port,
+            "secureClientPort": -1,
+            "dataDir": options.data_dir,
+            "dataDirSize": facts.snapshot_bytes,
+            "dataLogDir": options.data_dir,
+            "dataLogSize": facts.log_bytes,
+            "tickTime": timing.tick_ms,
+            "maxClientCnxns": options.per_address_max,
+            "minSessionTimeout": limits.session_timeout_min_ms,
+            "maxSessionTimeout": limits.session_timeout_max_ms,
+            "clientPortListenBacklog": options.backlog,
+            "serverId": settings.server_id,
+            "initLimit": timing.init_limit,
+            "syncLimit": timing.sync_limit,
+            "electionAlg": 3,  # ZooKeeper's number of the only one
+            "peerType": int(is_observer),
+        }
+        return _lines(f"{name}={value}" for name, value in values.items())
+
+    def _wchs(self) -> str:
+        watches = self._context.watches
+        watching = sum(watches.count_of(number) > 0 for number in self._connections)
+        paths = frozenset[str]().union(*watches.tables)
+        return (
+            f"{watching} connections watching {len(paths)} paths\nTotal watches:{watches.count}\n"
+        )
+
+    def _wchc(self) -> str:
+        lines: list[str] = []
+        for number in self._connections:
+            paths = {path: None for _, path, _ in self._context.watches.watches_of(number)}
+            if paths:
+                lines += [self._session(number), *(f"\t{path}" for path in paths)]
+        return _lines([*lines, ""])
+
+    def _wchp(self) -> str:
+        by_path: dict[str, dict[int, bool]] = {}
+        for table in self._context.watches.tables:
+            for path, watchers in table.items():
+                by_path.setdefault(path, {}).update(watchers)
+        lines: list[str] = []
+        for path, watchers in by_path.items():
+            lines += [path, *(f"\t{self._session(number)}" for number in watchers)]
+        return _lines([*lines, ""])
+
+    def _dump(self) -> str:
+        state = self._context.state
+        sessions, ephemerals = state.sessions.by_id, state.tree.ephemerals
+        lines = ["SessionTracker dump:", f"Global Sessions({len(sessions)}):"]
+        lines += [f"{_hex(each.session_id)}\t{each.timeout_ms}ms" for each in sessions.values()]
+        lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(ephemerals)}):"]
+        for owner, paths in ephemerals.items():
+            lines += [f"{_hex(owner)}:", *(f"\t{path}" for path in paths)]
+        lines.append("Connections dump:")
+        return _lines(lines) + self._connection_lines(is_brief=False)
+
+    def _srst(self) -> str:
+        self._context.counters.reset(self._connections.values())
+        return "Server stats reset.\n"
+
+    def _crst(self) -> str:
+        for connection in self._connections.values():
+            self._context.counters.take_over(connection)
+            if connection.translator is not None:
+                connection.translator.answered.reset()
+        return "Connection stats reset.\n"
+
+    def _session(self, number: int) -> str:
+        return _hex(self._connections[number].session_id)
+
+
+def _envi(facts: ProcessFacts) -> str:
+    values = [("zookeeper.version", VERSION), *facts.environment]
+    return "Environment:\n" + _lines(f"{name}={value}" for name, value in values)
+
+
+def _dirs(facts: ProcessFacts) -> str:
+    return f"datadir_size: {facts.snapshot_bytes}\nlogdir_size: {facts.log_bytes}\n"
+
+
+def _described(each: ConnectionStats, *, is_brief: bool) -> str:
+    """Return what a connection is and did; of a native client less is known."""
+    host = f"[{each.host}]" if ":" in each.host else each.host
+    told = [
+        f"queued={each.outstanding}",
+        f"recved={each.packets_received}",
+        f"sent={each.packets_sent}",
+    ]
+    answered = each.answered
+    if not is_brief and each.session_id:
+        told.append(f"sid={_hex(each.session_id)}")
+        if answered is not None:
+            told.append(f"lop={answered.operation}")
+        told += [f"est={each.opened_at_ms}", f"to={each.timeout_ms}"]
+        if answered is not None:
+            if answered.xid >= 0:
+                told.append(f"lcxid={_hex(answered.xid)}")
+            told += [
+                f"lzxid={_hex(answered.zxid)}",
+                f"lresp={answered.at_ms}",
+                f"llat={answered.took_ms}",
+                f"minlat={answered.min_ms}",
+                f"avglat={answered.average_ms}",
+                f"maxlat={answered.max_ms}",
+            ]
+    return f"/{host}:{each.port}[{int(each.is_read)}]({','.join(told)})"
+
+
+def _hex(number: int) -> str:
+    return f"{number:#x}"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

@@ -15,10 +15,9 @@ from raykeeper.jute.errors import JuteError
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.connection import Connection, Phase
 from raykeeper.server.context import ServerContext
-from raykeeper.server.effects import CloseClient, PauseReading, ResumeReading, SendClient
-from raykeeper.server.four_letter_words import answer_to_word
+from raykeeper.server.effects import CloseClient, PauseReading, ResumeReading
+from raykeeper.server.four_letter_words import FourLetterWords
 from raykeeper.server.jute_translator import JuteTranslator, ToServer
-from raykeeper.server.read_only_mode import ReadOnlyMode
 from raykeeper.znodes.errors import Code
 
 WORD_BYTES: Final = 4
@@ -33,14 +32,14 @@ class JuteClients:
     def __init__(
         self,
         context: ServerContext,
-        read_only: ReadOnlyMode,
+        words: FourLetterWords,
         open_connection: Callable[[Connection], None],
         take_requests: Callable[[Connection, int, Sequence[ToServer]], None],
         close_connection: Callable[[Connection, Code], None],
     ) -> None:
         """The three callables are those of `ClientRequests`."""
+        self.words = words
         self._context = context
-        self._read_only = read_only
         self._open_connection = open_connection
         self._take_requests = take_requests
         self._close_connection = close_connection
@@ -53,10 +52,10 @@ class JuteClients:
         """Whether a connection can go on right now."""
         return bool(self._ready)
 
-    def on_connected(self, number: int, host: str, password: bytes) -> None:
+    def on_connected(self, number: int, host: str, port: int, password: bytes) -> None:
         """Begin a connection; nothing has arrived on it."""
         self._by_number[number] = JuteTranslator(
-            self._context, number, host, password, self._schedule
+            self._context, number, host, port, password, self._schedule
         )
 
     def on_bytes(self, number: int, data: bytes) -> None:
@@ -70,6 +69,7 @@ class JuteClients:
         """Forget a connection that is closed, if it is one of these."""
         self._by_number.pop(number, None)
         self._ready.pop(number, None)
+        self.words.discard(number)
 
     def resume(self) -> None:
         """Go on with all connections that can."""
@@ -106,25 +106,21 @@ class JuteClients:
         self._ready[number] = None
 
     def _open(self, translator: JuteTranslator) -> Connection | None:
-        word = translator.reader.peek(WORD_BYTES)
-        answer = answer_to_word(word, self._context, self._read_only)
-        if answer is not None:
-            self._context.out += [
-                SendClient(translator.number, answer),
-                CloseClient(translator.number),
-            ]
-            self.discard(translator.number)
+        number = translator.number
+        if self.words.take(number, translator.reader.peek(WORD_BYTES)):
+            # Nothing else is read of it, however long its answer takes.
+            del self._by_number[number]
             return None
         try:
             connect = translator.take_connect()
         except JuteError as error:
-            self._context.trace(trace_events.CLIENT_MALFORMED, (translator.number, str(error)))
-            self._context.out.append(CloseClient(translator.number))
-            self.discard(translator.number)
+            self._context.trace(trace_events.CLIENT_MALFORMED, (number, str(error)))
+            self._context.out.append(CloseClient(number))
+            self.discard(number)
             return None
         if connect is None:
             return None
-        connection = Connection(translator.number, connect, translator.host)
+        connection = Connection(number, connect, translator.host)
         connection.translator = translator
         translator.connection = connection
         self._open_connection(connection)

@@ -25,6 +25,7 @@ from raykeeper.jute.records import (
     SyncResponse,
     WhoAmIResponse,
 )
+from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import AUTH_SCHEMES, Identity
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
@@ -45,13 +46,14 @@ from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, OpResult, OpValu
 
 
 class UnansweredRequest(NamedTuple):
-    """A request that is not answered yet: its xid and opcode, and what its reply needs.
+    """A request that is not answered yet: its xid and opcode, when it came, what its reply needs.
 
     `detail` is the path of a sync, or the opcodes of the operations of a multi.
     """
 
     xid: int
     opcode: int
+    arrived: Millis
     detail: Any = None
 
 

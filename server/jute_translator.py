@@ -36,6 +36,7 @@ from raykeeper.jute.frames import (
 from raykeeper.jute.opcodes import NOTIFICATION_XID, PING_XID, OpCode
 from raykeeper.jute.records import AuthPacket, ConnectRequest, ConnectResponse, SetSASLResponse
 from raykeeper.jute.records import WatcherEvent as JuteEvent
+from raykeeper.server.answered import Answered
 from raykeeper.server.connection import CheckWatches, Connection, Phase, RejectedRequest
 from raykeeper.server.context import ServerContext
 from raykeeper.server.jute_replies import UnansweredRequest, reply_to
@@ -90,6 +91,7 @@ class JuteTranslator:
         context: ServerContext,
         number: int,
         host: str,
+        port: int,
         password: bytes,
         schedule: Callable[[int], None],
     ) -> None:
@@ -99,6 +101,8 @@ class JuteTranslator:
         """
         self.number = number
         self.host = host
+        self.port = port
+        self.answered = Answered()
         self.reader = FrameReader(FIRST_FRAME_BYTES_MAX)
         self.connection: Connection | None = None
         self.is_over = False
@@ -188,6 +192,7 @@ class JuteTranslator:
                 payload = self.reader.next()
                 if payload is None:
                     break
+                connection.packets_received += 1
                 request = decode_request(payload)
             except JuteError as error:
                 self.fault = str(error)
@@ -219,7 +224,7 @@ class JuteTranslator:
             if isinstance(read, Code):
                 return self._fixed(request, read)
             detail = body.path if isinstance(read, native.Sync) else operation_opcodes(body)  # type: ignore[attr-defined]
-            self._unanswered.append(UnansweredRequest(xid, opcode, detail))
+            self._expect(request, detail)
             return read
         op = write_op(opcode, body)
         if op is not None and not isinstance(op, Code):
@@ -234,13 +239,13 @@ class JuteTranslator:
         return self._fixed(request, Code.AUTH_FAILED, closes=True)
 
     def _write(self, request: Request, op: native.WriteOp, detail: Any = None) -> native.Write:
-        self._unanswered.append(UnansweredRequest(request.xid, request.opcode, detail))
+        self._expect(request, detail)
         self._number += 1
         return native.Write(self._number, self._answered, native.encode_op(op))
 
     def _fixed(self, request: Request, code: int, *, closes: bool = False) -> RejectedRequest:
         """Answer a request by `code` alone, in its place in the order."""
-        self._unanswered.append(UnansweredRequest(request.xid, request.opcode, closes))
+        self._expect(request, closes)
         self._takes_no_more = closes
         zxid = self._context.state.zxid
         if code == Code.OK:
@@ -260,6 +265,10 @@ class JuteTranslator:
             _identify(session, identity)
             return self._fixed(request, Code.OK)
         return self._write(request, native.AddAuth(body.scheme, body.auth or b""))
+
+    def _expect(self, request: Request, detail: Any) -> None:
+        arrived = self._context.now.mono
+        self._unanswered.append(UnansweredRequest(request.xid, request.opcode, arrived, detail))
 
     def _session_of(self, connection: Connection) -> Session:
         sessions = self._context.state.sessions
@@ -288,8 +297,11 @@ class JuteTranslator:
         pings = self._pings
         is_read_only = connection.phase is Phase.READ_ONLY
         while pings and (pings[0][0] <= frame.heartbeat_seq or is_read_only):
-            _, count = pings.popleft()
-            out.append(count * encode_reply(PING_XID, self._raised(frame.zxid), Code.OK, None))
+            heartbeat, count = pings.popleft()
+            zxid, arrived = self._raised(frame.zxid), _time_of(heartbeat)
+            self.answered.observe(OpCode.PING, PING_XID, zxid, arrived, self._context.now)
+            out.append(count * self._reply(PING_XID, zxid, Code.OK, None))
+            connection.packets_sent += count - 1
         return b"".join(out)
 
     def _connected(self, reply: ConnectReply) -> bytes:
@@ -315,6 +327,7 @@ class JuteTranslator:
             session_id = SessionId(-self.number)  # a server's own session, and never 0
         self._number = self._answered = reply.last_number
         self._window, self._zxid = reply.window, reply.zxid
+        self.answered.connected(reply.zxid, self._arrived_at, self._context.now)
         flag = self._flagged(is_read_only=reply.read_only)
         password = connection.connect.password
         return encode_connect_response(
@@ -339,16 +352,16 @@ class JuteTranslator:
             item = whole
         request = self._unanswered.popleft()
         if isinstance(item, WriteReply):
-            zxid, self._answered = item.zxid, item.number
-        else:
-            zxid = item.zxid
+            self._answered = item.number
+        zxid = self._raised(item.zxid)
         answer = reply_to(request, item)
         code, body = (Code.OK, answer) if isinstance(answer, Record) else (answer, None)
         if request.detail is True or (request.opcode == OpCode.AUTH and code):
             self.is_over = True
         if request.opcode == OpCode.SASL:
             body = SetSASLResponse(None)  # which follows the error all the same
-        return encode_reply(request.xid, self._raised(zxid), code, body)
+        self.answered.observe(request.opcode, request.xid, zxid, request.arrived, self._context.now)
+        return self._reply(request.xid, zxid, code, body)
 
     def _joined(
         self, page: GetChildrenReply | GetEphemeralsReply
@@ -374,7 +387,12 @@ class JuteTranslator:
             self.is_over = head not in _SETTING_WATCHES
             return b""
         body = JuteEvent(event.kind, _SYNC_CONNECTED, event.path)
-        return encode_reply(NOTIFICATION_XID, event.zxid, Code.OK, body)
+        return self._reply(NOTIFICATION_XID, event.zxid, Code.OK, body)
+
+    def _reply(self, xid: int, zxid: int, code: int, body: Record | None) -> bytes:
+        assert self.connection is not None, "only a connection has frames"
+        self.connection.packets_sent += 1
+        return encode_reply(xid, zxid, code, body)
 
     def _raised(self, zxid: int) -> int:
         """Return the zxid of a reply: not below an earlier one, for a client adopts any."""
@@ -385,6 +403,11 @@ class JuteTranslator:
 def _heartbeat_at(time: Millis) -> int:
     """Return the first number of the heartbeats that arrive at a time; it is never 0."""
     return time + 1 << _HEARTBEATS_BITS
+
+
+def _time_of(heartbeat: int) -> Millis:
+    """Return when a heartbeat arrived."""
+    return Millis((heartbeat >> _HEARTBEATS_BITS) - 1)
 
 
 def _identify(session: Session, identity: Identity) -> None:

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_requests import ClientRequests
+from raykeeper.server.connection_stats import ConnectionStats
 from raykeeper.server.context import ServerContext, ServerOptions
 from raykeeper.server.digest_comparison import DigestComparison
 from raykeeper.server.effects import Effect, Restart, SendPeer
@@ -36,6 +37,7 @@ from raykeeper.server.events import (
     LogSynced,
     LogTruncated,
     PeerFrame,
+    ProcessFactsRead,
     SessionsOverdue,
     SnapshotCredited,
     SnapshotFailed,
@@ -148,6 +150,7 @@ class Server:
     def start(self, now: Now) -> list[Effect]:
         """Begin to look for a leader."""
         self._context.now = now
+        self._context.started_at = now.mono
         if not self._context.peer.history.has_disk_space:
             self._disk_check_at = Millis(now.mono + self._context.options.disk_space_check_ms)
         self._clients.read_only.on_role_changed(zab.Role.LOOKING)
@@ -198,26 +201,12 @@ class Server:
         return min((due for due in deadlines if due is not None), default=None)
 
     def stats(self) -> ServerStats:
-        """Return counts and the digest of the state, which is the only costly one."""
-        context, peer, state = self._context, self._context.peer, self._context.state
-        return ServerStats(
-            role=peer.role,
-            is_active=peer.is_active,
-            leader=peer.leader,
-            epoch=peer.epoch,
-            last_zxid=state.zxid,
-            has_vote=peer.settings.has_vote,
-            voters_lost=peer.voters_lost,
-            voter_disks=peer.settings.members.counted_disks,
-            has_disk_space=peer.history.has_disk_space,
-            linked=sorted(peer.links),
-            sessions=len(state.sessions.by_id),
-            connections=len(self._clients),
-            znodes=len(state.tree.znodes),
-            watches=context.watches.count,
-            outstanding=self._clients.outstanding,
-            digest=state.digest(),
-        )
+        """Return what this server is and has counted."""
+        return self._clients.stats()
+
+    def connection_stats(self) -> list[ConnectionStats]:
+        """Return what is known of each connection of a client."""
+        return self._clients.connection_stats()
 
     def awaits_process_death(self, connection: int) -> bool:
         """Return whether ClientProcessDied of this connection, which is gone, would end a session.
@@ -255,9 +244,10 @@ class Server:
             PeerFrame: self._on_peer_frame,
             ClientFrameArrived: lambda e: clients.on_frame(e.connection, e.data, e.host),
             JuteClientConnected: lambda e: clients.jute.on_connected(
-                e.connection, e.host, e.password
+                e.connection, e.host, e.port, e.password
             ),
             JuteBytesArrived: lambda e: clients.jute.on_bytes(e.connection, e.data),
+            ProcessFactsRead: lambda e: clients.jute.words.on_process_facts(e.facts),
             ClientDisconnected: lambda e: clients.on_disconnect(e.connection),
             ClientProcessDied: lambda e: clients.on_process_died(e.connection),
             ClientBytesSent: lambda e: clients.on_bytes_sent(e.connection, e.bytes),

@@ -1,4 +1,4 @@
-"""Requests that took long: one trace event a step names the slowest.
+"""How long requests took; of those that took long, one trace event a step names the slowest.
 
 Slow requests come together, and a line for each would slow them further.
 
@@ -7,6 +7,7 @@ ZooKeeper: `RequestPathMetricsCollector`, and the warnings of `ServerStats.updat
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.context import ServerContext
+from raykeeper.server.latency import LatencyHistogram
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.requests import SessionId
 
@@ -23,9 +24,20 @@ class SlowRequests:
         self._count = 0
         self._slowest: tuple[SessionId, str, int, str, int] | None = None
 
-    def observe(self, session_id: SessionId, kind: str, number: int, arrived: Millis) -> None:
-        """Count a request that arrived at `arrived` and is answered now, if it is slow."""
+    def observe(
+        self,
+        latency: LatencyHistogram,
+        session_id: SessionId,
+        kind: str,
+        number: int,
+        arrived: Millis,
+    ) -> None:
+        """Count a request that arrived at `arrived` and is answered now; note it if it is slow."""
         took = self._context.now.mono - arrived
+        try:  # every write comes here
+            latency.by_ms[took] += 1
+        except IndexError:
+            latency.observe(took)
         if took > self._context.options.slow_request_ms:
             self._count += 1
             if self._slowest is None or took > self._slowest[-1]:

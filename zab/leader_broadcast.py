@@ -90,6 +90,11 @@ class LeaderBroadcast:
         last = self._history.logged
         return COUNTER_MAX - (counter_of(last) if epoch_of(last) == self.epoch else 0)
 
+    @property
+    def read_indexes_pending(self) -> int:
+        """How many read indexes wait for a quorum's confirmation."""
+        return len(self._probes)
+
     def next_zxid(self) -> Zxid:
         """Return the zxid that the next proposed transaction gets."""
         last = self._history.logged

@@ -48,6 +48,8 @@ class Tree:
         self.quotas = Quotas(self.znodes)
         self._limits = self.quotas.limits
         self.digest = 0  # a plain sum; `State.digest` takes it modulo 2^64
+        self.data_bytes = 0
+        """Bytes of all values and characters of all paths."""
 
     def create_system_znodes(self) -> None:
         """Create the znodes that exist before the first transaction."""
@@ -94,6 +96,7 @@ class Tree:
                 znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, check)
                 znodes[path] = znode
                 self.digest += check * check
+                self.data_bytes += len(path) + len(value)
                 if owner:
                     self._count_owned(owner, path, zxid)
             else:
@@ -169,6 +172,8 @@ class Tree:
                 znode_change.old = Content(znode.value, stat_of(znode))
                 znode_change.new = Content(value, change.stat)
             self.changes.append(znode_change)
+        if len(value) != len(znode.value):
+            self.data_bytes += len(value) - len(znode.value)
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms
@@ -209,6 +214,7 @@ class Tree:
     def _count_in(self, path: str, znode: Znode) -> None:
         check = znode.digest_hash = _hash_of(path, znode)
         self.digest += check * check
+        self.data_bytes += len(path) + len(znode.value)
         if znode.child_create_count:
             self.digest += children_term(path, znode.child_create_count, znode.pzxid)
         if znode.ephemeral_owner:
@@ -228,6 +234,7 @@ class Tree:
     def _count_out(self, path: str, znode: Znode) -> None:
         check = znode.digest_hash
         self.digest -= check * check + children_term(path, znode.child_create_count, znode.pzxid)
+        self.data_bytes -= len(path) + len(znode.value)
         owner = znode.ephemeral_owner
         if owner:
             owned = self.ephemerals[owner]

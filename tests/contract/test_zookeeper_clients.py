@@ -1,5 +1,6 @@
 """Clients that others wrote for ZooKeeper, unchanged, against a pure server over TCP."""
 
+import re
 import socket
 import subprocess
 import threading
@@ -18,6 +19,7 @@ from kazoo.exceptions import (
 from kazoo.recipe.watchers import ChildrenWatch, DataWatch
 from kazoo.security import make_digest_acl
 
+from raykeeper.server.context import ALLOWED_WORDS
 from tests.harness.jute_port import JutePort
 
 PATIENCE_S = 90.0
@@ -174,15 +176,55 @@ def test_a_client_that_is_idle_stays_connected(connect: Connect) -> None:
     assert states == [] and client.exists("/idle") is not None
 
 
-@pytest.mark.parametrize(("word", "answer"), [(b"ruok", b"imok"), (b"isro", b"rw")])
-def test_a_word_is_answered_though_the_client_has_ended_its_half(
-    port: JutePort, word: bytes, answer: bytes
-) -> None:
+def ask(port: JutePort, word: bytes, *, ends_its_half: bool) -> str:
+    """What a word is answered before the server ends the connection."""
     host, _, number = port.address.rpartition(":")
     with socket.create_connection((host, int(number)), timeout=PATIENCE_S) as asking:
         asking.sendall(word)
-        asking.shutdown(socket.SHUT_WR)
-        assert asking.makefile("rb").read() == answer
+        if ends_its_half:
+            asking.shutdown(socket.SHUT_WR)
+        return asking.makefile("rb").read().decode()
+
+
+@pytest.mark.parametrize("ends_its_half", [True, False])
+def test_a_word_is_answered_though_the_client_has_ended_its_half(
+    port: JutePort, ends_its_half: bool
+) -> None:
+    assert ask(port, b"ruok", ends_its_half=ends_its_half) == "imok"
+    assert ask(port, b"isro", ends_its_half=ends_its_half) == "rw"
+    for word in ALLOWED_WORDS:  # some wait for what the process has open
+        text = ask(port, word.encode(), ends_its_half=ends_its_half)
+        assert text and "whitelist" not in text, word
+
+
+def test_kazoo_and_exporters_read_the_words(port: JutePort, connect: Connect) -> None:
+    client = connect()
+    assert client.server_version() == (3, 9, 5)
+    assert client.command(b"ruok") == "imok"
+    lines = ask(port, b"mntr", ends_its_half=False).splitlines()
+    # As exporters in Go and Python do: the name, white space, one word.
+    found = [re.match(r"^zk_(\w[\w.\-]*)\s+([\w.\-]+)", line) for line in lines]
+    assert None not in found
+    values = {each[1]: each[2] for each in found if each is not None}
+    assert values["version"] == "3.9.5-raykeeper" and values["server_state"] == "standalone"
+    for name in (
+        *("avg_latency", "min_latency", "max_latency", "packets_received", "packets_sent"),
+        *("num_alive_connections", "outstanding_requests", "znode_count", "watch_count"),
+        *("ephemerals_count", "approximate_data_size", "open_file_descriptor_count"),
+        *("max_file_descriptor_count", "uptime", "followers", "synced_followers"),
+        "pending_syncs",
+    ):
+        assert float(values[name]) >= 0, name
+    assert int(values["num_alive_connections"]) >= 1
+    assert int(values["open_file_descriptor_count"]) > 3
+    host, _, number = port.address.rpartition(":")
+    clients = re.findall(
+        r"^ /([0-9.]+):(\d+)\[([01])\]\(queued=(\d+),recved=(\d+),sent=(\d+)\)$",
+        ask(port, b"stat", ends_its_half=False),
+        re.MULTILINE,
+    )
+    assert clients and {each[0] for each in clients} == {host}
+    assert number not in {each[1] for each in clients}, "it is the port of the client"
 
 
 ZK_CLI = Path("/usr/share/zookeeper/bin/zkCli.sh")

@@ -44,7 +44,9 @@ class Answer(NamedTuple):
 class JuteCaller:
     """The client's end of one connection."""
 
-    def __init__(self, host: "PureServer", connection: int, address: str = "10.0.0.1") -> None:
+    def __init__(
+        self, host: "PureServer", connection: int, address: str = "10.0.0.1", port: int = 4000
+    ) -> None:
         self.host = host
         self.connection = connection
         self.xid = 0
@@ -52,7 +54,7 @@ class JuteCaller:
         self._reader = FrameReader(1 << 30)
         self._sent: deque[int] = deque()  # opcodes that wait for a reply with their place
         host.streams[connection] = bytearray()
-        host.step(JuteClientConnected(connection, address, connection.to_bytes(16)))
+        host.step(JuteClientConnected(connection, address, connection.to_bytes(16), port))
 
     def connect(
         self,

@@ -7,14 +7,22 @@ import asyncio
 import threading
 import time
 from collections import defaultdict
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from raykeeper.actors.client_limit import client_limit
 from raykeeper.actors.client_links import ClientLinks
+from raykeeper.actors.process_facts import read_process_facts
 from raykeeper.links.jute_listener import JuteListener, PortSettings
-from raykeeper.server.effects import CloseClient, PauseReading, ResumeReading, SendClient
-from raykeeper.server.events import ClientBytesSent, Event
+from raykeeper.server.effects import (
+    CloseClient,
+    PauseReading,
+    ReadProcessFacts,
+    ResumeReading,
+    SendClient,
+)
+from raykeeper.server.events import ClientBytesSent, Event, ProcessFactsRead
 from raykeeper.zab.ids import Millis
 from tests.harness.pure_servers import PureServer
 
@@ -100,6 +108,8 @@ class JutePort:
                 links.send(effect.connection, effect.data)
             elif isinstance(effect, CloseClient):
                 links.close(effect.connection, "the session ended")
+            elif isinstance(effect, ReadProcessFacts):
+                self._deliver(ProcessFactsRead(read_process_facts(Path.cwd() / "missing")))
             elif isinstance(effect, PauseReading | ResumeReading):
                 links.set_reading(effect.connection, isinstance(effect, ResumeReading))
         host.streams.clear()

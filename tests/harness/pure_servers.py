@@ -15,6 +15,7 @@ from raykeeper.server.effects import (
     CloseClient,
     Effect,
     PublishSnapshot,
+    ReadProcessFacts,
     SendClient,
     SendPeer,
     SnapshotBegin,
@@ -31,12 +32,14 @@ from raykeeper.server.events import (
     LinkDown,
     LinkUp,
     PeerFrame,
+    ProcessFactsRead,
     SessionsOverdue,
     SnapshotCredited,
     SnapshotWritten,
     TrackerLost,
 )
 from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
+from raykeeper.server.process_facts import ProcessFacts
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, DiskEffect, Role, TraceEvent
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
@@ -56,6 +59,8 @@ from tests.harness.sim_disk import SimDisk, StoredSnapshot
 LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Millis(20_000))
 OPTIONS = ServerOptions(snapshot_every_txns=1_000_000, session_report_ms=Millis(100))
 TIMING = Timing(tick_ms=Millis(1_000), init_limit=10, sync_limit=4)
+FACTS = ProcessFacts(70, 1024, 300, 4000, (("host.name", "here"), ("python.version", "3")))
+"""What every process is said to be."""
 
 T = TypeVar("T")
 
@@ -231,6 +236,8 @@ class PureServer:
                 self.disk.submit([effect])
             elif isinstance(effect, BreakLink):
                 self.broken.append(effect.peer)
+            elif isinstance(effect, ReadProcessFacts):
+                self._told.append(ProcessFactsRead(FACTS))
             elif isinstance(effect, TrackSessions) and self.tracks:
                 found = self.tracker.track(effect.report, self.clock.now)
                 self._told.append(TrackerLost() if found is None else SessionsOverdue(found))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from raykeeper.actors.replica_config import ReplicaConfig
-from raykeeper.links.jute_listener import PortSettings
+from raykeeper.links.jute_listener import BACKLOG, PortSettings
+from raykeeper.server.context import PortOptions
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
@@ -128,6 +129,13 @@ def test_the_folder_may_be_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -
 def test_clients_of_zookeeper_are_told_an_address_of_the_node(address: str, told: str) -> None:
     made = config(zookeeper_port=2182, zookeeper_address=address)
     assert made.zookeeper_address_at("10.0.0.7") == told
+
+
+def test_the_server_knows_what_the_words_tell_of_its_port() -> None:
+    made = config(
+        zookeeper_port=2182, zookeeper_words=("*",), zookeeper_clients_per_address=7, folder="/d/1"
+    )
+    assert made.options().zookeeper == PortOptions(("*",), 2182, 7, BACKLOG, "/d/1")
 
 
 def test_the_settings_of_the_port_for_clients_of_zookeeper() -> None:

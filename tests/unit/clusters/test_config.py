@@ -17,6 +17,7 @@ from raykeeper.clusters.config import (
     resolve_config,
     warnings_about,
 )
+from raykeeper.server.context import ALLOWED_WORDS
 from raykeeper.zab.settings import Timing
 
 ROOT_ID = "digest:root:D/InIHSb7yEEbrWz8b9l71RjZJU="
@@ -130,6 +131,8 @@ def test_arguments_override_the_file(tmp_path: Path) -> None:
         ("zookeeper_address: localhost", 1, "zookeeper_address: expected an IP address"),
         ("zookeeper_clients_per_address: 0", 1, "from 1 to 100000, not 0"),
         ("zookeeper_handshake_s: 0", 1, "seconds from 1 to 3600, not 0"),
+        ("zookeeper_words: [stat, quit]", 1, "wchp, wchs, or of '*' for all, not ['stat', 'quit']"),
+        ("zookeeper_words: stat", 1, "expected a list of the four-letter words conf, cons, "),
         ("zookeeper_port: 65534", 1, "(65534) leaves no port for each of 3 servers"),
         # Settings that contradict each other: the later line.
         ("session_timeout_min_s: 9\nsession_timeout_max_s: 8", 2, "(9) is above"),
@@ -215,6 +218,12 @@ def test_a_port_that_others_reach_is_warned_of(port: int, address: str, warns: b
     assert [f"clients of ZooKeeper at {address}: " in warning for warning in found] == warns * [
         True
     ]
+
+
+def test_the_words_are_those_that_a_server_answers() -> None:
+    assert DEFAULTS.zookeeper_words == ALLOWED_WORDS
+    every = make_config({"zookeeper_words": ["*", "dump", "wchc", "wchp", "crst", "srst"]})
+    assert every.zookeeper_words[0] == "*"
 
 
 def test_the_error_survives_a_pickle() -> None:

@@ -1,0 +1,58 @@
+"""What the four-letter words tell of the process: its open files, its folder, its environment.
+
+ZooKeeper: `Environment`, `OSMXBean`.
+"""
+
+import os
+import platform
+import resource
+import socket
+from pathlib import Path
+
+import psutil
+
+from raykeeper.server.process_facts import ProcessFacts
+
+_SNAPSHOTS = ("snapshot.",)
+_LOG = ("log.", "spare")
+
+
+def read_process_facts(folder: Path) -> ProcessFacts:
+    """Return the facts of this process and of the server whose data lies in `folder`.
+
+    A thread should call it: it lists the open files and the folder.
+    """
+    process = psutil.Process()
+    files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return ProcessFacts(
+        open_files=process.num_fds(),
+        files_max=-1 if files_max == resource.RLIM_INFINITY else files_max,
+        snapshot_bytes=_size_of(folder, _SNAPSHOTS),
+        log_bytes=_size_of(folder, _LOG),
+        environment=(
+            ("host.name", socket.gethostname()),
+            ("python.version", platform.python_version()),
+            ("os.name", platform.system()),
+            ("os.arch", platform.machine()),
+            ("os.version", platform.release()),
+            ("user.name", process.username()),
+            ("user.home", str(Path("~").expanduser())),
+            ("user.dir", process.cwd()),
+        ),
+    )
+
+
+def _size_of(folder: Path, prefixes: tuple[str, ...]) -> int:
+    """Return the bytes of all files below `folder` whose names begin so; one may vanish meanwhile.
+
+    It stands in its folder, or in one of its generations.
+    """
+    size = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            if name.startswith(prefixes):
+                try:
+                    size += (Path(path) / name).stat().st_size
+                except FileNotFoundError:
+                    continue
+    return size

@@ -1,0 +1,15 @@
+"""What a server is told of the process that runs it: it cannot look for itself."""
+
+from msgspec import Struct
+
+
+class ProcessFacts(Struct, frozen=True):
+    """One process at one moment, with the folder of its server."""
+
+    open_files: int
+    files_max: int
+    """The limit of open files, -1 if there is none."""
+    snapshot_bytes: int
+    log_bytes: int
+    environment: tuple[tuple[str, str], ...]
+    """Names and values, in the order in which they are shown."""

@@ -1,0 +1,30 @@
+"""How long requests took: the counts of a client and of a server, against the plain numbers."""
+
+import pytest
+
+from raykeeper.server.latency import BY_MS, Latency, LatencyHistogram, LatencyStats
+
+
+@pytest.mark.parametrize("kind", [Latency, LatencyHistogram])
+@pytest.mark.parametrize(
+    "times",
+    [
+        [],
+        [0],
+        [7, 3, 3, 0],
+        [BY_MS - 1, BY_MS],
+        [BY_MS + 5, BY_MS + 1, 90_000],
+        [1, 90_000, 5],
+    ],
+)
+def test_number_sum_least_and_most_are_those_of_the_requests(
+    kind: type[Latency | LatencyHistogram], times: list[int]
+) -> None:
+    latency = kind()
+    for _ in range(2):
+        for time in times:
+            latency.observe(time)
+        least, most = min(times, default=0), max(times, default=0)
+        assert latency.stats() == LatencyStats(len(times), sum(times), least, most)
+        latency.reset()
+    assert latency.stats() == LatencyStats()
