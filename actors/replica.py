@@ -21,6 +21,7 @@ from typing import Any, Final, NoReturn, get_args
 import ray
 import ray.util
 
+from raykeeper.actors.admin_server import AdminServer
 from raykeeper.actors.client_limit import client_limit, raise_files_limit
 from raykeeper.actors.client_process_monitor import monitor_client_processes
 from raykeeper.actors.disk.disk_thread import DiskThread
@@ -49,6 +50,7 @@ from raykeeper.links.hello import Refusal, encode_hello
 from raykeeper.links.ray_calls import UNKNOWN_LINK, Answer
 from raykeeper.links.ray_names import replica_name
 from raykeeper.links.stream_endpoints import StreamAddress
+from raykeeper.server.admin_commands import AdminInput, Document, answer_command
 from raykeeper.server.effects import (
     CloseClient,
     Effect,
@@ -162,6 +164,7 @@ class Replica:
             clients_problem=links.clients.limit.problem,
             zookeeper=self._config.zookeeper_address_at(_node_host()) if links.jute else "",
             zookeeper_problem=links.jute.problem if links.jute else "",
+            admin_problem=self._runner.admin.problem if self._runner.admin else "",
             sessions_max=self._config.sessions_max,
             sessions=stats.sessions,
             znodes=stats.znodes,
@@ -338,6 +341,12 @@ class _ServerRunner:
         self._client_processes = monitor_client_processes(
             clients, own_node_id(), server.awaits_process_death, self._deliver
         )
+        self.admin: AdminServer | None = None
+        """Answers over HTTP, if the settings ask for it."""
+        if config.zookeeper_admin_port:
+            self.admin = AdminServer(
+                config.zookeeper_address, config.zookeeper_admin_port, self._answer_admin, log.line
+            )
         self._handlers = self._make_handlers()
         self._perform(server.start(_now()))
         self._arm_timer()
@@ -367,6 +376,8 @@ class _ServerRunner:
         self._tracker.close()
         self._snapshotter.close()
         self._client_processes.close()
+        if self.admin is not None:
+            await self.admin.close()
         self.links.close("the server stops")
         await asyncio.to_thread(self._disk.close)
         await asyncio.to_thread(self._storage.close)
@@ -467,6 +478,11 @@ class _ServerRunner:
     async def _read_facts(self) -> None:
         facts = await asyncio.to_thread(read_process_facts, self._storage.folder)
         self._deliver(ProcessFactsRead(facts))
+
+    async def _answer_admin(self, command: str) -> Document:
+        facts = await asyncio.to_thread(read_process_facts, self._storage.folder)
+        stats, connections = self.server.stats(), self.server.connection_stats()
+        return answer_command(command, AdminInput(stats, connections, facts, _node_host()))
 
     def _flush_peer(self, peer: ServerId, to_peers: dict[ServerId, list[PeerMessage]]) -> None:
         messages = to_peers.pop(peer, None)

@@ -73,6 +73,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """How long a connection there may be without a session."""
     zookeeper_words: tuple[str, ...] = ALLOWED_WORDS
     """The four-letter words that are answered there."""
+    zookeeper_admin_port: int = 0
+    """Of this server's admin server, at the same address; 0 is none."""
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
 
@@ -100,6 +102,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("watch_history_changes", self.watch_history_changes, 0, 10**7),
             ("watch_history_bytes", self.watch_history_bytes, 0, 1 << 34),
             ("zookeeper_port", self.zookeeper_port, 0, 65_535),
+            ("zookeeper_admin_port", self.zookeeper_admin_port, 0, 65_535),
             (
                 "zookeeper_clients_per_address",
                 self.zookeeper_clients_per_address,

@@ -58,6 +58,8 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """Address and port for clients of ZooKeeper, "" if the settings ask for none."""
     zookeeper_problem: str = ""
     """Why it does not listen there."""
+    admin_problem: str = ""
+    """Why it has no admin server, though the settings ask for one."""
     sessions: int = 0
     sessions_max: int = 0
     """How many sessions the ensemble takes while this server leads."""

@@ -11,6 +11,8 @@ import difflib
 import reprlib
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -28,6 +30,7 @@ _WORDS = (
     *("conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "isro", "mntr", "ruok", "srst"),
     *("srvr", "stat", "wchc", "wchp", "wchs"),
 )
+_PORT_SETTINGS = ("zookeeper_port", "zookeeper_admin_port")
 _WORD_PATTERN = rf"^(\*|{'|'.join(_WORDS)})\Z"
 _FOLDER_PATTERN = r"^[^\x00\ud800-\udc7f\udd00-\udfff]+\Z"  # what a file system can be told
 
@@ -98,6 +101,7 @@ Seconds = Annotated[
     float, Meta(ge=0.1, le=86_400, description="a number of seconds from 0.1 to 86400")
 ]
 
+Port = Annotated[int, Meta(ge=0, le=65_535, description="a whole number from 0 to 65535")]
 Patience = Annotated[
     float, Meta(ge=0, le=604_800, description="a number of seconds from 0 to 604800")
 ]
@@ -264,9 +268,7 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ray: over calls of Ray actors, which need no port. auto: streams, and calls where none opens.
     """
 
-    zookeeper_port: Annotated[
-        int, Meta(ge=0, le=65_535, description="a whole number from 0 to 65535")
-    ] = 0
+    zookeeper_port: Port = 0
     """Port of server 1 for ZooKeeper's own clients, such as 2181; server i has this plus i - 1.
     0: there is no port.
     """
@@ -299,8 +301,14 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
             description=f"a list of the four-letter words {', '.join(_WORDS)}, or of '*' for all",
         ),
     ] = ("ruok", "isro", "srvr", "stat", "envi", "mntr", "conf", "cons", "dirs", "wchs", "gtmk")
-    """The four-letter words that such a port answers; srvr and isro always are. ZooKeeper's
+    """The four-letter words that these ports answer; srvr and isro always are. ZooKeeper's
     whitelist. Of the others dump, wchc and wchp list everything, crst and srst reset counts.
+    """
+
+    zookeeper_admin_port: Port = 0
+    """Port of server 1 for ZooKeeper's admin server, such as 8080; server i has this plus i - 1.
+    0: there is none. It answers GET /commands/NAME at zookeeper_address, with JSON, and needs the
+    package aiohttp: pip install 'raykeeper[admin]'.
     """
 
     @property
@@ -429,11 +437,18 @@ def _extra_of(setting: str) -> dict[str, Any]:
 def warnings_about(config: EnsembleConfig) -> list[str]:
     """Return warnings about valid settings that are hardly intended."""
     warnings = []
-    if config.zookeeper_port and not _is_loopback(config.zookeeper_address):
-        warnings.append(
-            f"ensemble {config.name!r} takes clients of ZooKeeper at {config.zookeeper_address}: "
-            "who reaches that port needs no token of Ray's, and nothing is encrypted"
-        )
+    if not _is_loopback(config.zookeeper_address):
+        ensemble, address = f"ensemble {config.name!r}", config.zookeeper_address
+        if config.zookeeper_port:
+            warnings.append(
+                f"{ensemble} takes clients of ZooKeeper at {address}: who reaches that port needs "
+                "no token of Ray's, and nothing is encrypted"
+            )
+        if config.zookeeper_admin_port:
+            warnings.append(
+                f"{ensemble} has its admin server at {address}: who reaches that port is told of "
+                "the servers and their clients, and nothing is encrypted"
+            )
     if config.servers % 2:
         return warnings
     losses = (config.servers - 1) // 2
@@ -523,6 +538,22 @@ def _shown(value: object) -> str:
         return "a number of so many digits"
 
 
+def _contradictions_of_ports(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each setting of ports that leaves too few, or those of another one, to the servers."""
+    servers = config.servers + config.observers
+    ports = {name: getattr(config, name) for name in _PORT_SETTINGS if getattr(config, name)}
+    for name, port in ports.items():
+        if port + servers - 1 > 65_535:
+            yield f"{name} ({port}) leaves no port for each of {servers} servers", (name,)
+    for (one, port), (other, next_port) in pairwise(sorted(ports.items(), key=itemgetter(1))):
+        if port + servers > next_port:
+            yield (
+                f"{one} ({port}) and {other} ({next_port}) overlap: "
+                f"each of {servers} servers has a port of both",
+                (one, other),
+            )
+
+
 def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each contradiction between settings, with the names of these settings."""
     if config.servers + config.observers > SERVER_ID_MAX:
@@ -531,13 +562,7 @@ def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ..
             f"{SERVER_ID_MAX}",
             ("servers", "observers"),
         )
-    last_port = config.zookeeper_port + config.servers + config.observers - 1
-    if config.zookeeper_port and last_port > 65_535:
-        yield (
-            f"zookeeper_port ({config.zookeeper_port}) leaves no port for each of "
-            f"{config.servers + config.observers} servers",
-            ("zookeeper_port",),
-        )
+    yield from _contradictions_of_ports(config)
     if config.session_timeout_min_s > config.session_timeout_max_s:
         yield (
             f"session_timeout_min_s ({config.session_timeout_min_s:g}) is above "

@@ -385,6 +385,8 @@ def _server_status(
         problems.append(answer.clients_problem)
     if answer.zookeeper_problem:
         problems.append(f"takes no clients of ZooKeeper: it {answer.zookeeper_problem}")
+    if answer.admin_problem:
+        problems.append(f"has no admin server: {answer.admin_problem}")
     broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]
     reached = [peer for peer in voters if peer == server or answer.links.get(peer) == "linked"]
     if broken and answer.role == "looking" and len(reached) <= len(voters) // 2:

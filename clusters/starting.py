@@ -142,11 +142,16 @@ def replica_config(
         watch_history_changes=config.watch_history_changes,
         watch_history_bytes=config.watch_history_bytes,
         links=config.links,
-        # Servers may share a node, and each keeps its port when it moves.
-        zookeeper_port=config.zookeeper_port and config.zookeeper_port + server_id - 1,
+        zookeeper_port=_port_of(config.zookeeper_port, server_id),
         zookeeper_address=config.zookeeper_address,
         zookeeper_clients_per_address=config.zookeeper_clients_per_address,
         zookeeper_handshake_s=config.zookeeper_handshake_s,
         zookeeper_words=config.zookeeper_words,
+        zookeeper_admin_port=_port_of(config.zookeeper_admin_port, server_id),
         launch_settings=settings_of(config),
     )
+
+
+def _port_of(first: int, server_id: ServerId) -> int:
+    """Return a server's port: servers may share a node, and each keeps its port when it moves."""
+    return first and first + server_id - 1

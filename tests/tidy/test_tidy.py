@@ -70,6 +70,7 @@ SHELLS = {
     "links/ray_calls.py": [*CORE, "raykeeper.links", "ray"],
     "links/ray_internals.py": [*CORE, "ray"],
     "links/*": [*CORE, "raykeeper.links"],
+    "actors/admin_server.py": [*CORE, "raykeeper.links", "raykeeper.server", "aiohttp"],
     "actors/*": [
         *(f"raykeeper.{room}" for room in ("zab", "znodes", "server", "links", "actors")),
         *("msgspec", "psutil", "ray"),
@@ -269,7 +270,7 @@ def test_a_rule_can_fail(rule: Rule, path: str, source: str) -> None:
 
 
 def test_imported_packages_are_installed() -> None:
-    """The bench alone has imports that its users must ask for."""
+    """The bench and the admin server alone have imports that their users must ask for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = [Requirement(each) for each in project["dependencies"]]
     imported = set()
@@ -281,7 +282,9 @@ def test_imported_packages_are_installed() -> None:
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(str(node.module).partition(".")[0])
-    ours = {"raykeeper", *sys.stdlib_module_names}
+    asked_for = {Requirement(each).name for each in project["optional-dependencies"]["admin"]}
+    assert asked_for == {"aiohttp"} <= imported
+    ours = {"raykeeper", *sys.stdlib_module_names, *asked_for}
     assert imported - ours == {each.name.replace("pyyaml", "yaml") for each in required}
     (uvloop,) = (each for each in required if each.marker)
     for is_there, system, python in (

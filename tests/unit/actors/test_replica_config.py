@@ -55,6 +55,7 @@ def config(**settings: Any) -> ReplicaConfig:
         ("clients_max", 100_001, "clients_max is 100001"),
         ("sessions_max", 0, "sessions_max is 0, expected 1 to 10000000"),
         ("zookeeper_port", 65_536, "zookeeper_port is 65536, expected 0 to 65535"),
+        ("zookeeper_admin_port", -1, "zookeeper_admin_port is -1, expected 0 to 65535"),
         ("zookeeper_clients_per_address", 0, "zookeeper_clients_per_address is 0"),
         ("zookeeper_handshake_s", 0, "zookeeper_handshake_s is 0"),
         ("value_bytes_max", 0, "value_bytes_max is 0"),

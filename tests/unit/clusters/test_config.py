@@ -134,6 +134,13 @@ def test_arguments_override_the_file(tmp_path: Path) -> None:
         ("zookeeper_words: [stat, quit]", 1, "wchp, wchs, or of '*' for all, not ['stat', 'quit']"),
         ("zookeeper_words: stat", 1, "expected a list of the four-letter words conf, cons, "),
         ("zookeeper_port: 65534", 1, "(65534) leaves no port for each of 3 servers"),
+        ("zookeeper_admin_port: -1", 1, "zookeeper_admin_port: expected a whole number from 0 to"),
+        ("zookeeper_admin_port: 65534", 1, "zookeeper_admin_port (65534) leaves no port for each"),
+        (
+            "zookeeper_admin_port: 2183\nzookeeper_port: 2181",
+            2,
+            "zookeeper_port (2181) and zookeeper_admin_port (2183) overlap: each of 3 servers has",
+        ),
         # Settings that contradict each other: the later line.
         ("session_timeout_min_s: 9\nsession_timeout_max_s: 8", 2, "(9) is above"),
         ("name: a\nsession_timeout_min_s: 90", 2, "is above session_timeout_max_s (60)"),
@@ -201,6 +208,13 @@ def test_an_even_number_of_servers_is_a_warning(servers: int, words: str | None)
         assert words is not None
         assert words in warning
     assert warnings_about(make_config({"observers": 1})) == []
+
+
+def test_an_admin_server_that_others_reach_is_warned_of() -> None:
+    settings = {"zookeeper_admin_port": 8080, "zookeeper_address": "10.0.0.7"}
+    (warning,) = warnings_about(make_config(settings))
+    assert "has its admin server at 10.0.0.7: who reaches that port is told of" in warning
+    assert warnings_about(make_config({"zookeeper_admin_port": 8080})) == []
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,12 @@ def test_the_status_shows_the_port_for_clients_of_zookeeper_and_why_it_is_closed
     assert status.problem == f"takes no clients of ZooKeeper: it {reason}"
 
 
+def test_a_missing_admin_server_is_told() -> None:
+    answer = said(2, "leader", admin_problem="the package aiohttp is not installed")
+    (status,) = summarize("coord", {ServerId(2): answer}).servers
+    assert status.problem == "has no admin server: the package aiohttp is not installed"
+
+
 def test_among_two_leaders_the_newer_epoch_counts() -> None:
     old, new = said(1, "leader", epoch=Epoch(1)), said(3, "leader", epoch=Epoch(2))
     assert summarize("coord", heard(old, said(2, "follower"), new)).leader == 3

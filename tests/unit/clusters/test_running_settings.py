@@ -221,3 +221,12 @@ def test_a_setting_is_stated_by_argument_file_or_changed_field(tmp_path: Path) -
 def test_a_server_learns_which_of_its_incarnations_others_have_seen() -> None:
     """It begins above that, also where the clock is behind that of its last node."""
     assert replica_config(EnsembleConfig(), "uuid", ServerId(1), 9).newest_incarnation == 9
+
+
+def test_each_server_has_ports_of_its_own() -> None:
+    config = EnsembleConfig(zookeeper_port=2181, zookeeper_admin_port=8080)
+    made = [replica_config(config, "uuid", ServerId(number)) for number in (1, 3)]
+    assert [each.zookeeper_port for each in made] == [2181, 2183]
+    assert [each.zookeeper_admin_port for each in made] == [8080, 8082]
+    off = replica_config(EnsembleConfig(), "uuid", ServerId(3))
+    assert (off.zookeeper_port, off.zookeeper_admin_port) == (0, 0)
