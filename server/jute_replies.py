@@ -28,6 +28,7 @@ from raykeeper.jute.records import (
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import AUTH_SCHEMES, Identity
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.paths import path_fault
 from raykeeper.znodes.replies import (
     CountDescendantsReply,
     EmptyReply,
@@ -48,7 +49,7 @@ from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, OpResult, OpValu
 class UnansweredRequest(NamedTuple):
     """A request that is not answered yet: its xid and opcode, when it came, what its reply needs.
 
-    `detail` is the path of a sync, or the opcodes of the operations of a multi.
+    `detail` is the path of a read, or the opcodes of the operations of a multi.
     """
 
     xid: int
@@ -88,7 +89,10 @@ def _results(results: list[OpResult], opcodes: list[int]) -> list[Result]:
 def _result(result: OpResult, opcode: int) -> Result:
     match result:
         case OpFailed():
-            return Result(ERROR_TYPE, ErrorResponse(result.code))
+            is_read = opcode in _CODE_OF_MALFORMED_PATH
+            is_malformed = is_read and result.code == Code.BAD_ARGUMENTS
+            code = _CODE_OF_MALFORMED_PATH[opcode] if is_malformed else result.code
+            return Result(ERROR_TYPE, ErrorResponse(code))
         case OpValue():
             return Result(opcode, GetDataResponse(result.value, result.stat))
         case OpChildren():
@@ -122,6 +126,24 @@ def _done(request: UnansweredRequest, _item: EmptyReply) -> Record:
             return EmptyResponse()
 
 
+def _refused(request: UnansweredRequest, item: ErrorReply) -> int:
+    code = item.code
+    if code == Code.BAD_ARGUMENTS and request.opcode in _CODE_OF_MALFORMED_PATH:
+        assert isinstance(request.detail, str), request
+        if path_fault(request.detail) is not None:
+            return _CODE_OF_MALFORMED_PATH[request.opcode]
+    return code
+
+
+# ZooKeeper's server checks the path of writes alone: no znode and no watch has a malformed one.
+_CODE_OF_MALFORMED_PATH: Final[Mapping[int, Code]] = {
+    **dict.fromkeys((OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_ACL), Code.NO_NODE),
+    **dict.fromkeys((OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2), Code.NO_NODE),
+    OpCode.GET_ALL_CHILDREN_NUMBER: Code.NO_NODE,
+    **dict.fromkeys((OpCode.CHECK_WATCHES, OpCode.REMOVE_WATCHES), Code.NO_WATCHER),
+}
+
+
 def _client_info(identity: Identity) -> ClientInfo:
     name = identity.id
     if identity.scheme in AUTH_SCHEMES:
@@ -136,7 +158,7 @@ _BY_TYPE: Final[Mapping[type, Callable[[UnansweredRequest, Any], Record | int]]]
     GetChildrenReply: _listed,
     GetEphemeralsReply: lambda _, item: GetEphemeralsResponse(item.paths),
     EmptyReply: _done,
-    ErrorReply: lambda _, item: item.code,
+    ErrorReply: _refused,
     GetAclsReply: lambda _, item: GetACLResponse(list(item.acls), item.stat),
     WhoAmIReply: lambda _, item: WhoAmIResponse([_client_info(x) for x in item.identities]),
     CountDescendantsReply: lambda _, item: GetAllChildrenNumberResponse(item.count),

@@ -49,9 +49,23 @@ def read_request(opcode: int, xid: int, body: Record) -> LocalOrRead | Code | No
     return None if made is None else made(xid, body)
 
 
-def operation_opcodes(body: Record) -> list[int] | None:
-    """Return the opcodes of the operations of a multi or multiRead, which its reply needs."""
-    return [op.type for op in body.ops] if isinstance(body, MultiRequest) else None
+def reply_detail(body: Record) -> list[int] | str | None:
+    """Return what the reply needs: the path, or the opcodes of several operations."""
+    if isinstance(body, MultiRequest):
+        return [_result_opcode(op) for op in body.ops]
+    path: str | None = getattr(body, "path", None)
+    return path
+
+
+def _result_opcode(op: Operation) -> int:
+    """Return the opcode whose result answers an operation; a creation's depends on its flags.
+
+    ZooKeeper: `Op.Create`, which `MultiOperationRecord` makes of each of the opcodes.
+    """
+    if not isinstance(op.body, CreateRequest):
+        return op.type
+    is_container = op.body.flags == native.CreateMode.CONTAINER
+    return OpCode.CREATE_CONTAINER if is_container else OpCode.CREATE
 
 
 def _acls(acls: list[Acl] | None) -> list[Acl] | None:
@@ -63,7 +77,8 @@ def _create(body: CreateRequest) -> native.Create:
 
 
 def _create_ttl(body: CreateTTLRequest) -> native.Create:
-    return native.Create(body.path, body.data or b"", body.flags, _acls(body.acl), body.ttl)
+    ttl_ms = body.ttl or -1  # to ZooKeeper 0 is a wrong TTL, here it is none
+    return native.Create(body.path, body.data or b"", body.flags, _acls(body.acl), ttl_ms)
 
 
 def _delete(body: DeleteRequest) -> native.Delete:

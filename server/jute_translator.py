@@ -40,7 +40,7 @@ from raykeeper.server.answered import Answered
 from raykeeper.server.connection import CheckWatches, Connection, Phase, RejectedRequest
 from raykeeper.server.context import ServerContext
 from raykeeper.server.jute_replies import UnansweredRequest, reply_to
-from raykeeper.server.jute_requests import operation_opcodes, read_request, write_op
+from raykeeper.server.jute_requests import read_request, reply_detail, write_op
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes import requests as native
 from raykeeper.znodes.acl import Identity, authenticate, identities_of
@@ -223,12 +223,11 @@ class JuteTranslator:
         if read is not None:
             if isinstance(read, Code):
                 return self._fixed(request, read)
-            detail = body.path if isinstance(read, native.Sync) else operation_opcodes(body)  # type: ignore[attr-defined]
-            self._expect(request, detail)
+            self._expect(request, reply_detail(body))
             return read
         op = write_op(opcode, body)
         if op is not None and not isinstance(op, Code):
-            return self._write(request, op, operation_opcodes(body))
+            return self._write(request, op, reply_detail(body))
         if op is not None:
             return self._fixed(request, op)
         if opcode in _UNIMPLEMENTED:

@@ -18,6 +18,7 @@ from raykeeper.znodes.paths import (
     is_valid_name,
     missing_code,
     parent_of,
+    path_fault,
 )
 from raykeeper.znodes.quotas import QUOTA_PREFIX, is_valid_quota
 from raykeeper.znodes.requests import (
@@ -144,12 +145,12 @@ class OpPreparer:
         tree = self._tree
         parent = tree.find(parent_of(path))
         if parent is None:
-            return missing_error(path)
+            return _missing_for_delete(path)
         if not is_allowed(parent.attributes, identities, Permission.DELETE):
             return ERROR_TXNS[Code.NO_AUTH]
         record = tree.find(path)
         if record is None:
-            return missing_error(path)
+            return _missing_for_delete(path)
         if op.version != record.version and op.version != ANY_VERSION:
             return ERROR_TXNS[Code.BAD_VERSION]
         if record.num_children:
@@ -173,7 +174,7 @@ class OpPreparer:
         path = op.path
         acls = normalize_acls(op.acls, identities)
         if type(acls) is Code:
-            return ERROR_TXNS[acls]
+            return ERROR_TXNS[acls if path_fault(path) is None else Code.BAD_ARGUMENTS]
         assert not isinstance(acls, Code)
         record = self._tree.find(path)
         if record is None:
@@ -227,6 +228,12 @@ def next_version(version: int) -> int:
     if version == -2:
         return 0
     return version + 1 if version != 0x7FFF_FFFF else -0x8000_0000
+
+
+def _missing_for_delete(path: str) -> ErrorTxn:
+    """Return the error for a znode that is not there; ZooKeeper checks no more of its path."""
+    is_path = "/" in path and "\0" not in path
+    return ERROR_TXNS[Code.NO_NODE if is_path else Code.BAD_ARGUMENTS]
 
 
 def missing_error(path: str) -> ErrorTxn:

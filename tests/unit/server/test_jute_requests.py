@@ -65,6 +65,9 @@ def test_creations_answer_with_the_path_or_with_the_stat_too() -> None:
         (OpCode.CREATE, CreateRequest("/x", b"", [], 0), Code.INVALID_ACL),
         (OpCode.CREATE, CreateRequest("/e/x", b"", OPEN, 0), Code.NO_CHILDREN_FOR_EPHEMERALS),
         (OpCode.CREATE_TTL, CreateTTLRequest("/x", b"", OPEN, 5, 0), Code.BAD_ARGUMENTS),
+        (OpCode.CREATE_TTL, CreateTTLRequest("/x", b"", OPEN, 0, 0), Code.BAD_ARGUMENTS),
+        (OpCode.CREATE_TTL, CreateTTLRequest("/x", b"", OPEN, 0, -1), Code.BAD_ARGUMENTS),
+        (OpCode.CREATE_TTL, CreateTTLRequest("/x", b"", OPEN, 0, 9), Code.BAD_ARGUMENTS),
         (OpCode.DELETE, DeleteRequest("/x", -1), Code.NO_NODE),
         (OpCode.DELETE, DeleteRequest("/a", 7), Code.BAD_VERSION),
         (OpCode.DELETE, DeleteRequest("/zookeeper", -1), Code.BAD_ARGUMENTS),
@@ -76,9 +79,18 @@ def test_creations_answer_with_the_path_or_with_the_stat_too() -> None:
         (OpCode.GET_CHILDREN2, PathWatchRequest("/x", True), Code.NO_NODE),
         (OpCode.GET_ACL, PathRequest("/x"), Code.NO_NODE),
         (OpCode.GET_ALL_CHILDREN_NUMBER, PathRequest("/x"), Code.NO_NODE),
+        (OpCode.EXISTS, PathWatchRequest("/a/", True), Code.NO_NODE),
+        (OpCode.GET_DATA, PathWatchRequest("", False), Code.NO_NODE),
+        (OpCode.GET_CHILDREN, PathWatchRequest("/a//b", False), Code.NO_NODE),
+        (OpCode.GET_CHILDREN2, PathWatchRequest("/a/..", False), Code.NO_NODE),
+        (OpCode.GET_ACL, PathRequest("a"), Code.NO_NODE),
+        (OpCode.GET_ALL_CHILDREN_NUMBER, PathRequest("/a/\x01"), Code.NO_NODE),
+        (OpCode.SET_DATA, SetDataRequest("/a/", b"", -1), Code.BAD_ARGUMENTS),
+        (OpCode.ADD_WATCH, AddWatchRequest("/a/", 0), Code.BAD_ARGUMENTS),
         (OpCode.ADD_WATCH, AddWatchRequest("/a", 2), Code.BAD_ARGUMENTS),
         (OpCode.CHECK_WATCHES, WatchesRequest("/a", 1), Code.NO_WATCHER),
-        (OpCode.CHECK_WATCHES, WatchesRequest("a", 1), Code.BAD_ARGUMENTS),
+        (OpCode.CHECK_WATCHES, WatchesRequest("a", 1), Code.NO_WATCHER),
+        (OpCode.REMOVE_WATCHES, WatchesRequest("/a/", 3), Code.NO_WATCHER),
         (OpCode.CHECK_WATCHES, WatchesRequest("/a", 9), Code.BAD_ARGUMENTS),
         (OpCode.REMOVE_WATCHES, WatchesRequest("/a", 3), Code.NO_WATCHER),
         (OpCode.RECONFIG, ReconfigRequest("", "", "", -1), -123),
@@ -158,10 +170,11 @@ def test_a_multi_has_a_result_for_each_operation_in_its_own_form() -> None:
     answer = caller.ask(OpCode.MULTI, MultiRequest(ops))
     assert answer.err == 0 and isinstance(answer.body, MultiResponse)
     results = answer.body.results
-    assert [result.type for result in results] == [1, 15, 15, 15, 5, 13, 2]
+    assert [result.type for result in results] == [1, 1, 15, 15, 5, 13, 2]
     assert results[0].body == CreateResponse("/s-0000000002")
-    assert [r.body.path for r in results[1:4] if isinstance(r.body, Create2Response)] == [
-        *("/b", "/c", "/t")
+    assert results[1].body == CreateResponse("/b"), "create2 has no Stat in a multi"
+    assert [r.body.path for r in results[2:4] if isinstance(r.body, Create2Response)] == [
+        *("/c", "/t")
     ]
     assert isinstance(results[4].body, StatResponse) and results[4].body.stat.version == 1
     assert results[5].body == results[6].body == EmptyResponse()
@@ -191,3 +204,21 @@ def test_several_reads_have_results_or_errors_of_their_own() -> None:
     assert value.type == 4 and isinstance(value.body, GetDataResponse) and value.body.data == b"1"
     assert names == Result(8, GetChildrenResponse(["zookeeper", "a"]))
     assert missing == Result(ERROR_TYPE, ErrorResponse(Code.NO_NODE))
+
+
+def test_malformed_paths_in_several_operations() -> None:
+    """ZooKeeper checks the paths of writes; no znode has a malformed one."""
+    caller = connected(PureServer())
+    read = MultiRequest([Operation(4, PathWatchRequest("/a/", False))])
+    answer = caller.ask(OpCode.MULTI_READ, read)
+    assert answer.body == MultiResponse([Result(ERROR_TYPE, ErrorResponse(Code.NO_NODE))])
+    write = MultiRequest([Operation(5, SetDataRequest("/a/", b"", -1))])
+    answer = caller.ask(OpCode.MULTI, write)
+    assert answer.body == MultiResponse([Result(ERROR_TYPE, ErrorResponse(Code.BAD_ARGUMENTS))])
+
+
+def test_a_container_in_a_multi_is_told_with_its_stat_whatever_its_opcode() -> None:
+    caller = connected(PureServer())
+    ops = MultiRequest([Operation(1, CreateRequest("/c", b"", OPEN, 4))])
+    answer = caller.ask(OpCode.MULTI, ops)
+    assert isinstance(answer.body, MultiResponse) and answer.body.results[0].type == 15

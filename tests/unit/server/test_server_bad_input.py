@@ -124,7 +124,8 @@ WRITES: list[tuple[WriteOp, Code]] = [
     (plain(limits_path("/a"), b"nonsense"), BAD),
     (plain("/zookeeper/quota/zookeeper_limits", b"count=1"), BAD),
     # Delete.
-    *((Delete(path, -1), BAD) for path in BAD_PATHS),
+    # As in ZooKeeper, a path that no znode has is all that is wrong with most of these.
+    *((Delete(path, -1), BAD if path in ("", "a", "/a\0") else NO_NODE) for path in BAD_PATHS),
     *((Delete(path, -1), BAD) for path in ("/", "/zookeeper", "/zookeeper/quota")),
     (Delete("/zookeeper/config", -1), BAD),
     (Delete("/none", -1), NO_NODE),
