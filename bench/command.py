@@ -25,6 +25,7 @@ from raykeeper.bench.systems.contract import System
 from raykeeper.bench.systems.etcd import Etcd
 from raykeeper.bench.systems.raykeeper import Raykeeper
 from raykeeper.bench.systems.zookeeper import ZooKeeper
+from raykeeper.bench.systems.zookeeper_loads import CLIENTS, missing_client
 from raykeeper.clusters.config import DEFAULTS, ConfigError, make_config
 from raykeeper.commands.output import AsJson, make_console, print_document, print_table
 
@@ -40,6 +41,12 @@ Links = Annotated[
     list[str] | None,
     typer.Option(help="The setting `links` of our ensembles; of several, in turn."),
 ]
+ZooKeeperClients = Annotated[
+    list[str] | None,
+    typer.Option(
+        help=f"Measure these on our port for ZooKeeper's clients too: {', '.join(CLIENTS)}."
+    ),
+]
 Out = Annotated[Path, typer.Option(help="Folder of the results.")]
 Scratch = Annotated[
     Path | None, typer.Option(help="Where servers keep their data; else a temporary folder.")
@@ -50,6 +57,7 @@ Quick = Annotated[
 COMMON: dict[str, tuple[Any, Any]] = {
     "against": (Against, None),
     "links": (Links, None),
+    "zookeeper_clients": (ZooKeeperClients, None),
     "out": (Out, DEFAULT_FOLDER),
     "scratch": (Scratch, None),
     "quick": (Quick, False),
@@ -57,7 +65,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
 }
 
 
-SYSTEM_OPTIONS = ("against", "links")
+SYSTEM_OPTIONS = ("against", "links", "zookeeper_clients")
 
 
 def run_experiment(experiment: AnyExperiment, console: Console, given: Mapping[str, Any]) -> None:
@@ -70,7 +78,8 @@ def run_experiment(experiment: AnyExperiment, console: Console, given: Mapping[s
     sizes = sizes_of(experiment, given, is_quick=given["quick"])
     systems: list[System] = []
     if not experiment.is_alone:
-        systems = systems_of(given["against"] or [], given["links"] or [], console)
+        against, links, guests = (given[name] or [] for name in SYSTEM_OPTIONS)
+        systems = systems_of(against, links, guests, console)
     scratch, out = given["scratch"], given["out"].expanduser()
     for folder in (out, scratch):
         if folder is not None:
@@ -130,16 +139,30 @@ def sizes_of(experiment: AnyExperiment, given: Mapping[str, Any], *, is_quick: b
     return msgspec.structs.replace(sizes, **checked)
 
 
-def systems_of(against: Sequence[str], links: Sequence[str], console: Console) -> list[System]:
-    """Return our systems and their peers; a peer that is not installed is left out, with a note.
+def systems_of(
+    against: Sequence[str], links: Sequence[str], guests: Sequence[str], console: Console
+) -> list[System]:
+    """Return our systems and their peers; what is not installed is left out, with a note.
+
+    `guests` are those of ZooKeeper's clients that are measured on our port for them.
 
     Raises:
-        ConfigError: a peer is unknown, or a value of `links` is invalid.
+        ConfigError: a peer or a client is unknown, or a value of `links` is invalid.
     """
     for each in links:
         make_config({"links": each})
     carriers = list(dict.fromkeys(links)) or [DEFAULTS.links]
-    systems: list[System] = [Raykeeper(carrier) for carrier in carriers]
+    clients = []
+    for client in dict.fromkeys(guests):
+        if client not in CLIENTS:
+            raise ConfigError(
+                f"--zookeeper-clients: expected {' or '.join(CLIENTS)}, not {client[:80]!r}"
+            )
+        if reason := missing_client(client):
+            console.print(f"{client} is left out: {reason}")
+        else:
+            clients.append(client)
+    systems: list[System] = [Raykeeper(carrier, clients) for carrier in carriers]
     for name in dict.fromkeys(against):
         if name not in PEERS:
             raise ConfigError(f"--against: expected {' or '.join(PEERS)}, not {name[:80]!r}")

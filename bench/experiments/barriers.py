@@ -55,9 +55,8 @@ class BarrierSizes(Struct, frozen=True, kw_only=True):
 
 def clients_of(system: System) -> tuple[str, ...]:
     """Return the kinds of clients of a system that have double barriers."""
-    if system.name == OURS:
-        return system.clients
-    return tuple(client for client in system.clients if client == "kazoo")
+    have = system.clients[:1] if system.name == OURS else ()
+    return (*have, *(client for client in system.clients if client == "kazoo"))
 
 
 def run_table3(run: ExperimentRun, sizes: BarrierSizes) -> Iterator[Row]:

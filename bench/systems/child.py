@@ -11,7 +11,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from raykeeper.bench.errors import BenchError
@@ -174,6 +174,20 @@ def free_ports(count: int) -> list[int]:
     finally:
         for each in sockets:
             each.close()
+
+
+def free_ports_in_a_row(count: int) -> int:
+    """Return the first of so many ports of the loopback interface that nobody listens on.
+
+    Raises:
+        BenchError: there are no such ports.
+    """
+    for first in range(20_000, 30_000, count):
+        with ExitStack() as bound, suppress(OSError):
+            for port in range(first, first + count):
+                bound.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
+    raise BenchError(f"there are no {count} free ports in a row")
 
 
 def wait_until(

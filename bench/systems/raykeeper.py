@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -12,13 +12,16 @@ from typing import Any
 
 import psutil
 import ray
+from msgspec.structs import replace
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.bench.loads.processes import GENERATE, LoadProcesses
 from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.results import OURS
+from raykeeper.bench.systems.child import free_ports_in_a_row
 from raykeeper.bench.systems.contract import EnsembleShape, Servers, wait_for_all
+from raykeeper.bench.systems.zookeeper_loads import ZooKeeperLoads
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.config import DEFAULTS
 from raykeeper.clusters.ensemble import call_actors
@@ -28,18 +31,23 @@ from raykeeper.zab.ids import ServerId
 
 NAME = "bench"
 _PATIENCE_S = 60.0
+_CLIENTS_MAX = 100_000
+"""All clients of ZooKeeper are on this machine."""
 
 
 class RaykeeperServers:
     """One ensemble."""
 
     def __init__(self, shape: EnsembleShape, settings: dict[str, Any], folder: Path) -> None:
+        """The folder is for data; `settings` are those of the ensemble."""
         self.shape = shape
         settings = {**settings, "servers": shape.servers, "observers": shape.observers}
         self._launch = partial(launch, name=NAME, data_dir=str(folder), **settings)
         self._folder = folder
+        self._links = settings["links"]
         self.ensemble: Ensemble = self._launch()
         self._launches = ThreadPoolExecutor(1)
+        self._zookeeper_loads = ZooKeeperLoads(folder)
         self._starting: list[Future[Ensemble]] = []
 
     def close(self) -> None:
@@ -112,9 +120,13 @@ class RaykeeperServers:
         """See `Servers`."""
         return self._folder / NAME / str(server)
 
-    def load(self, _client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
+    def load(self, client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
         """See `Servers`."""
         niceness = psutil.Process(self.pid(self.leader())).nice()
+        if client != self._links:
+            addresses = {s.server_id: s.zookeeper for s in self.ensemble.status().servers}
+            at_port = [replace(task, where=port_places(task.where, addresses)) for task in tasks]
+            return self._zookeeper_loads.start(client, at_port, niceness)
         address = ray.get_runtime_context().gcs_address
         return LoadProcesses(
             GENERATE, tasks, niceness=niceness, environment={"RAY_ADDRESS": address}
@@ -126,9 +138,12 @@ class Raykeeper:
 
     name = OURS
 
-    def __init__(self, links: str = DEFAULTS.links) -> None:
-        """`links` is the setting of that name, and names the kind of client too."""
-        self.clients: tuple[str, ...] = (links,)
+    def __init__(self, links: str = DEFAULTS.links, zookeeper_clients: Sequence[str] = ()) -> None:
+        """`links` is the setting of that name, and names the kind of client too.
+
+        `zookeeper_clients` are measured besides, on the port for ZooKeeper's clients.
+        """
+        self.clients: tuple[str, ...] = (links, *zookeeper_clients)
         self._settings = {"links": links}
         self._ray = ExitStack()
 
@@ -141,7 +156,11 @@ class Raykeeper:
         """See `System`."""
         if not ray.is_initialized():
             self._ray.enter_context(private_ray())
-        servers = RaykeeperServers(shape, self._settings, folder)
+        settings: dict[str, Any] = dict(self._settings)
+        if len(self.clients) > 1:
+            settings["zookeeper_port"] = free_ports_in_a_row(shape.servers + shape.observers)
+            settings["zookeeper_clients_per_address"] = _CLIENTS_MAX
+        servers = RaykeeperServers(shape, settings, folder)
         try:
             wait_for_all(servers, _PATIENCE_S)  # a launch returns when a majority serves
             yield servers
@@ -151,3 +170,12 @@ class Raykeeper:
     def close(self) -> None:
         """See `System`."""
         self._ray.close()
+
+
+def port_places(where: str, addresses: Mapping[ServerId, str]) -> str:
+    """Return a place of native clients, `LoadTask.where`, as one of ZooKeeper's clients."""
+    every = ",".join(addresses.values())
+    servers = (place.rpartition("/") for place in where.split(";"))
+    return ";".join(
+        addresses[ServerId(int(server))] if name else every for name, _, server in servers
+    )

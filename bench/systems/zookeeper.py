@@ -5,29 +5,19 @@ The settings are ZooKeeper's defaults: those of its sample `zoo.cfg`, a heap of 
 administrators, and the limit of connections per address, because all clients are on this machine.
 """
 
-import importlib.util
-import shutil
 import socket
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from raykeeper.bench.loads.processes import GENERATE, LoadProcesses, compile_java
+from raykeeper.bench.loads.processes import LoadProcesses
 from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.systems.child import ChildProcess, ChildServers, free_ports
 from raykeeper.bench.systems.contract import EnsembleShape, Servers
+from raykeeper.bench.systems.zookeeper_loads import CLIENTS, JARS, ZooKeeperLoads, missing_client
 
-JARS = Path("/usr/share/java")
-_NEEDED = ("zookeeper.jar", "zookeeper-jute.jar")
-_LOGGING = ("slf4j-log4j12.jar", "log4j-1.2.jar")
 _HEAP = "-Xmx1000m"
 _ASK_S = 2.0
-_SOURCE = Path(__file__).parents[1] / "loads/Load.java"
-_LOG = """log4j.rootLogger=${bench.level}, out
-log4j.appender.out=org.apache.log4j.ConsoleAppender
-log4j.appender.out.layout=org.apache.log4j.PatternLayout
-log4j.appender.out.layout.ConversionPattern=%d{ISO8601} - %-5p [%t:%C{1}@%L] - %m%n
-"""
 
 
 class ZooKeeperServers(ChildServers):
@@ -36,11 +26,9 @@ class ZooKeeperServers(ChildServers):
     def __init__(self, shape: EnsembleShape, folder: Path, jars: Path = JARS) -> None:
         ports = free_ports(3 * (shape.servers + shape.observers))
         super().__init__(shape, folder, dict(enumerate(ports[::3], 1)))
-        self._jars = jars
-        (folder / "log4j.properties").write_text(_LOG)
+        self._loads = ZooKeeperLoads(folder, jars)
         for server in self._ports:
             configure(self.folder(server), server, shape, ports)
-        self._classes: Path | None = None
 
     def serves(self, server: int) -> bool:
         """See `Servers`."""
@@ -48,24 +36,16 @@ class ZooKeeperServers(ChildServers):
 
     def load(self, client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
         """See `Servers`."""
-        if client == "kazoo":
-            return LoadProcesses(GENERATE, tasks)
-        if self._classes is None:
-            self._classes = self._folder / "classes"
-            self._classes.mkdir()
-            compile_java(_SOURCE, classpath(self._jars), self._classes)
-        path = f"{self._folder}:{self._classes}:{classpath(self._jars)}"
-        return LoadProcesses(["java", "-Dbench.level=WARN", "-cp", path, "Load"], tasks)
+        return self._loads.start(client, tasks)
 
     def _leads(self, server: int) -> bool:
         return self._mode(server) in ("leader", "standalone")
 
     def _child(self, server: int) -> ChildProcess:
         folder = self.folder(server)
-        path = f"{self._folder}:{classpath(self._jars)}"
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         options = [_HEAP, "-Dbench.level=INFO", "-Dzookeeper.admin.enableServer=false"]
-        words = ["java", *options, "-cp", path, main, str(folder / "zoo.cfg")]
+        words = ["java", *options, "-cp", self._loads.classpath, main, str(folder / "zoo.cfg")]
         return ChildProcess(words, folder / "printed")
 
     def _mode(self, server: int) -> str:
@@ -88,16 +68,13 @@ class ZooKeeper:
 
     def __init__(self, jars: Path = JARS) -> None:
         self._jars = jars
-        has_kazoo = importlib.util.find_spec("kazoo") is not None
-        self.clients: tuple[str, ...] = ("java", "kazoo") if has_kazoo else ("java",)
+        self.clients: tuple[str, ...] = tuple(
+            client for client in CLIENTS if client == "java" or not missing_client(client)
+        )
 
     def missing(self) -> str:
         """See `System`."""
-        if any(not (self._jars / name).exists() for name in _NEEDED):
-            return f"there is no {self._jars / _NEEDED[0]} (Debian's package zookeeper)"
-        if shutil.which("javac") is None:
-            return "there is no javac (Debian's package default-jdk-headless)"
-        return ""
+        return missing_client("java", self._jars)  # whose jars are the servers' too
 
     def launch(self, shape: EnsembleShape, folder: Path) -> AbstractContextManager[Servers]:
         """See `System`."""
@@ -139,8 +116,3 @@ def mode_of(answer: str) -> str:
         if name == "Mode":
             return value.strip()
     return ""
-
-
-def classpath(jars: Path) -> str:
-    """Return the class path of servers and clients."""
-    return ":".join(str(jars / name) for name in (*_NEEDED, *_LOGGING))

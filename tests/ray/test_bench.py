@@ -14,6 +14,7 @@ from raykeeper.bench.experiments import EXPERIMENTS
 from raykeeper.bench.experiments.barriers import clients_of
 from raykeeper.bench.experiments.contract import AnyExperiment
 from raykeeper.bench.experiments.failures import FailureTarget
+from raykeeper.bench.experiments.latency import LATENCY
 from raykeeper.bench.experiments.throughput import FIGURE5
 from raykeeper.bench.plots import can_plot
 from raykeeper.bench.results import Row, write_csv
@@ -21,6 +22,7 @@ from raykeeper.bench.systems.contract import System
 from raykeeper.bench.systems.etcd import Etcd
 from raykeeper.bench.systems.raykeeper import Raykeeper
 from raykeeper.bench.systems.zookeeper import ZooKeeper
+from raykeeper.bench.systems.zookeeper_loads import CLIENTS, missing_client
 from tests.ray.programs import run_raykeeper
 
 PNG = b"\x89PNG\r\n"
@@ -123,6 +125,19 @@ def test_an_experiment_runs_on_another_system(system: System, name: str, tmp_pat
     (experiment,) = [each for each in EXPERIMENTS if each.name == name]
     rows = measure(system, experiment, tmp_path / "data")
     check(system, experiment, rows, tmp_path)
+
+
+def test_clients_of_zookeeper_are_measured_on_our_port(ray_session: str, tmp_path: Path) -> None:
+    """A place of one server, of each server in turn, and of all: as the experiments have them."""
+    guests = [client for client in CLIENTS if not missing_client(client)]
+    with ExperimentRun([Raykeeper("auto", guests)], Console(file=StringIO()), tmp_path) as run:
+        rows = list(LATENCY.run(run, LATENCY.quick))
+        found = {(row["client"], row["request"]) for row in rows}
+        requests = ("create", "set", "get", "linearizable get", "watch notification")
+        assert found == {(client, each) for client in ("auto", *guests) for each in requests}
+        rows = list(FIGURE5.run(run, FIGURE5.quick))
+        assert {row["client"] for row in rows} == {"auto", *guests}
+        assert all(float(row["ops_per_s"]) > 0 and not row["errors"] for row in rows)
 
 
 def test_links_are_measured_side_by_side(ray_session: str, tmp_path: Path) -> None:

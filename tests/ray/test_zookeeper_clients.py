@@ -2,12 +2,10 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
 
 import pytest
 from kazoo.client import KazooClient, KazooState
@@ -16,6 +14,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 
+from raykeeper.bench.systems.child import free_ports_in_a_row
 from raykeeper.clusters import Ensemble, launch
 from tests.ray.conftest import PATIENCE_S, all_serve, eventually, new_name, role_of
 
@@ -24,23 +23,13 @@ pytestmark = pytest.mark.ray
 Connect = Callable[..., KazooClient]
 
 
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
-    for first in range(20_000, 30_000, count):
-        with ExitStack() as bound, suppress(OSError):
-            for port in range(first, first + count):
-                bound.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            return first
-    raise AssertionError("no free ports")
-
-
 @pytest.fixture(scope="module")
 def ensemble(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
     launched = launch(
         name=new_name(),
         data_dir=tmp_path_factory.mktemp("data"),
         timeout_s=PATIENCE_S,
-        zookeeper_port=free_ports(3),
+        zookeeper_port=free_ports_in_a_row(3),
     )
     eventually(lambda: all_serve(launched))
     yield launched

@@ -47,26 +47,36 @@ def test_a_senseless_size_is_refused_by_its_name(name: str, value: str) -> None:
 
 
 def test_the_systems_are_ours_and_each_other_once() -> None:
-    systems = systems_of([], [], Console(file=StringIO()))
+    systems = systems_of([], [], [], Console(file=StringIO()))
     assert [system.name for system in systems] == ["raykeeper"]
 
 
 def test_each_kind_of_links_is_measured_once() -> None:
-    systems = systems_of([], ["ray", "auto", "ray"], Console(file=StringIO()))
+    systems = systems_of([], ["ray", "auto", "ray"], [], Console(file=StringIO()))
     assert [(system.name, system.clients) for system in systems] == [
         ("raykeeper", ("ray",)),
         ("raykeeper", ("auto",)),
     ]
 
 
+def test_clients_of_zookeeper_are_measured_on_our_port_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "missing_client", lambda client: "no jar" * (client == "java"))
+    told = StringIO()
+    (system,) = systems_of([], [], ["java", "kazoo", "kazoo"], Console(file=told, width=200))
+    assert system.clients == ("auto", "kazoo")
+    assert told.getvalue() == "java is left out: no jar\n"
+    with pytest.raises(ConfigError, match="--zookeeper-clients: expected java or kazoo, not 'c'"):
+        systems_of([], [], ["c"], Console(file=StringIO()))
+
+
 def test_an_unknown_system_is_refused() -> None:
     with pytest.raises(ConfigError, match="zookeeper or etcd, not 'consul'"):
-        systems_of(["consul"], [], Console(file=StringIO()))
+        systems_of(["consul"], [], [], Console(file=StringIO()))
 
 
 def test_an_impossible_kind_of_links_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^links: "):
-        systems_of([], ["pigeons"], Console(file=StringIO()))
+        systems_of([], ["pigeons"], [], Console(file=StringIO()))
 
 
 def test_a_missing_system_is_left_out_with_a_note(
@@ -74,7 +84,7 @@ def test_a_missing_system_is_left_out_with_a_note(
 ) -> None:
     monkeypatch.setitem(command.PEERS, "zookeeper", lambda: ZooKeeper(tmp_path))
     told = StringIO()
-    systems = systems_of(["zookeeper"], [], Console(file=told, width=200))
+    systems = systems_of(["zookeeper"], [], [], Console(file=told, width=200))
     assert [system.name for system in systems] == ["raykeeper"]
     assert told.getvalue().startswith("zookeeper is left out: there is no ")
 

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from raykeeper.bench.systems.contract import EnsembleShape
+from raykeeper.bench.systems.raykeeper import port_places
 from raykeeper.bench.systems.zookeeper import ZooKeeper, configure, mode_of
+from raykeeper.bench.systems.zookeeper_loads import missing_client
+from raykeeper.zab.ids import ServerId
 
 
 def lines(folder: Path) -> list[str]:
@@ -51,3 +54,13 @@ def test_the_mode_of_a_server_is_read(answer: str, mode: str) -> None:
 
 def test_without_its_jars_zookeeper_is_missing(tmp_path: Path) -> None:
     assert str(tmp_path) in ZooKeeper(tmp_path).missing()
+    assert str(tmp_path) in missing_client("java", tmp_path)
+    assert missing_client("kazoo", tmp_path) == "", "kazoo needs no jar"
+
+
+@pytest.mark.parametrize(
+    ("where", "places"),
+    [("bench", "h:1,h:2"), ("bench/2", "h:2"), ("bench/1;bench/2", "h:1;h:2")],
+)
+def test_places_of_native_clients_become_addresses(where: str, places: str) -> None:
+    assert port_places(where, {ServerId(1): "h:1", ServerId(2): "h:2"}) == places
