@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/PROOFS.md"
-LAYERS = ("contract", "fuzz", "model", "paper", "ray", "recipes", "simulation")
+LAYERS = (*("contract", "differential", "fuzz", "model", "paper", "ray", "recipes", "simulation"),)
 MUTATIONS = "tests/simulation/mutations"
 METHODS = "client/recipe_methods.py"
 LISTED_MAX = 8

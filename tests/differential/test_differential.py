@@ -1,0 +1,53 @@
+"""Random programs have the same answers from ZooKeeper and here, and would find what differs."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from tests.differential.comparison import compare, compared
+from tests.differential.execution import execute
+from tests.differential.planted import PLANTED
+from tests.differential.programs import draw
+from tests.differential.targets import PortTarget, PureTarget
+from tests.differential.transcripts import Line, masked
+from tests.differential.zookeeper_server import missing, zookeeper_server
+from tests.simulation.mutations.mutation import Mutation
+
+SEEDS = 30
+WITHIN = 60
+"""Seeds that a planted difference may need."""
+
+
+@pytest.fixture(scope="module")
+def zookeeper() -> Iterator[str]:
+    if missing():
+        pytest.skip(missing())
+    with zookeeper_server() as address:
+        yield address
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_a_program_has_the_answers_of_zookeeper(zookeeper: str, servers: int) -> None:
+    for seed in range(1, SEEDS + 1):
+        comparison = compare(draw(seed), PortTarget(zookeeper), PureTarget(servers))
+        assert comparison.difference is None, comparison.report()
+
+
+@cache
+def right_lines(seed: int) -> list[Line]:
+    program = draw(seed)
+    return masked(program, execute(program, PureTarget()))
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_difference_is_found(name: str) -> None:
+    mutation = Mutation(name, name, PLANTED[name])
+
+    def is_found(seed: int) -> bool:
+        program, right = draw(seed), right_lines(seed)
+        with mutation.applied():
+            wrong = masked(program, execute(program, PureTarget()))
+        return compared(program, right, wrong).difference is not None
+
+    assert any(map(is_found, range(1, WITHIN + 1)))
