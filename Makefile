@@ -20,6 +20,9 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" timeout 300 $(BIN
 OLDEST := .venv-oldest-ray
 OLDEST_RAY := $(shell sed -n 's/^ *"ray>=\([0-9.]*\)",$$/\1/p' pyproject.toml)
 
+# A client of ZooKeeper for Node; without it its tests are skipped.
+NODE_CLIENT := build/node/.tried
+
 # Interpreters for `make test-wheel`, when they are not found by their version.
 PYTHON_OLDEST ?=
 PYTHON_NEWEST ?=
@@ -30,7 +33,7 @@ PYTHON_NEWEST ?=
 demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
 	$(BIN)/raykeeper demo
 
-test: $(READY)  ## The whole test suite: without Ray on all cores, then with two Ray clusters at a time.
+test: $(READY) $(NODE_CLIENT)  ## The whole test suite: without Ray on all cores, then with two Ray clusters at a time.
 	$(BIN)/python -m pytest -q -n logical --ignore tests/ray
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/ray
 	$(MAKE) test-oldest-ray
@@ -76,6 +79,11 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench,dev,docs]'
 	touch $(READY)
+
+$(NODE_CLIENT):
+	mkdir -p $(@D)
+	npm install --silent --no-audit --no-fund --prefix $(@D) node-zookeeper-client@1.1.3 || true
+	touch $@
 
 $(OLDEST)/.ready: pyproject.toml $(READY)
 	test -n "$(OLDEST_RAY)"

@@ -11,7 +11,7 @@ from tests.differential.execution import execute
 from tests.differential.known import Known, is_known, without_replayed
 from tests.differential.programs import Ask, Program
 from tests.differential.targets import Target
-from tests.differential.transcripts import Line, masked
+from tests.differential.transcripts import Line, lines_of
 
 _RUNS_MAX: Final = 400
 
@@ -42,8 +42,8 @@ class Comparison(Struct, frozen=True):
 
 def compare(program: Program, expected: Target, found: Target) -> Comparison:
     """Run a program on both targets, up to the first difference."""
-    left = masked(program, execute(program, expected))
-    return compared(program, left, masked(program, execute(program, found)))
+    left = lines_of(program, execute(program, expected))
+    return compared(program, left, lines_of(program, execute(program, found)))
 
 
 def compared(program: Program, left: list[Line], right: list[Line]) -> Comparison:

@@ -4,25 +4,19 @@ After each step every session sends a sync and waits for its reply, so that the 
 has caused belong to it, whatever the target's speed.
 """
 
-from collections import deque
 from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from raykeeper.jute.errors import JuteError
 from raykeeper.jute.fields import Record
 from raykeeper.jute.frames import (
     decode_connect_response,
-    decode_reply,
     encode_connect,
-    encode_reply,
     encode_request,
 )
 from raykeeper.jute.multi import MultiRequest
 from raykeeper.jute.opcodes import (
     AUTH_XID,
-    NOTIFICATION_XID,
     PING_XID,
     REPLIES,
     SET_WATCHES_XID,
@@ -46,6 +40,7 @@ from raykeeper.znodes.acl import OPEN_ACL
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import WatchKind
+from tests.differential.conversations import Conversation, Told, Transcript
 from tests.differential.programs import ABSOLUTE, Ask, Drop, Open, Program, Return, Step
 from tests.differential.targets import Silent, Stream, Target
 
@@ -57,30 +52,6 @@ _XIDS: Final = {
     OpCode.SET_WATCHES: SET_WATCHES_XID,
     OpCode.SET_WATCHES2: SET_WATCHES_XID,
 }
-
-
-class Told(Struct, frozen=True):
-    """A reply, an event or an end, as a session was told it in a step.
-
-    `fault` says what no server may do, or that the connection has ended.
-    """
-
-    step: int
-    session: int
-    opcode: int
-    request: Record | None
-    err: int = 0
-    zxid: int = 0
-    body: Record | None = None
-    fault: str = ""
-
-
-class Transcript(Struct, frozen=True):
-    """All that was told, the root of the paths, and the ids of sessions in order."""
-
-    root: str
-    session_ids: list[int]
-    told: list[Told]
 
 
 class _Watches:
@@ -138,21 +109,18 @@ class _Watches:
         )
 
 
-class _Client:
+class _Client(Conversation):
     """One session, over one connection after the other."""
 
     def __init__(self, number: int) -> None:
+        super().__init__()
         self.number = number
         self.stream: Stream | None = None
         self.response: ConnectResponse | None = None
-        self.zxid = 0
-        """The highest that any reply has named."""
-        self.pongs = 0
         self.watches = _Watches()
         self.credentials: dict[AuthPacket, None] = {}
         """Those that a server has taken, in their order. A client repeats them when it returns."""
         self._xid = 0
-        self._sent: deque[tuple[int, int, Record | None]] = deque()
 
     def frame(self, opcode: int, body: Record) -> bytes:
         """Return the frame of the next request."""
@@ -160,61 +128,25 @@ class _Client:
         if xid is None:
             self._xid += 1
             xid = self._xid
-        if opcode == OpCode.PING:
-            self.pongs += 1
-        else:
-            self._sent.append((xid, opcode, body))
+        self.expect(xid, opcode, body)
         return encode_request(xid, opcode, body)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a reply has not come."""
-        return bool(self._sent or self.pongs)
 
     def begin(self, stream: Stream) -> None:
         """Go on with a new connection."""
         self.stream = stream
-        self._sent.clear()
-        self._xid = self.pongs = 0
+        self._xid = 0
+        self.forget()
 
     def read(self, payload: bytes) -> dict[str, Any]:
         """Return the fields of `Told` that a payload says."""
-        xid = int.from_bytes(payload[:4], signed=True)
-        if xid == PING_XID:
-            self.pongs -= 1
-            return self._decoded(payload, xid, OpCode.PING, None)
-        if xid == NOTIFICATION_XID:
-            return self._decoded(payload, xid, 0, None)
-        if not self._sent:
-            return {"opcode": 0, "request": None, "fault": f"a reply {xid} to nothing"}
-        return self._decoded(payload, *self._sent.popleft())
-
-    def _decoded(
-        self, payload: bytes, xid: int, opcode: int, request: Record | None
-    ) -> dict[str, Any]:
-        told: dict[str, Any] = {"opcode": opcode, "request": request}
-        try:
-            header, body = decode_reply(payload, opcode)
-        except (JuteError, KeyError) as error:
-            return told | {"fault": f"{error!r} in {payload.hex()}"}
-        if header.xid != xid:
-            told["fault"] = f"the xid {header.xid} instead of {xid}"
-        elif encode_reply(*_head(header), body)[4:] != payload:
-            told["fault"] = f"other bytes: {payload.hex()}"
-        elif opcode and opcode not in (OpCode.PING, OpCode.AUTH) and not header.err:
-            if header.zxid < self.zxid:
-                told["fault"] = "the zxid went back"
-            self.zxid = max(self.zxid, header.zxid)
-        if isinstance(request, AuthPacket) and not header.err:
+        told = super().read(payload)
+        request, body, err = told["request"], told.get("body"), told.get("err", 0)
+        if isinstance(request, AuthPacket) and not err:
             self.credentials[request] = None
-        self.watches.on_reply(opcode, request, header.err)
+        self.watches.on_reply(told["opcode"], request, err)
         if isinstance(body, WatcherEvent):
             self.watches.on_event(body)
-        return told | {"err": header.err, "zxid": header.zxid, "body": body}
-
-
-def _head(header: Any) -> tuple[int, int, int]:
-    return header.xid, header.zxid, header.err
+        return told
 
 
 class _Execution:

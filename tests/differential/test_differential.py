@@ -10,7 +10,7 @@ from tests.differential.execution import execute
 from tests.differential.planted import PLANTED
 from tests.differential.programs import draw
 from tests.differential.targets import PortTarget, PureTarget
-from tests.differential.transcripts import Line, masked
+from tests.differential.transcripts import Line, lines_of
 from tests.differential.zookeeper_server import missing, zookeeper_server
 from tests.simulation.mutations.mutation import Mutation
 
@@ -37,7 +37,7 @@ def test_a_program_has_the_answers_of_zookeeper(zookeeper: str, servers: int) ->
 @cache
 def right_lines(seed: int) -> list[Line]:
     program = draw(seed)
-    return masked(program, execute(program, PureTarget()))
+    return lines_of(program, execute(program, PureTarget()))
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -47,7 +47,7 @@ def test_a_planted_difference_is_found(name: str) -> None:
     def is_found(seed: int) -> bool:
         program, right = draw(seed), right_lines(seed)
         with mutation.applied():
-            wrong = masked(program, execute(program, PureTarget()))
+            wrong = lines_of(program, execute(program, PureTarget()))
         return compared(program, right, wrong).difference is not None
 
     assert any(map(is_found, range(1, WITHIN + 1)))

@@ -34,7 +34,7 @@ from raykeeper.jute.records import (
 )
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.stat import Stat
-from tests.differential.execution import Told, Transcript
+from tests.differential.conversations import Told, Transcript
 from tests.differential.programs import Ask, Program, Return
 
 _SORTED: Final = (GetChildrenResponse, GetChildren2Response, GetEphemeralsResponse)
@@ -53,7 +53,12 @@ class Line(NamedTuple):
     text: str
 
 
-def masked(program: Program, transcript: Transcript) -> list[Line]:
+def lines_of(program: Program, transcript: Transcript) -> list[Line]:
+    """Return a line for everything that was told in a program."""
+    return _ordered(program, masked(transcript))
+
+
+def masked(transcript: Transcript) -> list[Line]:
     """Return a line for everything that was told, by step and session, in order."""
     ranks = _ranks(transcript.told)
     owners = {each: f"s{number}" for number, each in enumerate(transcript.session_ids)}
@@ -64,7 +69,7 @@ def masked(program: Program, transcript: Transcript) -> list[Line]:
             text = text.replace(transcript.root, "")
         lines.append(Line(told.step, told.session, told, text))
     lines.sort(key=lambda line: (line.step, line.session, line.told.opcode == OpCode.PING))
-    return _ordered(program, lines)
+    return lines
 
 
 class _Names(NamedTuple):

@@ -128,16 +128,12 @@ def test_an_experiment_runs_on_another_system(system: System, name: str, tmp_pat
 
 
 def test_clients_of_zookeeper_are_measured_on_our_port(ray_session: str, tmp_path: Path) -> None:
-    """A place of one server, of each server in turn, and of all: as the experiments have them."""
     guests = [client for client in CLIENTS if not missing_client(client)]
     with ExperimentRun([Raykeeper("auto", guests)], Console(file=StringIO()), tmp_path) as run:
         rows = list(LATENCY.run(run, LATENCY.quick))
-        found = {(row["client"], row["request"]) for row in rows}
-        requests = ("create", "set", "get", "linearizable get", "watch notification")
-        assert found == {(client, each) for client in ("auto", *guests) for each in requests}
-        rows = list(FIGURE5.run(run, FIGURE5.quick))
-        assert {row["client"] for row in rows} == {"auto", *guests}
-        assert all(float(row["ops_per_s"]) > 0 and not row["errors"] for row in rows)
+    found = {(row["client"], row["request"]) for row in rows}
+    requests = ("create", "set", "get", "linearizable get", "watch notification")
+    assert found == {(client, each) for client in ("auto", *guests) for each in requests}
 
 
 def test_links_are_measured_side_by_side(ray_session: str, tmp_path: Path) -> None:

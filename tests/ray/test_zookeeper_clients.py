@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from kazoo.client import KazooClient, KazooState
@@ -16,6 +17,7 @@ from kazoo.exceptions import (
 
 from raykeeper.bench.systems.child import free_ports_in_a_row
 from raykeeper.clusters import Ensemble, launch
+from tests.clients.programs import PROGRAMS, start
 from tests.ray.conftest import PATIENCE_S, all_serve, eventually, new_name, role_of
 
 pytestmark = pytest.mark.ray
@@ -96,6 +98,33 @@ def test_a_client_survives_the_death_of_the_leader(connect: Connect, ensemble: E
     assert KazooState.LOST not in states and client.client_id[0] == session
     assert client.exists("/survives/e").ephemeralOwner == session
     assert [int(value) for value in seen] == sorted(int(value) for value in seen)
+
+
+def test_clients_of_other_languages_survive_the_death_of_the_leader(
+    ensemble: Ensemble,
+) -> None:
+    """Each sets a znode before and after, and its ephemeral znode stays its own."""
+    names = [name for name, program in PROGRAMS.items() if not program.missing()]
+    if not names:
+        pytest.skip("; ".join(program.missing() for program in PROGRAMS.values()))
+    hosts = ",".join(server.zookeeper for server in ensemble.status().servers)
+    with ExitStack() as running:
+        programs = {name: running.enter_context(start(name, "survive", hosts)) for name in names}
+        for number in range(1, 4):
+            if number == 2:
+                os.kill(role_of(ensemble, leads=True).pid, signal.SIGKILL)
+            for program in programs.values():
+                assert program.stdin is not None
+                program.stdin.write(f"{number}\n")
+                program.stdin.flush()
+            for name, program in programs.items():
+                assert program.stdout is not None
+                line = program.stdout.readline()
+                assert line == f"set {number}\n", (name, line)
+        for name, program in programs.items():
+            told, complaint = program.communicate(timeout=PATIENCE_S)
+            assert (program.returncode, told) == (0, "done\n"), (name, complaint)
+    eventually(lambda: all_serve(ensemble))
 
 
 DYING = """
