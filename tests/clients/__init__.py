@@ -1,5 +1,6 @@
 """Clients that others wrote for ZooKeeper, each in a program of its own language.
 
+    kazoo_client.py      kazoo of PyPI
     c_client.c           the C client, Debian's libzookeeper-mt-dev
     CuratorClient.java   Curator on the Java client, Debian's libcurator-recipes-java
     node_client.js       node-zookeeper-client of npm, which `make test` installs below build/

@@ -108,9 +108,14 @@ def _curator_command() -> list[str]:
     return ["java", *quick, "-cp", f"{_CLASSPATH}:{classes}", "CuratorClient"]
 
 
+def _python_command(name: str) -> Callable[[], list[str]]:
+    return lambda: [sys.executable, str(HERE / f"{name}_client.py")]
+
+
 PROGRAMS: Final = {
+    "kazoo": ClientProgram(lambda: "", _python_command("kazoo")),
     "c": ClientProgram(_missing_c, _c_command),
     "curator": ClientProgram(_missing_curator, _curator_command),
     "node": ClientProgram(_missing_node, lambda: ["node", str(HERE / "node_client.js")]),
-    "aiozk": ClientProgram(_missing_aiozk, lambda: [sys.executable, str(HERE / "aiozk_client.py")]),
+    "aiozk": ClientProgram(_missing_aiozk, _python_command("aiozk")),
 }
