@@ -155,13 +155,13 @@ def _begin(
         case Create():
             creation = client.create_async(
                 call.path,
-                call.value,
+                call.value or b"",
                 ephemeral=bool(call.flags & CreateMode.EPHEMERAL),
                 sequence=bool(call.flags & CreateMode.SEQUENTIAL),
             )
             return creation, lambda path: Ok(path=path)
         case SetData():
-            setting = client.set_async(call.path, call.value, call.version)
+            setting = client.set_async(call.path, call.value or b"", call.version)
             return setting, lambda stat: Ok(zxid=stat.mzxid, stat=stat)
         case Delete():
             return client.delete_async(call.path, call.version), lambda _: Ok()

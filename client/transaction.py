@@ -303,4 +303,4 @@ class AsyncTransaction(Transaction):
 
 
 def _value_size(op: TxnOp) -> int:
-    return len(op.value) if isinstance(op, Create | SetData) else 0
+    return len(op.value or b"") if isinstance(op, Create | SetData) else 0

@@ -73,12 +73,12 @@ def _acls(acls: list[Acl] | None) -> list[Acl] | None:
 
 
 def _create(body: CreateRequest) -> native.Create:
-    return native.Create(body.path, body.data or b"", body.flags, _acls(body.acl))
+    return native.Create(body.path, body.data, body.flags, _acls(body.acl))
 
 
 def _create_ttl(body: CreateTTLRequest) -> native.Create:
     ttl_ms = body.ttl or -1  # to ZooKeeper 0 is a wrong TTL, here it is none
-    return native.Create(body.path, body.data or b"", body.flags, _acls(body.acl), ttl_ms)
+    return native.Create(body.path, body.data, body.flags, _acls(body.acl), ttl_ms)
 
 
 def _delete(body: DeleteRequest) -> native.Delete:
@@ -86,7 +86,7 @@ def _delete(body: DeleteRequest) -> native.Delete:
 
 
 def _set_data(body: SetDataRequest) -> native.SetData:
-    return native.SetData(body.path, body.data or b"", body.version)
+    return native.SetData(body.path, body.data, body.version)
 
 
 def _set_acl(body: SetACLRequest) -> native.SetAcls:

@@ -74,7 +74,7 @@ class ReadProcessor:
         state = self._context.state
         item = reply_to_read(state, self._session_of(connection).identities, request, self._page)
         if type(item) is GetDataReply:
-            connection.frame_bytes += len(item.value)
+            connection.frame_bytes += len(item.value or b"")
         elif type(item) is GetChildrenReply:
             connection.frame_bytes += sum(map(len, item.children))
         if request.watch:

@@ -191,7 +191,7 @@ class EventContents:
         if new is None and change.kind is not DELETED:
             znode = self._znodes.get(change.path)
             if znode is not None and self._is_as_of(znode, change):
-                new = Content(znode.value, stat_of(znode))
+                new = Content(znode.value or b"", stat_of(znode))
         return self._bounded(change.old), self._bounded(new)
 
     def _is_as_of(self, znode: Znode, change: ZnodeChange) -> bool:

@@ -23,7 +23,7 @@ _pack_children = Layout("<2q").pack
 
 def data_hash(
     path: str,
-    value: bytes,
+    value: bytes | None,
     czxid: Zxid,
     mzxid: Zxid,
     ctime: Millis,
@@ -32,10 +32,10 @@ def data_hash(
     owner: int,
 ) -> int:
     """Return the CRC of a znode without its children; the znode keeps it, to subtract it later."""
-    return crc32(
-        _pack_data(czxid, mzxid, ctime, mtime, version, owner),
-        crc32(value, crc32(path.encode())),
-    )
+    check = crc32(path.encode())
+    # Null data has the complement, so that it differs from an empty value.
+    check = check ^ 0xFFFF_FFFF if value is None else crc32(value, check)
+    return crc32(_pack_data(czxid, mzxid, ctime, mtime, version, owner), check)
 
 
 def with_attributes(check: int, attributes: bytes) -> int:

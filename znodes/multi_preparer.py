@@ -178,7 +178,7 @@ def _field(record: ChangeRecord, field: CompareField) -> int | bytes:
         case CompareField.NUM_CHILDREN:
             return record.num_children
         case _:
-            return record.value
+            return record.value or b""
 
 
 def _size_of(result: OpResult) -> int:
@@ -187,7 +187,7 @@ def _size_of(result: OpResult) -> int:
         case OpDone():
             return len(result.path) + (OP_BYTES if result.stat is None else _STAT_BYTES)
         case OpValue():
-            return len(result.value) + _STAT_BYTES
+            return len(result.value or b"") + _STAT_BYTES
         case OpChildren():
             return sum(map(len, result.names)) + OP_BYTES * len(result.names) + _STAT_BYTES
         case OpStat():

@@ -61,19 +61,19 @@ class OpPreparer:
         attributes = record.attributes
         if attributes is not None and not is_allowed(attributes, identities, Permission.WRITE):
             return ERROR_TXNS[Code.NO_AUTH]
-        size = len(value)
+        size = len(value or b"")
         if size > self._limits.value_bytes_max:
             return ERROR_TXNS[Code.BAD_ARGUMENTS]
         if self._quota_limits:
             if path[:_QUOTA_CHARS] == QUOTA_PREFIX and not is_valid_quota(path, value):
                 return ERROR_TXNS[Code.BAD_ARGUMENTS]
-            if tree.quotas.exceeds(path, 0, size - len(record.value)):
+            if tree.quotas.exceeds(path, 0, size - len(record.value or b"")):
                 return ERROR_TXNS[Code.QUOTA_EXCEEDED]
         version = record.version
         if op.version != version and op.version != ANY_VERSION:
             return ERROR_TXNS[Code.BAD_VERSION]
         if self._quota_limits:
-            tree.quotas.changed(path, record.value, value, time_ms)
+            tree.quotas.changed(path, record.value or b"", value or b"", time_ms)
         record.version = version = next_version(version)
         record.value = value
         record.mzxid = zxid
@@ -93,7 +93,8 @@ class OpPreparer:
         flags = op.flags
         limits = self._limits
         ttl_ms = op.ttl_ms
-        if len(op.value) > limits.value_bytes_max or not _is_mode(flags, ttl_ms):
+        size = len(op.value or b"")
+        if size > limits.value_bytes_max or not _is_mode(flags, ttl_ms):
             return ERROR_TXNS[Code.BAD_ARGUMENTS]
         path = op.path
         cut = path.rfind("/")
@@ -124,7 +125,7 @@ class OpPreparer:
             return ERROR_TXNS[Code.NODE_EXISTS]
         if parent.ephemeral_owner:
             return ERROR_TXNS[Code.NO_CHILDREN_FOR_EPHEMERALS]
-        if self._quota_limits and tree.quotas.exceeds(path, 1, len(op.value)):
+        if self._quota_limits and tree.quotas.exceeds(path, 1, size):
             return ERROR_TXNS[Code.QUOTA_EXCEEDED]
         parent.child_create_count += 1
         parent.num_children += 1
@@ -217,7 +218,7 @@ def stat_of_record(record: ChangeRecord) -> Stat:
         cversion_of(record.child_create_count, count),
         0 if attributes is None else attributes.aversion,
         record.ephemeral_owner,
-        len(record.value),
+        len(record.value or b""),
         count,
         record.pzxid,
     )

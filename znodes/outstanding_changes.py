@@ -33,7 +33,7 @@ class ChangeRecord(Struct, gc=False):
     child_create_count: int
     num_children: int
     pzxid: Zxid
-    value: bytes
+    value: bytes | None
     mzxid: Zxid
     mtime: Millis
     attributes: ZnodeAttributes | None
@@ -145,13 +145,13 @@ class OutstandingChanges:
         zxid: Zxid,
         time_ms: Millis,
         path: str,
-        value: bytes,
+        value: bytes | None,
         owner: SessionId,
         attributes: ZnodeAttributes | None = None,
     ) -> None:
         """Record that transaction `zxid` creates a missing znode; the caller changes the parent."""
         if self._limits or path.startswith(QUOTA_PREFIX):
-            self.quotas.changed(path, None, value, time_ms)
+            self.quotas.changed(path, None, value or b"", time_ms)
         record = ChangeRecord(
             zxid, True, zxid, time_ms, 0, owner, 0, 0, zxid, value, zxid, time_ms, attributes
         )
@@ -162,7 +162,7 @@ class OutstandingChanges:
     def delete(self, zxid: Zxid, path: str, record: ChangeRecord) -> None:
         """Record that transaction `zxid` deletes a znode and so changes its parent."""
         if self._limits:
-            self.quotas.changed(path, record.value, None)
+            self.quotas.changed(path, record.value or b"", None)
         record.exists = False
         self.put(zxid, path, record)
         if self._draft is None:
@@ -250,8 +250,8 @@ class OutstandingChanges:
             if each == path or each.startswith(below):
                 znode = znodes.get(each)
                 usage.znodes += record.exists - (znode is not None)
-                usage.bytes += len(record.value) if record.exists else 0
-                usage.bytes -= 0 if znode is None else len(znode.value)
+                usage.bytes += len(record.value or b"") if record.exists else 0
+                usage.bytes -= 0 if znode is None else len(znode.value or b"")
         return usage
 
     def _forget_ephemeral(self, path: str, record: ChangeRecord) -> None:

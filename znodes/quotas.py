@@ -81,11 +81,11 @@ def quota_subtree(path: str) -> str | None:
     return subtree if _may_be_limited(subtree) else None
 
 
-def is_valid_quota(path: str, value: bytes) -> bool:
+def is_valid_quota(path: str, value: bytes | None) -> bool:
     """Return whether `value` is allowed at `path`, which is below /zookeeper/quota."""
     if not path.endswith(_LIMITS_NAME):
         return True
-    return quota_subtree(path) is not None and parse_limits(value) is not None
+    return quota_subtree(path) is not None and parse_limits(value or b"") is not None
 
 
 def parse_limits(text: bytes) -> QuotaLimits | None:
@@ -115,7 +115,7 @@ def count_subtree(znodes: Mapping[str, Znode], path: str) -> Usage:
     while paths:
         znode = znodes[paths.pop()]
         usage.znodes += 1
-        usage.bytes += len(znode.value)
+        usage.bytes += len(znode.value or b"")
         paths.extend(znode.children or ())
     return usage
 

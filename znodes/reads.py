@@ -176,7 +176,7 @@ def _results(
             znode = state.tree.znodes.get(op.path)
             answered = result_of_read(op, identities, znode, stat_of, partial(_names, znode=znode))
             if type(answered) is OpValue:
-                room -= len(answered.value)
+                room -= len(answered.value or b"")
             elif type(answered) is OpChildren:
                 room -= sum(map(len, answered.names))
             if room >= 0:

@@ -64,9 +64,9 @@ class WriteReply(Struct, frozen=True, array_like=True, tag=1, gc=False):
 
 
 class GetDataReply(_Reply, frozen=True, array_like=True, tag=2, gc=False):
-    """Answer to GetData."""
+    """Answer to GetData. `value` None is null data."""
 
-    value: bytes
+    value: bytes | None
     stat: Stat
 
 

@@ -37,11 +37,12 @@ class CreateMode:
 class Create(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """Create a znode. A sequential one gets ten digits appended to its path.
 
-    `acls` None is open to all. `ttl_ms` goes with the modes of that name, and is 0 else.
+    `value` None is null data (`Znode`). `acls` None is open to all. `ttl_ms` goes with the modes of
+    that name, and is 0 else.
     """
 
     path: str
-    value: bytes
+    value: bytes | None
     flags: int
     acls: list[Acl] | None = None
     ttl_ms: int = 0
@@ -55,10 +56,10 @@ class Delete(Struct, frozen=True, array_like=True, tag=2, gc=False):
 
 
 class SetData(Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """Replace the value, at `version` or at any (-1)."""
+    """Replace the value, by null data if it is None, at `version` or at any (-1)."""
 
     path: str
-    value: bytes
+    value: bytes | None
     version: int
 
 

@@ -60,10 +60,13 @@ class SnapshotHeader(Struct, frozen=True, array_like=True, tag=1):
 
 
 class ZnodeRecord(Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """A znode; number and list of children are found again when it is loaded."""
+    """A znode; number and list of children are found again when it is loaded.
+
+    `value` None is null data, nil where else bytes stand.
+    """
 
     path: str
-    value: bytes
+    value: bytes | None
     czxid: Zxid
     mzxid: Zxid
     ctime: Millis
@@ -178,7 +181,7 @@ class SnapshotWalk:
                     self._shards.extend(reversed(children.shards))
                 elif children:
                     paths.extend(reversed(children))
-                room -= len(path) + len(value) + _RECORD_BYTES
+                room -= len(path) + len(value or b"") + _RECORD_BYTES
             if room <= 0 or not paths:
                 break
 

@@ -74,7 +74,7 @@ class Tree:
             self._link(parent, path, znode.czxid)
         self._count_in(path, znode)
         if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
-            self.quotas.changed(path, None, znode.value)
+            self.quotas.changed(path, None, znode.value or b"")
         return True
 
     def create(self, zxid: Zxid, time_ms: Millis, change: CreateTxn) -> None:
@@ -96,7 +96,7 @@ class Tree:
                 znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, check)
                 znodes[path] = znode
                 self.digest += check * check
-                self.data_bytes += len(path) + len(value)
+                self.data_bytes += len(path) + len(value or b"")
                 if owner:
                     self._count_owned(owner, path, zxid)
             else:
@@ -105,9 +105,9 @@ class Tree:
                 znode.attributes = attributes_of(acls, 0, ttl_ms)
                 self._count_in(path, znode)
             if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
-                self.quotas.changed(path, None, value)
+                self.quotas.changed(path, None, value or b"")
             if self.changes is not None:
-                new = Content(value, stat_of(znode)) if self.value_watches else None
+                new = Content(value or b"", stat_of(znode)) if self.value_watches else None
                 self.changes.append(
                     ZnodeChange(CREATED, zxid, path, znode.attributes, parent.attributes, None, new)
                 )
@@ -126,7 +126,7 @@ class Tree:
             del znodes[path]
             self._count_out(path, znode)
             if self._limits:
-                self.quotas.changed(path, znode.value, None)
+                self.quotas.changed(path, znode.value or b"", None)
             # Its creation was replayed or loaded, and either linked it.
             assert parent is not None and parent.children is not None, path
             if isinstance(parent.children, dict):
@@ -134,7 +134,7 @@ class Tree:
             else:
                 parent.children.remove(path, znode.czxid)
             if self.changes is not None:
-                old = Content(znode.value, stat_of(znode)) if self.value_watches else None
+                old = Content(znode.value or b"", stat_of(znode)) if self.value_watches else None
                 self.changes.append(
                     ZnodeChange(DELETED, zxid, path, znode.attributes, parent.attributes, old)
                 )
@@ -165,15 +165,16 @@ class Tree:
             new = with_attributes(new, encode_attributes(attributes))
         self.digest += new * new - old * old
         if self._limits:
-            self.quotas.changed(path, znode.value, value)
+            self.quotas.changed(path, znode.value or b"", value or b"")
         if self.changes is not None:
             znode_change = ZnodeChange(CHANGED, zxid, path, attributes)
             if self.value_watches:
-                znode_change.old = Content(znode.value, stat_of(znode))
-                znode_change.new = Content(value, change.stat)
+                znode_change.old = Content(znode.value or b"", stat_of(znode))
+                znode_change.new = Content(value or b"", change.stat)
             self.changes.append(znode_change)
-        if len(value) != len(znode.value):
-            self.data_bytes += len(value) - len(znode.value)
+        growth = len(value or b"") - len(znode.value or b"")
+        if growth:
+            self.data_bytes += growth
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms
@@ -214,7 +215,7 @@ class Tree:
     def _count_in(self, path: str, znode: Znode) -> None:
         check = znode.digest_hash = _hash_of(path, znode)
         self.digest += check * check
-        self.data_bytes += len(path) + len(znode.value)
+        self.data_bytes += len(path) + len(znode.value or b"")
         if znode.child_create_count:
             self.digest += children_term(path, znode.child_create_count, znode.pzxid)
         if znode.ephemeral_owner:
@@ -234,7 +235,7 @@ class Tree:
     def _count_out(self, path: str, znode: Znode) -> None:
         check = znode.digest_hash
         self.digest -= check * check + children_term(path, znode.child_create_count, znode.pzxid)
-        self.data_bytes -= len(path) + len(znode.value)
+        self.data_bytes -= len(path) + len(znode.value or b"")
         owner = znode.ephemeral_owner
         if owner:
             owned = self.ephemerals[owner]

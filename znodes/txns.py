@@ -20,12 +20,13 @@ from raykeeper.znodes.stat import Stat
 class CreateTxn(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """A znode was created at `path` (the real one); czxid is the transaction's own zxid.
 
+    `value` None is null data, here and below: it is nil in the log, where else bytes stand.
     `child_create_count` is the parent's counter of created children after this one: the next
     sequential number under it. The parent's pzxid becomes this zxid.
     """
 
     path: str
-    value: bytes
+    value: bytes | None
     ephemeral_owner: SessionId
     child_create_count: int
     acls: Acls | None = None
@@ -42,7 +43,7 @@ class SetDataTxn(Struct, frozen=True, array_like=True, tag=3, gc=False):
     """The value was replaced; `stat` is the whole Stat afterwards, as the client is told."""
 
     path: str
-    value: bytes
+    value: bytes | None
     stat: Stat
 
 
@@ -129,7 +130,7 @@ class OpFailed(Struct, frozen=True, array_like=True, tag=2, gc=False):
 class OpValue(Struct, frozen=True, array_like=True, tag=3, gc=False):
     """Result of ReadData."""
 
-    value: bytes
+    value: bytes | None
     stat: Stat
 
 
@@ -218,7 +219,7 @@ class WriteOutcome(Struct, frozen=True, array_like=True, gc=False):
 
 def stat_of_created(zxid: Zxid, time_ms: Millis, body: CreateTxn) -> Stat:
     """Return the Stat of the znode that transaction `zxid` creates."""
-    owner, size = body.ephemeral_owner, len(body.value)
+    owner, size = body.ephemeral_owner, len(body.value or b"")
     return Stat(zxid, zxid, time_ms, time_ms, 0, 0, 0, owner, size, 0, zxid)
 
 

@@ -38,9 +38,13 @@ class ZnodeAttributes(Struct, frozen=True, array_like=True, weakref=True):
 
 
 class Znode(Struct, gc=False):
-    """One znode. Not tracked by the garbage collector: it cannot be part of a cycle."""
+    """One znode. Not tracked by the garbage collector: it cannot be part of a cycle.
 
-    value: bytes
+    `value` None is null data: ZooKeeper's clients can write it, and tell it from an empty value.
+    For everybody else it is an empty value.
+    """
+
+    value: bytes | None
     czxid: Zxid
     mzxid: Zxid
     ctime: Millis
@@ -94,7 +98,7 @@ def stat_of(znode: Znode) -> Stat:
         cversion_of(znode.child_create_count, count),
         0 if znode.attributes is None else znode.attributes.aversion,
         znode.ephemeral_owner,
-        len(znode.value),
+        len(znode.value or b""),
         count,
         znode.pzxid,
     )

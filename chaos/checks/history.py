@@ -272,9 +272,9 @@ def show_call(call: Call) -> str:
     match call:
         case Create():
             mode = {0: "", 1: " ephemeral", 2: " sequential", 3: " ephemeral sequential"}
-            return f"create{mode.get(call.flags, '')} {call.path} {_show(call.value)}"
+            return f"create{mode.get(call.flags, '')} {call.path} {_show(call.value or b'')}"
         case SetData():
-            return f"set {call.path} {_show(call.value)} at version {call.version}"
+            return f"set {call.path} {_show(call.value or b'')} at version {call.version}"
         case Delete():
             return f"delete {call.path} at version {call.version}"
         case Read():

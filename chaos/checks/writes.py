@@ -50,7 +50,7 @@ def lost_writes(history: History) -> Iterator[str]:
         if isinstance(call, Delete) and (operation.result is None or operation.ok):
             deletes.setdefault(call.path, []).append(operation)
         elif isinstance(call, Create | SetData):
-            writers[call.value] = operation
+            writers[call.value or b""] = operation
     for operation in history.operations:
         if operation.ok is None or not isinstance(operation.call, Create | SetData):
             continue

@@ -399,10 +399,10 @@ class _RuleFactory:
         is_sequential = call.flags in _NUMBERED
         owner = place if call.flags in _OWNED else None
         if result is None:
-            yield path, CreateRule(call.value, owner, _FOUND)
+            yield path, CreateRule(call.value or b"", owner, _FOUND)
         elif isinstance(result, Ok):
             made = result.path or path
-            yield made, CreateRule(call.value, owner, self._told(result))
+            yield made, CreateRule(call.value or b"", owner, self._told(result))
             if made != path and not (is_sequential and _continues(made, path)):
                 yield made, _NEVER
             if parent not in SYSTEM_PATHS:
@@ -428,7 +428,7 @@ class _RuleFactory:
             if isinstance(call, Delete):
                 yield path, DeleteRule(at)
             else:
-                yield path, SetRule(call.value, at, self._told(result) if result else _FOUND)
+                yield path, SetRule(call.value or b"", at, self._told(result) if result else _FOUND)
         elif result.code == Code.NO_NODE:
             yield path, _MISSING
         elif result.code == Code.BAD_VERSION and at != ANY_VERSION:

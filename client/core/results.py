@@ -34,7 +34,7 @@ def result_of(answer: SuccessReply) -> Any:
         # The reply to a create has a path, to a set only a Stat, to a delete neither.
         return answer.path or answer.stat
     if type(answer) is GetDataReply:
-        return answer.value, answer.stat
+        return answer.value or b"", answer.stat  # null data is an empty value
     match answer:
         case ExistsReply():
             return answer.stat
@@ -68,7 +68,7 @@ def op_result_of(result: OpResult, path: str) -> Any:
         case OpDone():
             return result.path or result.stat
         case OpValue():
-            return result.value, result.stat
+            return result.value or b"", result.stat
         case OpStat():
             return result.stat
         case OpChildren():

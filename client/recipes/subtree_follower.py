@@ -217,7 +217,8 @@ class SubtreeFollower:
             answers = yield Gather([Query(GetData, path) for path in portion], _answer_itself)
             for path, answer in zip(portion, answers, strict=True):
                 if isinstance(answer, GetDataReply):
-                    reads[path] = _ZnodeRead(CachedZnode(answer.value, answer.stat), answer.zxid)
+                    znode = CachedZnode(answer.value or b"", answer.stat)
+                    reads[path] = _ZnodeRead(znode, answer.zxid)
                 elif isinstance(answer, NoAuthError):
                     reads[path] = _UNREADABLE
                 elif not isinstance(answer, NoNodeError):

@@ -71,6 +71,16 @@ def test_znodes_are_created_read_changed_and_deleted(connect: Connect) -> None:
         client.get("/crud")
 
 
+def test_null_data_is_not_empty_data(connect: Connect) -> None:
+    client = connect()
+    client.create("/null", None)
+    client.create("/empty", b"")
+    assert (client.get("/null")[0], client.get("/empty")[0]) == (None, b"")
+    client.set("/null", b"v")
+    assert client.set("/null", None).dataLength == 0
+    assert client.get("/null")[0] is None
+
+
 def test_transactions_succeed_or_fail_as_a_whole(connect: Connect) -> None:
     client = connect()
     first = client.transaction()

@@ -35,7 +35,7 @@ from tests.model.naive_keeper import NaiveKeeper, Result
 CLIENTS = 3
 PATHS = ["/a", "/b", "/a/x", "/a/y", "/b/x", "/a/x/1"]
 
-values = st.sampled_from([b"", b"v", b"other"])
+values = st.sampled_from([None, b"", b"v", b"other"])
 versions = st.sampled_from([-1, -1, 0, 1, 2])
 ops: st.SearchStrategy[WriteOp] = st.one_of(
     st.builds(Create, st.sampled_from(PATHS), values, st.sampled_from([0, 0, 0, 1, 2, 3])),

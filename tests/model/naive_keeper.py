@@ -15,7 +15,7 @@ FIXED = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
 
 @dataclass
 class Node:
-    value: bytes
+    value: bytes | None
     czxid: int
     ctime: int
     owner: int
@@ -97,7 +97,7 @@ class NaiveKeeper:
             cversion = 2 * node.created_children - count  # the fixed children were never created
         return (
             node.czxid, node.mzxid, node.ctime, node.mtime, node.version, cversion, 0, node.owner,
-            len(node.value), count, node.pzxid,
+            len(node.value or b""), count, node.pzxid,
         )  # fmt: skip
 
     def _create(self, zxid: int, now: int, session_id: int, op: Create) -> Result:

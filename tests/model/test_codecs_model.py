@@ -52,15 +52,16 @@ from raykeeper.znodes.txns import (
 
 ints = st.integers(-(1 << 63), (1 << 63) - 1)
 text, data = st.text(max_size=20), st.binary(max_size=20)
+values = st.none() | data
 stats = st.builds(Stat, *[ints] * 11)
 optional_stats = st.none() | stats
 ids = st.integers(1, 254).map(ServerId)
 zxids = ints.map(Zxid)
 
 changes = st.one_of(
-    st.builds(CreateTxn, text, data, ints, ints),
+    st.builds(CreateTxn, text, values, ints, ints),
     st.builds(DeleteTxn, text),
-    st.builds(SetDataTxn, text, data, stats),
+    st.builds(SetDataTxn, text, values, stats),
     st.builds(CreateSessionTxn, ints, data, ints, ids, ints),
     st.builds(CreateSessionErrorTxn, ids, ints, ints),
     st.builds(CloseSessionTxn, ints, st.lists(text, max_size=4)),
@@ -68,9 +69,9 @@ changes = st.one_of(
     st.builds(ReplaceVoterTxn, ids, text),
 )
 ops = st.one_of(
-    st.builds(Create, text, data, ints),
+    st.builds(Create, text, values, ints),
     st.builds(Delete, text, ints),
-    st.builds(SetData, text, data, ints),
+    st.builds(SetData, text, values, ints),
     st.builds(CloseSession),
 )
 reads = st.one_of(
@@ -82,7 +83,7 @@ reads = st.one_of(
 )
 items = st.one_of(
     st.builds(WriteReply, ints, zxids, ints, text, optional_stats),
-    st.builds(GetDataReply, ints, zxids, data, stats),
+    st.builds(GetDataReply, ints, zxids, values, stats),
     st.builds(ExistsReply, ints, zxids, optional_stats),
     st.builds(GetChildrenReply, ints, zxids, st.lists(text, max_size=3), stats),
     st.builds(EmptyReply, ints, zxids),

@@ -25,7 +25,7 @@ from tests.unit.znodes.test_quotas import brute_force, several
 
 PATHS = ["/a", "/a/b", "/a/b/c", "/a/c", "/ab"]
 SUBTREES = ["/a", "/a/b", "/ab"]
-values = st.binary(max_size=3)
+values = st.none() | st.binary(max_size=3)
 limits = st.builds(
     QuotaLimits,
     *[st.integers(-1, 2)] * 2,

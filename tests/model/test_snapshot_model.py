@@ -126,6 +126,14 @@ STORIES: dict[str, tuple[list[Command], list[Command]]] = {
         [("connect", 0, 2_000), ("replace", 1, "d1")],
         [("replace", 1, "d2"), ("replace", 0, "d1"), ("write", 0, BUILD[0]), ("replace", 1, "d3")],
     ),
+    "null data becomes empty, and an empty value null": (
+        [("connect", 0, 2_000), ("write", 0, Create("/a", None, 0)), ("write", 0, BUILD[1])],
+        [
+            ("write", 0, SetData("/a", b"", -1)),
+            ("write", 0, SetData("/a/x", None, -1)),
+            ("write", 0, Create("/b", None, 1)),
+        ],
+    ),
     "the first transaction of all": ([], [("connect", 0, 2_000), ("write", 0, BUILD[0])]),
 }
 

@@ -29,10 +29,12 @@ from raykeeper.jute.records import (
     SyncResponse,
     WatchesRequest,
 )
+from raykeeper.server import server_trace_events
+from raykeeper.zab.settings import RecentLogLimits
 from raykeeper.znodes.acl import OPEN_ACL, Acl, Permission
 from raykeeper.znodes.errors import Code
-from tests.harness.jute_caller import JuteCaller, connected
-from tests.harness.pure_servers import PureServer
+from tests.harness.jute_caller import Answer, JuteCaller, connected
+from tests.harness.pure_servers import PureServer, PureServers
 
 OPEN = list(OPEN_ACL)
 
@@ -140,6 +142,67 @@ def test_reads_and_writes_of_values_lists_and_acls() -> None:
     acl = caller.ask(OpCode.GET_ACL, PathRequest("/a"))
     assert acl.body == GetACLResponse(narrow, replaced.body.stat)
     assert caller.delete("/a/b").body == EmptyResponse()
+
+
+def data_of(answer: Answer) -> bytes | None:
+    assert answer.err == 0 and isinstance(answer.body, GetDataResponse), answer
+    assert answer.body.stat.data_length == len(answer.body.data or b"")
+    return answer.body.data
+
+
+def write_nulls(caller: JuteCaller) -> None:
+    """Write /null and /nulled, whose data are null, and /empty and /emptied, whose data are not."""
+    caller.create("/null", None)
+    caller.create("/empty")
+    ops = [
+        Operation(15, CreateRequest("/nulled", b"v", OPEN, 0)),
+        Operation(1, CreateRequest("/emptied", None, OPEN, 0)),
+        Operation(5, SetDataRequest("/nulled", None, -1)),
+    ]
+    caller.ask(OpCode.MULTI, MultiRequest(ops))
+    assert caller.set("/emptied", b"", 0).err == 0
+
+
+def check_nulls(caller: JuteCaller) -> None:
+    values = [data_of(caller.get(path)) for path in ("/null", "/nulled", "/empty", "/emptied")]
+    assert values == [None, None, b"", b""]
+
+
+def test_null_data_is_not_empty_data() -> None:
+    host = PureServer()
+    caller = connected(host)
+    write_nulls(caller)
+    check_nulls(caller)
+    reads = [Operation(4, PathWatchRequest(path, False)) for path in ("/null", "/empty")]
+    answer = caller.ask(OpCode.MULTI_READ, MultiRequest(reads))
+    assert isinstance(answer.body, MultiResponse)
+    told = [each.body for each in answer.body.results]
+    assert [each.data for each in told if isinstance(each, GetDataResponse)] == [None, b""]
+
+
+def test_null_data_is_kept_in_the_log() -> None:
+    host = PureServer()
+    write_nulls(connected(host))
+    before = host.server.state.digest()
+    host.start()
+    assert host.server.state.digest() == before
+    check_nulls(connected(host, 2))
+
+
+def test_null_data_is_kept_in_the_snapshot_that_a_server_is_sent() -> None:
+    servers = PureServers(3, window=RecentLogLimits(txns_max=1, read_log_bytes_max=1))
+    other = connected(servers[2])
+    servers._unlink(1, 2)
+    servers._unlink(1, 3)
+    servers.run()
+    write_nulls(other)
+    for _ in range(6):  # more than the leader's recent log holds
+        other.set("/", b"")
+    servers.link(1, 3)
+    servers.link(1, 2)
+    assert servers[1].notes(server_trace_events.SNAPSHOT_INSTALLED), "this was to be no DIFF"
+    check_nulls(connected(servers[1], 2))
+    assert len(set(servers.digests())) == 1
 
 
 def test_the_peers_address_is_an_identity() -> None:

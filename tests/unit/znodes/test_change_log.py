@@ -11,6 +11,7 @@ from raykeeper.znodes.change_log import (
     SEGMENT_MAX,
     SEGMENTS_MIN,
     ChangeLog,
+    EventContents,
     ZnodeChange,
 )
 from raykeeper.znodes.requests import Create, Delete, Multi, SetData
@@ -118,6 +119,21 @@ def test_values_are_given_once_and_not_kept() -> None:
     every = list(history.pending)
     history.keep_pending()
     assert [(each.old, each.new) for each in every] == [(None, None)] * 3
+
+
+def test_null_data_is_an_empty_value_in_an_event() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    for op in (Create("/a", None, 0), SetData("/a", None, -1), Delete("/a", -1)):
+        leader.do(session, op)
+    told = [(each.old and each.old.value, each.new and each.new.value) for [each] in leader.changes]
+    assert told == [(None, b""), (b"", b""), (b"", None)]
+    leader.create(session, "/b")
+    leader.do(session, SetData("/b", None, -1))
+    ((change,),) = leader.changes[-1:]
+    change.new = None  # as in the log, from which missed events are told
+    missed = EventContents([change], leader.state.tree.znodes).before_and_after(change)[1]
+    assert missed is not None and missed.value == b"", "None would be a value that is too long"
 
 
 def test_values_are_built_only_for_watches_with_values() -> None:

@@ -21,6 +21,11 @@ def test_a_value_is_bound_to_its_path() -> None:
     assert swapped != straight
 
 
+def test_null_data_is_another_value_than_an_empty_one() -> None:
+    hashes = {data_hash("/a", value, *FIELDS[2:]) for value in (None, b"", b"\0")}
+    assert len(hashes) == 3
+
+
 def test_children_count_once_a_child_was_created() -> None:
     assert children_term("/a", 0, Zxid(9)) == 0
     terms = {
@@ -47,5 +52,6 @@ def test_the_same_difference_in_many_znodes_does_not_cancel() -> None:
 def test_the_digests_are_equal_in_every_process_and_version() -> None:
     """A change here is a change of the protocol: servers of two versions would seem to differ."""
     assert data_hash(*FIELDS) == 3_552_627_399
+    assert data_hash("/a", None, *FIELDS[2:]) == 1_345_235_304
     assert children_term("/a", 1, Zxid(9)) == 5_304_346_856_255_232_900
     assert record_term(b"record") == 6_780_384_789_663_674_401

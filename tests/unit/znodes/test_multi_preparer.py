@@ -294,6 +294,16 @@ def test_an_invalid_condition_is_refused(compare: Compare, code: Code) -> None:
     assert leader.do(other, Multi([compare], [], [])) == ErrorTxn(code)
 
 
+def test_null_data_is_an_empty_value_to_a_condition() -> None:
+    leader, session = begun()
+    leader.do(session, SetData("/a", None, -1))
+    compare = Compare("/a", CompareField.VALUE, Relation.EQUAL, b"")
+    change = leader.do(session, Multi([compare], [ReadData("/a")], []))
+    assert isinstance(change, MultiTxn) and change.is_then
+    (read,) = change.results
+    assert isinstance(read, OpValue) and (read.value, read.stat.data_length) == (None, 0)
+
+
 def test_reads_in_a_branch_need_permission() -> None:
     leader, session = begun()
     leader.do(session, AddAuth("digest", b"ann:pw"))

@@ -126,7 +126,7 @@ class Limited(OneLeader):
 
 def brute_force(state: State, path: str) -> tuple[int, int]:
     values = [
-        znode.value
+        znode.value or b""
         for each, znode in state.tree.znodes.items()
         if each == path or each.startswith(path + "/")
     ]

@@ -91,6 +91,20 @@ def test_a_state_survives_a_snapshot(chunk_bytes: int) -> None:
     assert again.sessions.get(SessionId(0)) is None
 
 
+@pytest.mark.parametrize(("value", "golden"), [(b"v", "c4 01 76"), (b"", "c4 00"), (None, "c0")])
+def test_the_bytes_of_a_znode_are_fixed(value: bytes | None, golden: str) -> None:
+    """Nil where else bytes stand: without null data a snapshot is what every version reads."""
+    leader = OneLeader()
+    leader.do(leader.open(), Create("/a", value, 0))
+    number = f"cf {leader.zxid:016x}"
+    record = f"9c 03 a2 2f61 {golden} {number} {number} cd 03e8 cd 03e8 00 00 00 {number} c0"
+    chunks = walked(leader.state)
+    assert bytes.fromhex(record) in chunks[-1]
+    again = loaded(chunks, leader.zxid, leader.zxid)
+    assert again.tree.znodes["/a"].value == value
+    assert again.digest() == leader.state.digest()
+
+
 def test_equal_numbers_share_one_object() -> None:
     state = grown().state
     again = loaded(walked(state), state.zxid, state.zxid)

@@ -19,6 +19,7 @@ from raykeeper.znodes.txns import (
     MultiErrorTxn,
     MultiTxn,
     OpDone,
+    OpValue,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -51,13 +52,23 @@ CHANGES: list[tuple[TxnBody, str]] = [
     ),
     (MultiErrorTxn(True, Code.NO_NODE, 1, 3), "95 0c c3 d0 9b 01 03"),
 ]
+NULLS: list[tuple[TxnBody, str]] = [
+    # Nil where else bytes stand: without null data the log is what every version reads.
+    (CreateTxn("/a", None, S, 3), "97 01 a2 2f61 c0 07 03 c0 00"),
+    (SetDataTxn("/a", None, STAT), "94 03 a2 2f61 c0 9b 01 02 03 04 05 06 00 07 01 09 0a"),
+    (
+        MultiTxn(True, [CreateTxn("/a", None, S, 3)], [OpDone("/a", None), OpValue(None, STAT)]),
+        "94 0b c3 91 97 01 a2 2f61 c0 07 03 c0 00"
+        "92 93 01 a2 2f61 c0 93 03 c0 9b 01 02 03 04 05 06 00 07 01 09 0a",
+    ),
+]
 
 
 def test_every_transaction_body_has_a_sample() -> None:
     assert [type(change) for change, _ in CHANGES] == list(get_args(TxnBody))
 
 
-@pytest.mark.parametrize(("change", "golden"), CHANGES)
+@pytest.mark.parametrize(("change", "golden"), CHANGES + NULLS)
 def test_the_bytes_of_a_transaction_are_fixed(change: TxnBody, golden: str) -> None:
     txn = Txn(S, 8, 1, Millis(20), change)
     data = encode_txn(txn)
