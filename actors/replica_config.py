@@ -50,6 +50,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     session_timeout_min_ms: Millis = Millis(2_000)
     session_timeout_max_ms: Millis = Millis(60_000)
     value_bytes_max: int = 1 << 20
+    transaction_ops_max: int = 1_000
     super_identities: tuple[Identity, ...] = ()
     requests_max: int = REPLY_CACHE_MAX
     """Unanswered requests of all clients of this server, which share this number."""
@@ -75,6 +76,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """The four-letter words that are answered there."""
     zookeeper_admin_port: int = 0
     """Of this server's admin server, at the same address; 0 is none."""
+    zookeeper_request_bytes: int = 0xFFFFF
+    zookeeper_list_bytes: int = 64 << 20
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
 
@@ -110,6 +113,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
                 CLIENTS_MAX_CEILING,
             ),
             ("zookeeper_handshake_s", self.zookeeper_handshake_s, 1, 3600),
+            ("zookeeper_request_bytes", self.zookeeper_request_bytes, 1 << 10, 64 << 20),
+            ("zookeeper_list_bytes", self.zookeeper_list_bytes, 1 << 10, 1 << 30),
             (
                 "clients_max",
                 1 if self.clients_max is None else self.clients_max,
@@ -157,6 +162,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             session_timeout_min_ms=self.session_timeout_min_ms,
             session_timeout_max_ms=self.session_timeout_max_ms,
             sessions_max=self.sessions_max,
+            transaction_ops_max=self.transaction_ops_max,
             super_identities=self.super_identities,
         )
 
@@ -181,6 +187,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             change_log_count_max=self.watch_history_changes,
             change_log_bytes_max=self.watch_history_bytes,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
+            jute_frame_bytes_max=self.zookeeper_request_bytes,
+            jute_list_bytes_max=self.zookeeper_list_bytes,
         )
 
     def zookeeper_settings(self, without_session_max: int) -> PortSettings:

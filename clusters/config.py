@@ -175,6 +175,11 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 1 << 20
     """Largest value of a znode; a larger one is refused, the connection lives on."""
 
+    transaction_ops_max: Annotated[
+        int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")
+    ] = 1_000
+    """Operations of one transaction, and conditions; a longer one is refused."""
+
     super_ids: Annotated[
         tuple[Annotated[str, Meta(pattern=_SUPER_PATTERN)], ...],
         Meta(
@@ -309,6 +314,21 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     """Port of server 1 for ZooKeeper's admin server, such as 8080; server i has this plus i - 1.
     0: there is none. It answers GET /commands/NAME at zookeeper_address, with JSON, and needs the
     package aiohttp: pip install 'raykeeper[admin]'.
+    """
+
+    zookeeper_request_bytes: Annotated[
+        int, Meta(ge=1024, le=64 << 20, description="a whole number of bytes from 1024 to 67108864")
+    ] = 0xFFFFF
+    """Largest request of a client of ZooKeeper, its `jute.maxbuffer`; a larger one closes its
+    connection.
+    """
+
+    zookeeper_list_bytes: Annotated[
+        int,
+        Meta(ge=1024, le=1 << 30, description="a whole number of bytes from 1024 to 1073741824"),
+    ] = 64 << 20
+    """Longest list of names that a client of ZooKeeper is sent, in one frame; a longer one closes
+    its connection.
     """
 
     @property

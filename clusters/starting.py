@@ -133,6 +133,7 @@ def replica_config(
         session_timeout_min_ms=Millis(round(config.session_timeout_min_s * 1000)),
         session_timeout_max_ms=Millis(round(config.session_timeout_max_s * 1000)),
         value_bytes_max=config.value_limit_bytes,
+        transaction_ops_max=config.transaction_ops_max,
         super_identities=tuple(Identity(*each.split(":", 1)) for each in config.super_ids),
         requests_max=config.requests_max,
         clients_max=None if config.clients_max == "auto" else config.clients_max,
@@ -148,6 +149,8 @@ def replica_config(
         zookeeper_handshake_s=config.zookeeper_handshake_s,
         zookeeper_words=config.zookeeper_words,
         zookeeper_admin_port=_port_of(config.zookeeper_admin_port, server_id),
+        zookeeper_request_bytes=config.zookeeper_request_bytes,
+        zookeeper_list_bytes=config.zookeeper_list_bytes,
         launch_settings=settings_of(config),
     )
 

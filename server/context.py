@@ -70,6 +70,9 @@ class ServerOptions(Struct, frozen=True):
     jute_frame_bytes_max: int = JUTE_MAXBUFFER
     """The largest request of a client of ZooKeeper; a larger one closes its connection."""
     zookeeper: PortOptions = PortOptions()
+    jute_list_bytes_max: int = 64 << 20
+    """The names of one list for such a client, whose protocol sends them in one frame; a longer one
+    closes its connection."""
     ensemble: str = ""
     """The uuid of the ensemble, which clients are told."""
 

@@ -36,6 +36,7 @@ from raykeeper.jute.frames import (
 from raykeeper.jute.opcodes import NOTIFICATION_XID, PING_XID, OpCode
 from raykeeper.jute.records import AuthPacket, ConnectRequest, ConnectResponse, SetSASLResponse
 from raykeeper.jute.records import WatcherEvent as JuteEvent
+from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.answered import Answered
 from raykeeper.server.connection import CheckWatches, Connection, Phase, RejectedRequest
 from raykeeper.server.context import ServerContext
@@ -63,8 +64,6 @@ from raykeeper.znodes.sessions import Session
 
 FIRST_FRAME_BYTES_MAX: Final = 1024
 """A first frame has 45 bytes; nobody without a session can make a server keep more."""
-LIST_BYTES_MAX: Final = 64 << 20
-"""The names of one list, which this protocol sends in one frame."""
 TELLS_PER_TIMEOUT: Final = 3
 """A client believes itself connected for two thirds of its timeout after it was told something."""
 _SYNC_CONNECTED: Final = 3
@@ -190,9 +189,13 @@ class JuteTranslator:
         while not self.is_full and not self._takes_no_more:
             try:
                 payload = self.reader.next()
-                if payload is None:
-                    break
-                connection.packets_received += 1
+            except JuteError as error:
+                self.fault = f"{error}: zookeeper_request_bytes"
+                break
+            if payload is None:
+                break
+            connection.packets_received += 1
+            try:
                 request = decode_request(payload)
             except JuteError as error:
                 self.fault = str(error)
@@ -238,6 +241,11 @@ class JuteTranslator:
         return self._fixed(request, Code.AUTH_FAILED, closes=True)
 
     def _write(self, request: Request, op: native.WriteOp, detail: Any = None) -> native.Write:
+        ops_max = self._context.limits.transaction_ops_max
+        if isinstance(op, native.Multi) and len(op.then) > ops_max:  # which the leader refuses
+            self._limited(
+                f"a transaction of {len(op.then)} operations", "transaction_ops_max", ops_max
+            )
         self._expect(request, detail)
         self._number += 1
         return native.Write(self._number, self._answered, native.encode_op(op))
@@ -369,14 +377,21 @@ class JuteTranslator:
         names = page.children if isinstance(page, GetChildrenReply) else page.paths
         self._names += names
         self._names_bytes += sum(map(len, names)) + 4 * len(names)
-        if self._names_bytes > LIST_BYTES_MAX:
+        bytes_max = self._context.options.jute_list_bytes_max
+        if self._names_bytes > bytes_max:
             self.is_over = True  # no frame may be so long
+            self._limited("a list", "zookeeper_list_bytes", bytes_max)
         if page.more or self.is_over:
             return None
         whole, self._names, self._names_bytes = self._names, [], 0
         if isinstance(page, GetChildrenReply):
             return GetChildrenReply(page.xid, page.zxid, whole, page.stat)
         return GetEphemeralsReply(page.xid, page.zxid, whole)
+
+    def _limited(self, what: str, setting: str, most: int) -> None:
+        """Note that something is above a limit: no error of this protocol can name the setting."""
+        reason = f"{what}: the setting {setting} is {most}"
+        self._context.trace(trace_events.CLIENT_LIMITED, (self.number, reason))
 
     def _event(self, event: WatcherEvent) -> bytes:
         if event.kind is EventType.RESYNC:

@@ -5,6 +5,8 @@ from typing import Final
 from raykeeper.zab.trace_events import TraceName
 
 CLIENT_MALFORMED: Final = TraceName("client.malformed", "connection", "reason")
+CLIENT_LIMITED: Final = TraceName("client.limited", "connection", "reason")
+"""A request or its reply is above a limit; the reason names the setting."""
 CLIENT_OVERRUN: Final = TraceName("client.overrun", "connection")
 SESSION_OPENED: Final = TraceName("session.opened", "session", "server")
 SESSION_EXPIRED: Final = TraceName("session.expired", "session")

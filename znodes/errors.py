@@ -247,15 +247,16 @@ class ClosedError(KeeperError):
     meaning = "not open any more"
 
 
-def error_for(code: int, path: str = "", *, definite: bool = True) -> KeeperError:
+def error_for(code: int, path: str = "", detail: str = "", *, definite: bool = True) -> KeeperError:
     """Return the exception of a ZooKeeper code, for an unknown one a KeeperError with that code.
 
     Args:
         code: One of `Code`, or another number.
         path: The path of the request.
+        detail: More for a person, of a code that is known.
         definite: Whether the operation surely had no effect.
     """
     kind = _BY_CODE.get(code)
     if kind is None:
         return KeeperError(path, f"code {code}", definite=definite)
-    return kind(path, definite=definite)
+    return kind(path, detail, definite=definite)

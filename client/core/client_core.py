@@ -91,6 +91,9 @@ from raykeeper.znodes.requests import (
 
 CLOSE_TOKEN = object()
 """The token of CloseSession; no caller waits for its reply."""
+_TRANSACTION_REFUSED = (
+    "a condition is invalid, or there are more operations than the setting transaction_ops_max"
+)
 
 
 class ConnectionPhase(Enum):
@@ -393,7 +396,10 @@ class ClientCore:
         if token is CLOSE_TOKEN:
             self._finish(None)
         elif code:
-            self.out.append(Fail(token, error_for(code, self._chroot.strip(waiting.path))))
+            # Of all that can be refused for its arguments, only a transaction has no path.
+            is_whole = code == Code.BAD_ARGUMENTS and not waiting.path
+            detail = _TRANSACTION_REFUSED if is_whole else ""
+            self.out.append(Fail(token, error_for(code, self._chroot.strip(waiting.path), detail)))
         else:
             assert type(item) is not ErrorReply, item
             if self._chroot.path:

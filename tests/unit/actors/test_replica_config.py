@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.jute.frames import JUTE_MAXBUFFER
 from raykeeper.links.jute_listener import BACKLOG, PortSettings
 from raykeeper.server.context import PortOptions
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
@@ -58,6 +59,9 @@ def config(**settings: Any) -> ReplicaConfig:
         ("zookeeper_admin_port", -1, "zookeeper_admin_port is -1, expected 0 to 65535"),
         ("zookeeper_clients_per_address", 0, "zookeeper_clients_per_address is 0"),
         ("zookeeper_handshake_s", 0, "zookeeper_handshake_s is 0"),
+        ("zookeeper_request_bytes", 1023, "zookeeper_request_bytes is 1023, expected 1024 to 67"),
+        ("zookeeper_list_bytes", 1023, "zookeeper_list_bytes is 1023, expected 1024 to 1073741824"),
+        ("transaction_ops_max", 0, "transaction_ops_max is 0, expected 1 to 100000"),
         ("value_bytes_max", 0, "value_bytes_max is 0"),
         ("session_timeout_min_ms", 70_000, "session_timeout_min_ms is 70000"),
     ],
@@ -84,6 +88,10 @@ def test_settings_reach_the_parts() -> None:
     assert made.options().ensemble == made.ensemble_uuid
     assert config(value_bytes_max=5).limits().value_bytes_max == 5
     assert config(sessions_max=5).limits().sessions_max == 5
+    assert config(transaction_ops_max=5).limits().transaction_ops_max == 5
+    port = config(zookeeper_request_bytes=2048, zookeeper_list_bytes=4096).options()
+    assert (port.jute_frame_bytes_max, port.jute_list_bytes_max) == (2048, 4096)
+    assert config().options().jute_frame_bytes_max == JUTE_MAXBUFFER
     root = Identity("digest", "root:hash")
     assert config(super_identities=(root,)).limits().super_identities == (root,)
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2

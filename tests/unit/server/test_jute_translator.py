@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.jute.frames import encode_connect, encode_request
+from raykeeper.jute.multi import MultiRequest, Operation
 from raykeeper.jute.opcodes import AUTH_XID, OpCode
 from raykeeper.jute.records import (
     AddWatchRequest,
@@ -31,6 +32,7 @@ from raykeeper.jute.records import (
     WatchesRequest,
     WhoAmIResponse,
 )
+from raykeeper.server import server_trace_events
 from raykeeper.server.context import ServerOptions
 from raykeeper.server.events import JuteBytesArrived
 from raykeeper.zab.settings import RecentLogLimits
@@ -375,15 +377,37 @@ def test_a_request_may_be_as_long_as_the_setting_says() -> None:
     assert caller.create("/a", b"x" * 30).err == 0
     caller.send(OpCode.CREATE, CreateRequest("/b", b"x" * 100, OPEN, 0))
     assert caller.is_closed
+    ((_, reason),) = caller.host.notes(server_trace_events.CLIENT_MALFORMED)  # type: ignore[misc]
+    assert reason.endswith("at most 100 are allowed: zookeeper_request_bytes")
 
 
-def test_long_lists_come_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = ServerOptions(session_report_ms=OPTIONS.session_report_ms, page_names=3)
+def test_a_transaction_has_as_many_operations_as_the_setting_says() -> None:
+    caller = connected(PureServer(limits=replace(LIMITS, transaction_ops_max=2)))
+    check = Operation(13, CheckVersionRequest("/", -1))
+    assert caller.ask(OpCode.MULTI, MultiRequest([check] * 2)).err == 0
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == []
+    assert caller.ask(OpCode.MULTI, MultiRequest([check] * 3)).err == Code.BAD_ARGUMENTS
+    reason = "a transaction of 3 operations: the setting transaction_ops_max is 2"
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)]
+    assert caller.exists("/").err == 0, "the connection lives"
+
+
+@pytest.mark.parametrize("bytes_max", [64 << 20, 60])
+def test_long_lists_come_in_one_frame(bytes_max: int) -> None:
+    options = ServerOptions(
+        session_report_ms=OPTIONS.session_report_ms, page_names=3, jute_list_bytes_max=bytes_max
+    )
     caller = connected(PureServer(options=options))
     names = [f"n{index:02}" for index in range(20)]
     caller.create("/p")
     for name in names:
         caller.create(f"/p/{name}", b"", 1)
+    if bytes_max == 60:
+        caller.send(OpCode.GET_CHILDREN, PathWatchRequest("/p", False))
+        assert caller.read() == [] and caller.is_closed
+        reason = "a list: the setting zookeeper_list_bytes is 60"
+        assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)]
+        return
     listed = caller.children("/p").body
     assert isinstance(listed, GetChildrenResponse) and sorted(listed.children or ()) == names
     owned = caller.ask(OpCode.GET_EPHEMERALS, PathRequest("/p/n0")).body
@@ -392,6 +416,3 @@ def test_long_lists_come_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caller.ask(OpCode.GET_ALL_CHILDREN_NUMBER, PathRequest("/p")).body == (
         GetAllChildrenNumberResponse(20)
     )
-    monkeypatch.setattr("raykeeper.server.jute_translator.LIST_BYTES_MAX", 60)
-    caller.send(OpCode.GET_CHILDREN, PathWatchRequest("/p", False))
-    assert caller.read() == [] and caller.is_closed

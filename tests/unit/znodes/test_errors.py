@@ -14,6 +14,11 @@ def test_a_known_code_has_its_class() -> None:
     assert str(error) == "/a: no such znode"
 
 
+def test_a_known_code_may_have_a_detail() -> None:
+    error = error_for(Code.NO_NODE, "/a", "as seen here")
+    assert (type(error), str(error)) == (NoNodeError, "/a: no such znode (as seen here)")
+
+
 def test_an_unknown_code_is_named() -> None:
     error = error_for(-999, "/a", definite=False)
     assert type(error) is KeeperError

@@ -13,6 +13,7 @@ from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import ClientState
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
+    BadArgumentsError,
     Code,
     KeeperError,
     NodeExistsError,
@@ -37,6 +38,7 @@ from raykeeper.znodes.requests import (
     Exists,
     GetChildren,
     GetData,
+    Multi,
     SessionId,
     SetData,
     Sync,
@@ -76,6 +78,16 @@ def test_earlier_requests_leave_in_one_frame_once_connected() -> None:
             write(1, Create("/c", b"", 0)),
             done(1, Code.NODE_EXISTS),
             NodeExistsError("/c"),
+        ),
+        (
+            Multi([], [], []),
+            write(1, Multi([], [], [])),
+            done(1, Code.BAD_ARGUMENTS),
+            BadArgumentsError(
+                "",
+                "a condition is invalid, or there are more operations than the setting "
+                "transaction_ops_max",
+            ),
         ),
         # Reads; a code that we do not know is an error all the same.
         (
