@@ -283,7 +283,7 @@ class Replica:
             server = Server(
                 config.settings(disk=recovered.disk_id),
                 config.limits(),
-                config.options(),
+                config.options(_node_host()),
                 recovered,
             )
         except BaseException:

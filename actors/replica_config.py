@@ -166,8 +166,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             super_identities=self.super_identities,
         )
 
-    def options(self) -> ServerOptions:
-        """Return the settings that clients do not see."""
+    def options(self, node_host: str = "") -> ServerOptions:
+        """Return the settings that clients do not see; `node_host` is as `zookeeper_address_at`."""
         usual = ServerOptions()
         return ServerOptions(
             # The confirmation of a heartbeat waits for a report, and must come in time.
@@ -187,6 +187,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             change_log_count_max=self.watch_history_changes,
             change_log_bytes_max=self.watch_history_bytes,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
+            zookeeper_address=self.zookeeper_address_at(node_host) if self.zookeeper_port else "",
+            observers=self.observers,
             jute_frame_bytes_max=self.zookeeper_request_bytes,
             jute_list_bytes_max=self.zookeeper_list_bytes,
         )

@@ -10,7 +10,7 @@ from raykeeper.server.effects import Effect
 from raykeeper.server.events import SENT_REPORT_BYTES
 from raykeeper.server.leader_outbox import LeaderOutbox
 from raykeeper.zab.effects import TraceEvent, VoteGranted
-from raykeeper.zab.ids import FOUNDING_DISK, Millis, Now
+from raykeeper.zab.ids import FOUNDING_DISK, Millis, Now, ServerId
 from raykeeper.zab.peer import Peer
 from raykeeper.znodes.change_log import ChangeLog
 from raykeeper.znodes.limits import REPLY_CACHE_MAX, Limits
@@ -73,6 +73,10 @@ class ServerOptions(Struct, frozen=True):
     jute_list_bytes_max: int = 64 << 20
     """The names of one list for such a client, whose protocol sends them in one frame; a longer one
     closes its connection."""
+    zookeeper_address: str = ""
+    """Where clients of ZooKeeper find this server, "host:port"; "" if it takes none."""
+    observers: tuple[ServerId, ...] = ()
+    """Servers of the ensemble without a vote, which /zookeeper/config names as such."""
     ensemble: str = ""
     """The uuid of the ensemble, which clients are told."""
 

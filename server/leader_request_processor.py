@@ -58,6 +58,7 @@ class LeaderRequestProcessor:
         self._counter_left = 0  # transactions until the counter is exhausted
         self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
         self._inherited_votes = dict(inherited_votes)
+        self._told_addresses: dict[ServerId, str] = {}  # since /zookeeper/config was last written
         self._proposed_votes: dict[ServerId, DiskId] = {}  # votes proposed to rest on another disk
         # Sessions: the content of the next report, and the report that last touched each session.
         self._report_number = 0
@@ -195,6 +196,22 @@ class LeaderRequestProcessor:
         """
         if is_new and self._proposed_votes.get(server) == disk:
             self._replace_voter(server, disk)
+
+    def learn_address(self, server: ServerId, address: str) -> None:
+        """Have /zookeeper/config name this address of a server for clients of ZooKeeper."""
+        self._told_addresses[server] = address
+
+    def update_config(self) -> None:
+        """Write the addresses that servers have told into /zookeeper/config, if they are new."""
+        told = self._told_addresses
+        if told and (zxid := self._next_zxid()) is not None:
+            self._told_addresses = {}
+            context = self._context
+            voters, observers = context.peer.settings.quorum.voters, context.options.observers
+            wall = context.now.wall
+            txn = self.prep.prepare_config(zxid, wall, told, voters, observers)
+            if txn is not None:
+                self._add(txn)
 
     def _replace_voter(self, server: ServerId, disk: DiskId) -> None:
         if (zxid := self._next_zxid()) is not None:

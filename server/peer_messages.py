@@ -3,12 +3,16 @@
 They share the link with Zab's messages, so that a leader's reply stays in order with its commits.
 """
 
+from typing import Annotated, Final
+
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from raykeeper.zab.ids import Zxid
 from raykeeper.zab.messages import WireZxid, ZabMessage
 from raykeeper.znodes.requests import Connect, SessionId, Write
+
+_ADDRESS_PATTERN: Final = r"^[][0-9A-Za-z.:_%-]{1,255}:[0-9]{1,5}\Z"
 
 
 class ForwardedWrite(Struct, frozen=True, array_like=True, gc=False):
@@ -106,6 +110,12 @@ class EndDeadSessions(Struct, frozen=True, array_like=True, tag=40):
     sessions: list[OwnedSession]
 
 
+class MemberAddress(Struct, frozen=True, array_like=True, tag=41, gc=False):
+    """To the leader: where the sender takes clients of ZooKeeper, "host:port"."""
+
+    address: Annotated[str, Meta(pattern=_ADDRESS_PATTERN)]
+
+
 ServerMessage = (
     ForwardWrites
     | ForwardConnect
@@ -118,6 +128,7 @@ ServerMessage = (
     | DigestReply
     | DigestMismatch
     | EndDeadSessions
+    | MemberAddress
 )
 PeerMessage = ZabMessage | ServerMessage
 

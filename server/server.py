@@ -55,6 +55,7 @@ from raykeeper.server.peer_messages import (
     EndDeadSessions,
     ForwardConnect,
     ForwardWrites,
+    MemberAddress,
     ReadIndexReply,
     ReadIndexRequest,
     ServerMessage,
@@ -302,6 +303,9 @@ class Server:
             (_Side.LEADER, EndDeadSessions): lambda _, message: self._leader().end_dead_sessions(
                 message.sessions
             ),
+            (_Side.LEADER, MemberAddress): lambda sender, message: self._leader().learn_address(
+                sender, message.address
+            ),
             (_Side.LEADER, TouchSessions): lambda sender, message: forwarder.on_touch_sessions(
                 sender, message, self._leader()
             ),
@@ -514,8 +518,21 @@ class Server:
             # The leader before may not have repeated them: its disk was full, or its role ended.
             inherited = self._context.state.voters | self._inherited_votes
             self._leader_requests = LeaderRequestProcessor(self._context, effect.epoch, inherited)
+        self._tell_address()
         self._clients.forward_all()
         self._update_read_serving()
+
+    def _tell_address(self) -> None:
+        """Tell the leader where clients of ZooKeeper find this server: it may have moved."""
+        context = self._context
+        address, leader = context.options.zookeeper_address, context.peer.leader
+        if not address:
+            return
+        if self._leader_requests is not None:
+            self._leader_requests.learn_address(context.peer.settings.server_id, address)
+        else:
+            assert leader is not None, "an active server that does not lead follows a leader"
+            context.out.append(SendPeer(leader, MemberAddress(address)))
 
     # The end of a step.
 
@@ -547,6 +564,7 @@ class Server:
         leader = self._leader_requests
         if leader is not None:
             leader.restore_votes()
+            leader.update_config()
             leader.delete_expired_znodes()
             leader.send_session_report()
             self._digests.send_requests()

@@ -13,6 +13,7 @@ ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the s
 """
 
 from collections import deque
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -26,13 +27,16 @@ from raykeeper.znodes.acl import (
     authenticate,
     identities_of,
 )
+from raykeeper.znodes.ensemble_config import format_config, updated_servers
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import CACHED_RESULTS_BYTES_MAX, Limits
 from raykeeper.znodes.multi_preparer import OP_BYTES, MultiPreparer, results_bytes
 from raykeeper.znodes.op_preparer import ERROR_TXNS, OpPreparer
 from raykeeper.znodes.outstanding_changes import OutstandingChanges
+from raykeeper.znodes.paths import CONFIG_PATH
 from raykeeper.znodes.quotas import SoftLimitExceeded
 from raykeeper.znodes.requests import (
+    ANY_VERSION,
     PASSWORD_BYTES,
     AddAuth,
     CloseSession,
@@ -178,6 +182,28 @@ class PrepRequestProcessor:
         """Prepare to put the vote of a server on another disk (rule D3)."""
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, ReplaceVoterTxn(server_id, disk)))
+
+    def prepare_config(
+        self,
+        zxid: Zxid,
+        wall_ms: Millis,
+        addresses: Mapping[ServerId, str],
+        voters: Collection[ServerId],
+        observers: Collection[ServerId],
+    ) -> bytes | None:
+        """Prepare to write these addresses into /zookeeper/config; see `updated_servers`.
+
+        None, and no zxid used, when it has them already.
+        """
+        record = self._tree.find(CONFIG_PATH)
+        assert record is not None, "it cannot be deleted"
+        lines = updated_servers(record.value or b"", addresses, voters, observers)
+        if lines is None:
+            return None
+        time_ms = self._begin(zxid, wall_ms)
+        op = SetData(CONFIG_PATH, format_config(lines, zxid), ANY_VERSION)
+        change = self._operations.set_data(zxid, time_ms, (SUPER,), op)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, change))
 
     def session(self, session_id: SessionId) -> OutstandingSession | None:
         """Return the session once all is applied; None if it is closing or missing."""

@@ -18,17 +18,21 @@ from kazoo.exceptions import (
 )
 from kazoo.recipe.watchers import ChildrenWatch, DataWatch
 from kazoo.security import make_digest_acl
+from msgspec import structs
 
 from raykeeper.server.context import ALLOWED_WORDS
 from tests.harness.jute_port import JutePort
+from tests.harness.pure_servers import OPTIONS
 
 PATIENCE_S = 90.0
+ADDRESS = "10.0.0.7:2181"
+"""What the server says of itself: a test that follows it would not find it there."""
 Connect = Callable[..., KazooClient]
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[JutePort]:
-    with JutePort() as opened:
+    with JutePort(options=structs.replace(OPTIONS, zookeeper_address=ADDRESS)) as opened:
         yield opened
 
 
@@ -261,6 +265,8 @@ COMMANDS = [
     ("deleteall /cli", ""),
     ("get /cli", "Node does not exist: /cli"),
     ("reconfig -remove 3", "Reconfig is disabled"),
+    ("config", "server.1=10.0.0.7:2888:3888:participant;10.0.0.7:2181"),
+    ("config -c", f" {ADDRESS}"),
 ]
 """What is typed, and what is printed among other things."""
 

@@ -147,6 +147,14 @@ def test_the_server_knows_what_the_words_tell_of_its_port() -> None:
     assert made.options().zookeeper == PortOptions(("*",), 2182, 7, BACKLOG, "/d/1")
 
 
+def test_the_server_tells_where_clients_of_zookeeper_find_it() -> None:
+    observers = (ServerId(4),)
+    made = config(zookeeper_port=2182, zookeeper_address="0.0.0.0", observers=observers)
+    options = made.options("10.0.0.7")
+    assert (options.zookeeper_address, options.observers) == ("10.0.0.7:2182", observers)
+    assert config().options("10.0.0.7").zookeeper_address == ""
+
+
 def test_the_settings_of_the_port_for_clients_of_zookeeper() -> None:
     made = config(zookeeper_port=2182, zookeeper_clients_per_address=7, zookeeper_handshake_s=3)
     assert made.zookeeper_settings(9) == PortSettings("127.0.0.1", 2182, 7, 9, 3)

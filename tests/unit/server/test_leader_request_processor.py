@@ -1,26 +1,37 @@
 """LeaderRequestProcessor: prepared writes, ends of sessions, and the end of a leader's epoch."""
 
 import pytest
+from msgspec import structs
 
+from raykeeper.jute.records import WatcherEvent as JuteEvent
 from raykeeper.server import server_trace_events
 from raykeeper.server.effects import TrackSessions
-from raykeeper.server.events import ClientFrameArrived, PeerFrame, SessionsOverdue, TrackerLost
+from raykeeper.server.events import (
+    ClientFrameArrived,
+    PeerFrame,
+    SessionsOverdue,
+    TrackerLost,
+)
 from raykeeper.server.leader_request_processor import PROPOSED_BYTES_MAX
 from raykeeper.server.peer_messages import ForwardedWrite, ForwardWrites, WriteGap
 from raykeeper.zab.effects import Append, Role
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, epoch_of
+from raykeeper.znodes.ensemble_config import parse_servers
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.expiry import ExpiryProposal, SessionReport
 from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.paths import CONFIG_PATH
 from raykeeper.znodes.replies import (
     ConnectReply,
     EmptyReply,
+    EventType,
     GetDataReply,
     WatcherEvent,
     WriteReply,
 )
 from raykeeper.znodes.requests import CreateMode, SessionId, encode_client_frame
-from tests.harness.pure_servers import Caller, PureServer, PureServers
+from tests.harness.jute_caller import connected
+from tests.harness.pure_servers import OPTIONS, Caller, PureServer, PureServers, zxid_of
 
 FOLLOWER = ServerId(1)
 
@@ -395,3 +406,74 @@ def test_requests_behind_the_exhausted_counter_wait_too(
     host.pass_time(1_000)
     assert [type(item) for item in caller.items] == [WriteReply] * 3 + [EmptyReply]
     assert [type(other.greeting) for other in late] == [ConnectReply] * 3
+
+
+# The configuration.
+
+
+def reported() -> int:
+    """Return how long it takes until the next report, with which addresses are written."""
+    return 2 * OPTIONS.session_report_ms
+
+
+def move(servers: PureServers, server: int, address: str) -> None:
+    """Start a server again that takes clients of ZooKeeper at this address."""
+    servers.crash(server)
+    servers.pass_time(2_000)
+    servers.down[server].options = structs.replace(OPTIONS, zookeeper_address=address)
+    servers.restart(server)
+    servers.pass_time(2_000)
+
+
+def config_at(servers: PureServers, server: int) -> dict[ServerId, str]:
+    znode = servers[server].server.state.tree.znodes[CONFIG_PATH]
+    text = znode.value or b""
+    if znode.mzxid:
+        assert text.endswith(b"\nversion=%x" % znode.mzxid)
+    return parse_servers(text)
+
+
+def test_the_configuration_has_the_addresses_that_servers_tell() -> None:
+    servers = PureServers(3)
+    servers.pass_time(reported())
+    assert [config_at(servers, server) for server in (1, 2, 3)] == [{}] * 3
+    watcher = connected(servers[2])
+    assert watcher.get(CONFIG_PATH, watch=True).err == 0
+    move(servers, 1, "10.0.0.1:2181")
+    lines = {ServerId(1): "10.0.0.1:2888:3888:participant;10.0.0.1:2181"}
+    assert [config_at(servers, server) for server in (1, 2, 3)] == [lines] * 3
+    (event,) = watcher.read()
+    assert event.body == JuteEvent(EventType.CHANGED, 3, CONFIG_PATH)
+    # The leader tells its own, to whoever leads then; who has told before tells it again.
+    move(servers, 3, "10.0.0.3:2183")
+    lines |= {ServerId(3): "10.0.0.3:2888:3888:participant;10.0.0.3:2183"}
+    assert [config_at(servers, server) for server in (1, 2, 3)] == [lines] * 3
+    before = zxid_of(servers.leader)
+    move(servers, 1, "10.0.0.1:2181")
+    servers.pass_time(reported())
+    assert zxid_of(servers.leader) == before, "nothing is written that is there"
+    move(servers, 1, "10.0.0.9:2181")
+    assert config_at(servers, 2)[ServerId(1)].endswith(";10.0.0.9:2181")
+    assert len(set(servers.digests())) == 1
+
+
+@pytest.mark.usefixtures("short_epochs")
+def test_an_exhausted_counter_delays_the_configuration_to_the_next_epoch() -> None:
+    servers = PureServers(3)
+    caller = servers[2].caller()
+    caller.ask(*(caller.create(f"/{n}") for n in range(4)))
+    assert servers.leader.server.peer.epoch == Epoch(1)
+    move(servers, 1, "10.0.0.1:2181")
+    assert servers.leader.server.peer.epoch == Epoch(2)
+    assert [list(config_at(servers, server)) for server in (1, 2, 3)] == [[1]] * 3
+
+
+def test_an_observer_is_named_as_one() -> None:
+    observer = ServerId(4)
+    options = structs.replace(OPTIONS, observers=(observer,))
+    servers = PureServers(3, options=options, observers=1)
+    servers.crash(4)
+    servers.down[4].options = structs.replace(options, zookeeper_address="10.0.0.4:2184")
+    servers.restart(4)
+    servers.pass_time(2_000)
+    assert config_at(servers, 1) == {observer: "10.0.0.4:2888:3888:observer;10.0.0.4:2184"}

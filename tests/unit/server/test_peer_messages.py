@@ -14,6 +14,7 @@ from raykeeper.server.peer_messages import (
     ForwardConnect,
     ForwardedWrite,
     ForwardWrites,
+    MemberAddress,
     OwnedSession,
     PeerMessage,
     ReadIndexReply,
@@ -44,6 +45,7 @@ MESSAGES: list[PeerMessage] = [
     DigestReply(OWNER, DIGEST_MASK),
     DigestMismatch(OWNER),
     EndDeadSessions([OwnedSession(SESSION, OWNER)]),
+    MemberAddress("[fe80::1]:2181"),
 ]
 
 

@@ -21,6 +21,7 @@ from raykeeper.server.peer_messages import (
     DigestRequest,
     ForwardConnect,
     ForwardWrites,
+    MemberAddress,
     ReadIndexReply,
     ReadIndexRequest,
     ServerMessage,
@@ -59,6 +60,7 @@ FORWARDS: list[ServerMessage] = [
     DigestRequest(Zxid(1), 0),
     DigestReply(Zxid(1), 0),
     DigestMismatch(Zxid(1)),
+    MemberAddress("10.0.0.1:2181"),
 ]
 
 

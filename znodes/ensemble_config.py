@@ -1,0 +1,58 @@
+"""The text of /zookeeper/config: the servers and their addresses, as ZooKeeper's clients read it.
+
+A line for each server, `server.1=host:2888:3888:participant;host:2181`, and a last one with the
+zxid of the transaction that wrote it, `version=100000007`. Behind the semicolon is where clients
+find the server, which is all that Curator follows. Both ports before it are ZooKeeper's usual ones:
+its parser asks for them, and nobody listens there.
+
+ZooKeeper: `QuorumMaj`, `QuorumPeer.QuorumServer`; `zkCli config`. Curator: `EnsembleTracker`.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from raykeeper.zab.ids import ServerId, Zxid
+
+_NO_LISTENER: Final = "2888:3888"
+_lines = re.compile(r"^server\.(\d{1,3})=([^\n]+)$", re.MULTILINE).findall
+
+
+def server_line(address: str, *, is_voter: bool) -> str:
+    """Return what stands behind `server.N=` of a server with this address for clients."""
+    host = address.rpartition(":")[0]
+    kind = "participant" if is_voter else "observer"
+    return f"{host}:{_NO_LISTENER}:{kind};{address}"
+
+
+def parse_servers(text: bytes) -> dict[ServerId, str]:
+    """Return what stands behind `server.N=` of each server."""
+    return {ServerId(int(number)): line for number, line in _lines(text.decode(errors="replace"))}
+
+
+def updated_servers(
+    text: bytes,
+    addresses: Mapping[ServerId, str],
+    voters: Collection[ServerId],
+    observers: Collection[ServerId],
+) -> dict[ServerId, str] | None:
+    """Return the lines of `text` with these addresses, and only those of members, by server.
+
+    None when that is what it says already. A member whose address is not given keeps its line.
+    """
+    known = parse_servers(text)
+    lines = {
+        server: server_line(addresses[server], is_voter=server in voters)
+        if server in addresses
+        else known[server]
+        for server in sorted((*voters, *observers))
+        if server in addresses or server in known
+    }
+    return None if lines == known else lines
+
+
+def format_config(lines: Mapping[ServerId, str], version: Zxid) -> bytes:
+    """Return the text, with `version` as ZooKeeper shows a zxid."""
+    return "".join(
+        [*(f"server.{server}={line}\n" for server, line in lines.items()), f"version={version:x}"]
+    ).encode()
