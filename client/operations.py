@@ -66,7 +66,7 @@ from raykeeper.client.session import Listener, Session
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.paths import QUOTA_PATH
-from raykeeper.znodes.quotas import QuotaLimits
+from raykeeper.znodes.quotas import QuotaLimits, stats_path
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     AddAuth,
@@ -586,7 +586,8 @@ class Operations(ABC, Generic[K]):
             NoNodeError: the subtree has no quota.
             NoAuthError: /zookeeper/quota does not grant it.
         """
-        return Requested(remove_limits(self._open_session().requests.quota_path(path), QUOTA_PATH))
+        kept = self._open_session().requests.quota_path(path)
+        return Requested(remove_limits(kept, stats_path(path), QUOTA_PATH))
 
     def _is_lost(self) -> bool:
         """Return whether the session is over, or may be over by now; see `FlowRunner`."""

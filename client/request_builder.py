@@ -15,6 +15,7 @@ from raykeeper.znodes.quotas import (
     format_limits,
     limits_path,
     quota_subtree,
+    stats_path,
 )
 from raykeeper.znodes.requests import ANY_VERSION, Create, CreateMode, Multi, SetData, TxnOp
 from raykeeper.znodes.znode import TTL_MS_MAX
@@ -98,15 +99,21 @@ class RequestBuilder:
             arguments.check_quota(path, value)
         return request
 
-    def quota_writes(self, path: str, limits: QuotaLimits) -> tuple[SetData, Create]:
+    def quota_writes(self, path: str, limits: QuotaLimits) -> tuple[SetData, Create, Create]:
         """Return the requests to set and to create the znode with the limits of a subtree.
+
+        The last one creates the znode that shows the usage.
 
         Raises:
             BadArgumentsError: they are no limits, or as `quota_path`.
         """
         value = format_limits(arguments.checked_limits(path, limits))
         kept = self.quota_path(path)
-        return self.setting(kept, value), self.creation(kept, value)
+        return (
+            self.setting(kept, value),
+            self.creation(kept, value),
+            self.creation(stats_path(path)),
+        )
 
     def quota_path(self, path: str) -> str:
         """Return the path of the znode that keeps the limits of a subtree.

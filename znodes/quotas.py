@@ -14,6 +14,9 @@ leader keeps its own count, of the state as it will be, from the first change be
 count walks the subtree in one step, 0.7 ms for a thousand znodes: the price of a quota that is set
 on a large subtree, and of the first write below it after an election.
 
+ZooKeeper's command line also makes the znode zookeeper_stats beside the limits. As long as there
+are limits, a read of it is answered with the usage of then, whatever was written there.
+
 Owns: whatever is outstanding, no transaction takes a subtree above a hard limit.
 
 ZooKeeper: `Quotas`, `StatsTrack`, `ZooKeeperServer.checkQuota` (which enforces the nearest quota
@@ -37,6 +40,7 @@ _NEVER: Final = Millis(0)
 
 QUOTA_PREFIX: Final = QUOTA_PATH + "/"
 _LIMITS_NAME: Final = "/zookeeper_limits"
+_STATS_NAME: Final = "/zookeeper_stats"
 _pair = re.compile(rb"(count|bytes|countHardLimit|byteHardLimit)=(-1|\d{1,18})?=?").fullmatch
 _separated = re.compile(rb"[,;]+").split
 
@@ -73,6 +77,11 @@ def limits_path(path: str) -> str:
     return f"{QUOTA_PATH}{path}{_LIMITS_NAME}"
 
 
+def stats_path(path: str) -> str:
+    """Return the path of the znode that shows the usage of the subtree at `path`."""
+    return f"{QUOTA_PATH}{path}{_STATS_NAME}"
+
+
 def quota_subtree(path: str) -> str | None:
     """Return the subtree whose quota the znode at `path` keeps; None for any other znode."""
     if not path.startswith(QUOTA_PREFIX) or not path.endswith(_LIMITS_NAME):
@@ -106,6 +115,11 @@ def format_limits(limits: QuotaLimits) -> bytes:
     return f"count={limits.znodes},bytes={limits.bytes}=;{hard}".encode()
 
 
+def format_usage(usage: Usage) -> bytes:
+    """Return the text of a usage."""
+    return f"count={usage.znodes},bytes={usage.bytes}".encode()
+
+
 def count_subtree(znodes: Mapping[str, Znode], path: str) -> Usage:
     """Count what is in the subtree at `path`; one step for each znode of it."""
     usage = Usage(0, 0)
@@ -127,6 +141,8 @@ class Quotas:
         self._znodes = znodes
         self.limits: dict[str, QuotaLimits] = {}
         """By the path of the subtree."""
+        self.stats: dict[str, str] = {}
+        """The same subtrees, by the path of the znode that shows their usage."""
         self._usage: dict[str, Usage] = {}
 
     def changed(self, path: str, was: bytes | None, value: bytes | None) -> None:
@@ -135,9 +151,11 @@ class Quotas:
         if subtree is not None:
             if value is None:
                 del self.limits[subtree]
+                del self.stats[stats_path(subtree)]
                 self._usage.pop(subtree, None)
             else:
                 self.limits[subtree] = parse_limits(value) or NO_LIMITS
+                self.stats[stats_path(subtree)] = subtree
         for above in _self_and_ancestors(path) if self._usage else ():
             usage = self._usage.get(above)
             if usage is not None:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from raykeeper.znodes.acl import Identities, Permission, mask_hashes
 from raykeeper.znodes.children import SHARDED_FROM
 from raykeeper.znodes.errors import Code
@@ -26,7 +28,7 @@ from raykeeper.znodes.pages import (
     PathsPages,
 )
 from raykeeper.znodes.paths import missing_code, name_start
-from raykeeper.znodes.quotas import limits_path
+from raykeeper.znodes.quotas import format_usage, limits_path
 from raykeeper.znodes.replies import (
     ErrorReply,
     ExistsReply,
@@ -83,6 +85,8 @@ def reply_to_read(
         znode.attributes, identities, Permission.READ
     ):
         return ErrorReply(request.xid, state.zxid, Code.NO_AUTH)
+    if path in state.tree.quotas.stats:
+        znode = _with_usage(state, path, znode)
     match request:
         case GetData():
             return GetDataReply(request.xid, state.zxid, znode.value, stat_of(znode))
@@ -90,6 +94,12 @@ def reply_to_read(
             return ExistsReply(request.xid, state.zxid, stat_of(znode))
         case _:
             return _listing(state, znode, request, page)
+
+
+def _with_usage(state: State, path: str, znode: Znode) -> Znode:
+    """Return a znode at the path of a quota's statistics as it is shown: with the usage."""
+    quotas = state.tree.quotas
+    return replace(znode, value=format_usage(quotas.usage_of(quotas.stats[path])))
 
 
 def _listing(
@@ -174,6 +184,8 @@ def _results(
         result: OpResult = OpFailed(Code.THROTTLED_OP)
         if room >= 0:
             znode = state.tree.znodes.get(op.path)
+            if znode is not None and op.path in state.tree.quotas.stats:
+                znode = _with_usage(state, op.path, znode)
             answered = result_of_read(op, identities, znode, stat_of, partial(_names, znode=znode))
             if type(answered) is OpValue:
                 room -= len(answered.value or b"")

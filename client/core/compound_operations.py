@@ -93,8 +93,11 @@ def create_with_parents(
     return outcome
 
 
-def set_limits(setting: SetData, creation: Create) -> Flow[None]:
-    """Set the value of the znode that keeps a quota; where there is none, create it."""
+def set_limits(setting: SetData, creation: Create, stats: Create) -> Flow[None]:
+    """Set the value of the znode that keeps a quota; where there is none, create it.
+
+    `stats`: the znode beside it, in which ZooKeeper's command line looks for the usage.
+    """
     for attempt in range(ATTEMPTS_MAX):
         try:
             yield setting
@@ -108,13 +111,15 @@ def set_limits(setting: SetData, creation: Create) -> Flow[None]:
             if attempt == ATTEMPTS_MAX - 1:
                 raise
         else:
+            # No more than a window to the usage: the quota holds without it.
+            raise_unexpected((yield Gather([stats])), NodeExistsError, NoNodeError)
             return
 
 
-def remove_limits(path: str, root: str) -> Flow[None]:
-    """Delete the znode at `path`, and those above it up to `root` that are empty then."""
+def remove_limits(path: str, stats: str, root: str) -> Flow[None]:
+    """Delete the znodes at `path` and `stats`, and those above up to `root` that are empty then."""
     above = [each for each in reversed(ancestors(path)) if each.startswith(f"{root}/")]
-    outcome, *_ = yield Gather([Delete(each, ANY_VERSION) for each in (path, *above)])
+    outcome, *_ = yield Gather([Delete(each, ANY_VERSION) for each in (path, stats, *above)])
     raise_unexpected([outcome])
 
 

@@ -15,16 +15,28 @@ from raykeeper.znodes.quotas import (
     limits_path,
     parse_limits,
     quota_subtree,
+    stats_path,
 )
-from raykeeper.znodes.reads import reply_to_aux_read
-from raykeeper.znodes.replies import ErrorReply, GetQuotaReply, Item
+from raykeeper.znodes.reads import reply_to_aux_read, reply_to_read
+from raykeeper.znodes.replies import (
+    ErrorReply,
+    ExistsReply,
+    GetDataReply,
+    GetQuotaReply,
+    Item,
+    MultiReadReply,
+)
 from raykeeper.znodes.requests import (
     CloseSession,
     Create,
     CreateMode,
     Delete,
+    Exists,
+    GetData,
     GetQuota,
     Multi,
+    MultiRead,
+    ReadData,
     SetAcls,
     SetData,
     TxnOp,
@@ -32,7 +44,15 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import Tree
-from raykeeper.znodes.txns import CreateTxn, ErrorTxn, MultiErrorTxn, MultiTxn, SetDataTxn, TxnBody
+from raykeeper.znodes.txns import (
+    CreateTxn,
+    ErrorTxn,
+    MultiErrorTxn,
+    MultiTxn,
+    OpValue,
+    SetDataTxn,
+    TxnBody,
+)
 from tests.unit.znodes.one_leader import OneLeader
 
 TEXTS = {
@@ -435,6 +455,39 @@ def test_aux_reads_report_quotas_and_usage(leader: Limited) -> None:
     leader.try_(Delete(A, -1))
     leader.apply()
     assert leader.ask("/a") == ErrorReply(1, leader.state.zxid, Code.NO_NODE)
+
+
+def test_the_statistics_show_the_usage_as_long_as_there_are_limits(leader: Limited) -> None:
+    stats = stats_path("/a")
+    leader.limit("/a", hard_znodes=9)
+    leader.try_(Create(stats, b"count=0,bytes=0", 0))
+    leader.try_(Create("/a/x", b"123", 0))
+    leader.apply()
+
+    def shown() -> bytes | None:
+        state = leader.state
+        read = reply_to_read(state, (), GetData(1, stats, False))
+        found = reply_to_read(state, (), Exists(1, stats, False))
+        several = reply_to_aux_read(
+            state, state.sessions.by_id[leader.session_id], MultiRead(1, [ReadData(stats)])
+        )
+        assert isinstance(read, GetDataReply) and isinstance(found, ExistsReply)
+        assert isinstance(several, MultiReadReply)
+        assert several.results == [OpValue(read.value, read.stat)]
+        assert found.stat == read.stat and read.stat.data_length == len(read.value or b"")
+        return read.value
+
+    digest = leader.state.digest()
+    assert shown() == b"count=2,bytes=3"
+    assert leader.state.digest() == digest, "it is shown and not written"
+    leader.try_(Create("/a/y", b"45", 0))
+    leader.try_(SetData(stats, b"anything", -1))
+    leader.apply()
+    assert shown() == b"count=3,bytes=5"
+    leader.try_(Delete(A, -1))
+    leader.apply()
+    assert shown() == b"anything", "there is no quota any more"
+    assert leader.state.tree.quotas.stats == {}
 
 
 def test_a_snapshot_brings_its_quotas(leader: Limited) -> None:

@@ -233,14 +233,24 @@ def test_create_if_missing_creates_what_is_missing(script: Any, end: Any) -> Non
     assert type(played.error) is end if end else played.value == ("done", None)
 
 
-SET = SetData("/a/b/c", b"v", -1)
+SET, STATS = SetData("/a/b/c", b"v", -1), Create("/a/b/s", b"", 0)
 
 
 @pytest.mark.parametrize(
     ("script", "end"),
     [
         ([([SET], [WriteReply(1, Z, 0, "", STAT)])], None),
-        ([([SET], [NO_NODE]), ([CREATE], [NO_NODE]), ([A, B, CREATE], [MADE] * 3)], None),
+        (
+            [
+                ([SET], [NO_NODE]),
+                ([CREATE], [NO_NODE]),
+                ([A, B, CREATE], [MADE] * 3),
+                ([STATS], [MADE]),
+            ],
+            None,
+        ),
+        ([([SET], [NO_NODE]), ([CREATE], [MADE]), ([STATS], [EXISTS])], None),
+        ([([SET], [NO_NODE]), ([CREATE], [MADE]), ([STATS], [NoAuthError("/a")])], NoAuthError),
         # Somebody is quicker.
         (
             [([SET], [NO_NODE]), ([CREATE], [EXISTS]), ([SET], [WriteReply(1, Z, 0, "", STAT)])],
@@ -253,13 +263,14 @@ SET = SetData("/a/b/c", b"v", -1)
     ],
 )
 def test_set_limits_writes_the_quota_znodes(script: Any, end: Any) -> None:
-    played = Played(set_limits(SET, CREATE), *script)
+    played = Played(set_limits(SET, CREATE, STATS), *script)
     assert type(played.error) is end if end else played.value == ("done", None)
 
 
 def test_remove_limits_deletes_the_quota_znodes() -> None:
-    asked = [Delete(path, -1) for path in ("/q/a/b/limits", "/q/a/b", "/q/a")]
-    played = Played(remove_limits("/q/a/b/limits", "/q"), (asked, [GONE, GONE, NOT_EMPTY]))
+    asked = [Delete(path, -1) for path in ("/q/a/b/limits", "/q/a/b/stats", "/q/a/b", "/q/a")]
+    paths = ("/q/a/b/limits", "/q/a/b/stats", "/q")
+    played = Played(remove_limits(*paths), (asked, [GONE, NO_NODE, GONE, NOT_EMPTY]))
     assert played.value == ("done", None)
-    played = Played(remove_limits("/q/a/b/limits", "/q"), (asked, [NO_NODE] * 3))
+    played = Played(remove_limits(*paths), (asked, [NO_NODE] * 4))
     assert type(played.error) is NoNodeError
