@@ -305,7 +305,7 @@ class JuteTranslator:
         is_read_only = connection.phase is Phase.READ_ONLY
         while pings and (pings[0][0] <= frame.heartbeat_seq or is_read_only):
             heartbeat, count = pings.popleft()
-            zxid, arrived = self._raised(frame.zxid), _time_of(heartbeat)
+            zxid, arrived = self._zxid, _time_of(heartbeat)
             self.answered.observe(OpCode.PING, PING_XID, zxid, arrived, self._context.now)
             out.append(count * self._reply(PING_XID, zxid, Code.OK, None))
             connection.packets_sent += count - 1
@@ -330,10 +330,13 @@ class JuteTranslator:
             connection.confirmed_heartbeat = _heartbeat_at(self._arrived_at)
         elif self._is_known(asked):
             session_id = SessionId(asked.session_id)
+        elif asked.session_id > reply.zxid:
+            self.is_over = True  # a session that this server has not seen yet: it may live
+            return b""
         else:
             session_id = SessionId(-self.number)  # a server's own session, and never 0
         self._number = self._answered = reply.last_number
-        self._window, self._zxid = reply.window, reply.zxid
+        self._window, self._zxid = reply.window, asked.last_zxid_seen
         self.answered.connected(reply.zxid, self._arrived_at, self._context.now)
         flag = self._flagged(is_read_only=reply.read_only)
         password = connection.connect.password
@@ -360,7 +363,7 @@ class JuteTranslator:
         request = self._unanswered.popleft()
         if isinstance(item, WriteReply):
             self._answered = item.number
-        zxid = self._raised(item.zxid)
+        zxid = self._zxid if request.opcode == OpCode.AUTH else self._raised(item.zxid)
         answer = reply_to(request, item)
         code, body = (Code.OK, answer) if isinstance(answer, Record) else (answer, None)
         if request.detail is True or (request.opcode == OpCode.AUTH and code):
@@ -409,7 +412,11 @@ class JuteTranslator:
         return encode_reply(xid, zxid, code, body)
 
     def _raised(self, zxid: int) -> int:
-        """Return the zxid of a reply: not below an earlier one, for a client adopts any."""
+        """Return the zxid of a reply: not below an earlier one, for a client adopts any.
+
+        It sets its watches again as of that one. So pings and credentials, which may be answered
+        before the setWatches of their connection and so before what was missed, do not raise it.
+        """
         self._zxid = max(self._zxid, zxid)
         return self._zxid
 

@@ -263,6 +263,21 @@ def test_a_session_that_the_server_knows_keeps_its_id_on_the_way(is_right: bool)
     assert back.read_only is False
 
 
+def test_a_session_that_a_read_only_server_has_not_seen_yet_is_not_replaced() -> None:
+    """With another id its client would lose it, though it lives."""
+    servers = PureServers(3)
+    connected(servers[1], 9)
+    for other in (2, 3):
+        servers.cut(1, other)
+    servers.pass_time(GIVEN_UP_MS)
+    caller = connected(servers[2], read_only=True)
+    servers.pass_time(OPTIONS.read_only_after_ms)
+    anybody = JuteCaller(servers[1], 3)
+    assert anybody.connect(read_only=True) is not None
+    again = JuteCaller(servers[1], 2)
+    assert again.take_up(caller, read_only=True) is None and again.is_closed
+
+
 # The end.
 
 

@@ -232,6 +232,26 @@ def test_watches_that_are_set_again_tell_what_was_missed_before_the_reply() -> N
     assert told(second) == [(CHANGED, "/same")]
 
 
+def test_a_ping_or_a_credential_names_no_state_before_the_watches_are_set_again() -> None:
+    """A client that adopts their zxid, and loses this connection too, would ask for too little."""
+    host = PureServer()
+    first, other = connected(host, 1), connected(host, 2)
+    since = first.sync("/").zxid
+    first.disconnect()
+    other.set("/", b"1")
+    second = JuteCaller(host, 3)
+    second.take_up(first, last_zxid=since)
+    assert second.auth("digest", b"u:p").zxid == since
+    second.send(OpCode.PING)
+    host.pass_time(OPTIONS.session_report_ms)
+    (ping,) = second.read()
+    assert (ping.xid, ping.zxid) == (-2, since)
+    again = SetWatches(since, ["/"], [], [])
+    second.send(OpCode.SET_WATCHES, again, -8)
+    event, reply = second.read()
+    assert (event.xid, reply.xid) == (-1, -8) and reply.zxid > since
+
+
 def test_persistent_watches_that_are_set_again_go_on() -> None:
     host = PureServer()
     caller, other = connected(host, 1), connected(host, 2)
