@@ -6,6 +6,7 @@
     python -m tests.simulation simulate --recipe all --seeds 100
     python -m tests.simulation --seed 17 --recipe lock
     python -m tests.simulation simulate --recipe keeper --seeds 1000
+    python -m tests.simulation simulate --recipe jute --seeds 1000
 
 Exit codes: 0 all runs passed; 1 one failed; 2 wrong usage; 130 interrupted.
 """
@@ -18,6 +19,7 @@ from msgspec import MsgspecError
 from rich.console import Console
 
 from tests.simulation.draw import draw_plan
+from tests.simulation.jute_clients.plans import JUTE
 from tests.simulation.keepers.plans import KEEPER
 from tests.simulation.plan_file import read_plan
 from tests.simulation.recipes.catalogue import SCENARIOS
@@ -67,7 +69,7 @@ def many(
 ) -> None:
     """Run many seeds on all cores, and print a summary."""
     code = 0
-    for name in [*SCENARIOS, KEEPER] if recipe == "all" else [_checked(recipe)]:
+    for name in [*SCENARIOS, KEEPER, JUTE] if recipe == "all" else [_checked(recipe)]:
         options = Options(
             first, seeds, jobs or cores(), failures, is_minimizing=minimize, recipe=name
         )
@@ -76,7 +78,7 @@ def many(
 
 
 def _checked(recipe: str) -> str:
-    names = [*SCENARIOS, KEEPER]
+    names = [*SCENARIOS, KEEPER, JUTE]
     if recipe and recipe not in names:
         raise typer.BadParameter(f"--recipe takes one of {', '.join(names)}")
     return recipe

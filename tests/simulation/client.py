@@ -74,6 +74,8 @@ class SimClient:
         checks: "Checks",
     ) -> None:
         self.number = plan.number
+        self.speaks_jute = plan.speaks_jute
+        self.heard_sent_at = 0
         self.name = f"c{plan.number}"
         self.end = client_end(plan.number)
         self.clock = SimClock(schedule, plan.drift_ppm, plan.number * 77_000_000)
@@ -255,7 +257,7 @@ class SimClient:
                 self._submit(self._workload.next())
             self.core.flush(self.clock.mono())
             self._carry_out()
-            if self._random.random() < self._plan.close_share:
+            if self._random.random() < self._plan.close_share and self._may_close():
                 self.core.close(self.clock.mono())
                 self._checks.clients.closed(self)
                 self._carry_out()
@@ -263,6 +265,9 @@ class SimClient:
             if inject is not None:
                 inject()
         self._plan_work(life)
+
+    def _may_close(self) -> bool:
+        return True
 
     def _submit(self, ask: NewRequest) -> None:
         assert self.core is not None
@@ -397,11 +402,14 @@ class SimClient:
                 lambda data: self._frame(link, life, data),
                 lambda: self._closed(link, life),
             )
-            node.accept_client(link, self.process)
+            self._accept(node, link)
             (self.core.search_link_opened if is_search else self.core.link_opened)(now)
             self._carry_out()
 
         self._schedule.after(self._random.randint(1, 10), arrive)
+
+    def _accept(self, node: "Node", link: SimLink) -> None:
+        node.accept_client(link, self.process)
 
     def _frame(self, link: SimLink, life: int, data: bytes) -> None:
         if self._waits(lambda: self._frame(link, life, data)):

@@ -5,6 +5,7 @@ from random import Random
 from msgspec.structs import replace
 
 from tests.simulation.campaigns import draw_campaign
+from tests.simulation.jute_clients.plans import JUTE, draw_jute_plan
 from tests.simulation.keepers.plans import KEEPER, draw_keeper_plan
 from tests.simulation.plan import Plan, draw_mix
 from tests.simulation.recipes.plans import draw_recipe_plan
@@ -19,6 +20,8 @@ def draw_plan(seed: int, recipe: str = "") -> Plan:
     """Return the plan of a seed, and of a recipe if one is given; always the same plan."""
     if recipe == KEEPER:
         return draw_keeper_plan(seed)
+    if recipe == JUTE:
+        return _timed(draw_jute_plan(seed))
     if recipe:
         return _timed(draw_recipe_plan(seed, recipe))
     return _timed(draw_rotating_outages(seed) or draw_campaign(seed) or draw_mix(seed))

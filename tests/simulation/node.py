@@ -1,4 +1,7 @@
-"""A server in the simulated world: the real `Server` with a shell on virtual time."""
+"""A server in the simulated world: the real `Server` with a shell on virtual time.
+
+The file is long because a shell takes every event and carries out every effect.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -7,8 +10,10 @@ from raykeeper.links.hello import Fence, peer_hello
 from raykeeper.server.context import ServerOptions
 from raykeeper.server.effects import (
     CloseClient,
+    PauseReading,
     PublishSnapshot,
     Restart,
+    ResumeReading,
     SendClient,
     SendPeer,
     TrackSessions,
@@ -20,6 +25,7 @@ from raykeeper.server.events import (
     ClientProcessDied,
     DiskSpaceChanged,
     Event,
+    JuteClientConnected,
     LinkDown,
     LinkUp,
     PeerFrame,
@@ -50,6 +56,7 @@ from tests.harness.log_entries import entries_of
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import DiskFailedError, SimDisk
 from tests.simulation.clock import SimClock
+from tests.simulation.jute_clients.server_end import ByteEnd
 from tests.simulation.network import Network, SimLink, server_end
 from tests.simulation.plan import HISTORY_MAX, ServerPlan
 from tests.simulation.server_side_actors import SimSnapshotter, SimTracker
@@ -118,6 +125,7 @@ class Node:
         self._checks = checks
         self._links: dict[ServerId, SimLink] = {}
         self._clients: dict[int, SimLink] = {}
+        self._byte_ends: dict[int, ByteEnd] = {}
         self._processes: dict[int, tuple[int, int]] = {}
         self._connections = 0
         self._fence = Fence()
@@ -218,6 +226,7 @@ class Node:
             link.close(self.end)
         self._links = {}
         self._clients = {}
+        self._byte_ends = {}
         self._events = []
         self._is_planned = False
         self._wake_at = None
@@ -291,6 +300,27 @@ class Node:
             self._teller(life, number),
         )
 
+    def accept_bytes(self, link: SimLink) -> tuple[ByteEnd, bytes]:
+        """Accept a client of ZooKeeper's protocol; return also the password for a new session."""
+        self._connections += 1
+        number = self.disk.incarnation << _NUMBER_BITS | self._connections
+        life = self.incarnation
+        byte_end = ByteEnd(
+            number,
+            self.end,
+            link,
+            self._schedule,
+            lambda events: self._take(life, events),
+            self._teller(life, number),
+            lambda: self._client_gone(life, number),
+        )
+        self._clients[number] = link
+        self._byte_ends[number] = byte_end
+        password = self._schedule.stream(f"password.{self.server_id}.{number}").randbytes(16)
+        link.attach(self.end, byte_end.arrived, byte_end.lost)
+        self._take(life, [JuteClientConnected(number, "", password)])
+        return byte_end, password
+
     def _teller(self, life: int, number: int) -> Callable[[int], None]:
         untold = 0
 
@@ -310,6 +340,7 @@ class Node:
 
     def _client_gone(self, life: int, number: int) -> None:
         self._clients.pop(number, None)
+        self._byte_ends.pop(number, None)
         self._take(life, [ClientDisconnected(number)])
 
     # Links to other servers: the one with the smaller id dials.
@@ -443,7 +474,9 @@ class Node:
                     self._checks.leads(self, effect.message.epoch)
                 frames.setdefault(effect.peer, []).append(effect.message)
             elif isinstance(effect, SendClient):
-                if (link := self._clients.get(effect.connection)) is not None:
+                if (byte_end := self._byte_ends.get(effect.connection)) is not None:
+                    byte_end.send(effect.data)
+                elif (link := self._clients.get(effect.connection)) is not None:
                     link.send(self.end, effect.data)
             elif isinstance(effect, DiskEffect | PublishSnapshot):
                 disk.append(effect)
@@ -458,6 +491,10 @@ class Node:
                     link.break_up()
             elif isinstance(effect, CloseClient):
                 self._close_client(effect.connection)
+            elif isinstance(effect, PauseReading | ResumeReading):
+                self._checks.counts["recipe.pauses"] += isinstance(effect, PauseReading)
+                if (byte_end := self._byte_ends.get(effect.connection)) is not None:
+                    byte_end.set_reading(isinstance(effect, ResumeReading))
             elif isinstance(effect, TrackSessions):
                 self.tracker.track(effect.report)
             elif isinstance(effect, Restart):
@@ -482,6 +519,7 @@ class Node:
 
     def _close_client(self, number: int) -> None:
         link = self._clients.pop(number, None)
+        self._byte_ends.pop(number, None)
         if link is not None:
             # Earlier frames were sent: close a little later than they take to arrive.
             self._schedule.after(40, lambda: link.close(self.end))

@@ -219,6 +219,8 @@ class ClientPlan(Struct, frozen=True):
     """How many bursts are the last of their session."""
     timeout_ms: int = 0
     """The session timeout; 0 if each session draws another one."""
+    speaks_jute: bool = False
+    """Whether it speaks ZooKeeper's protocol (jute_clients/)."""
 
 
 class KeeperPlan(Struct, frozen=True):

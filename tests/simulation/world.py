@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
+from raykeeper.server import jute_clients
 from raykeeper.server.server_trace_events import COUNTER_EXHAUSTED
 from raykeeper.zab import ids, leader_broadcast, recent_log
 from raykeeper.zab.ids import Millis, ServerId, format_zxid
@@ -17,11 +18,13 @@ from tests.simulation.checks import Checks
 from tests.simulation.checks.sessions import reconnects_come_to_an_end
 from tests.simulation.client import SimClient
 from tests.simulation.faults import Faults
+from tests.simulation.jute_clients.client import JuteSimClient
 from tests.simulation.lost_majority import LostMajority
 from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Plan
 
+READ_AHEAD_BYTES = 200
 SETTLE_MS = 1_500
 """How long after the last transaction its events may still be on their way."""
 
@@ -66,7 +69,9 @@ class World:
 
     def _new_clients(self) -> list[SimClient]:
         return [
-            SimClient(client, self.nodes, self.schedule, self.network, self.checks)
+            (JuteSimClient if client.speaks_jute else SimClient)(
+                client, self.nodes, self.schedule, self.network, self.checks
+            )
             for client in self.plan.clients
         ]
 
@@ -76,7 +81,7 @@ class World:
         Raises:
             AssertionError: a promise was broken, or the world did not converge.
         """
-        with _counters_of(self.plan.counter_bits):
+        with _counters_of(self.plan.counter_bits), _few_bytes_ahead():
             return self._run()
 
     def _run(self) -> Report:
@@ -216,6 +221,17 @@ def _counters_of(bits: int) -> Iterator[None]:
         yield
     finally:
         _set_counters(right)
+
+
+@contextmanager
+def _few_bytes_ahead() -> Iterator[None]:
+    """Have servers pause reading from clients of ZooKeeper's protocol often."""
+    right = jute_clients.READ_AHEAD_BYTES
+    try:
+        vars(jute_clients)["READ_AHEAD_BYTES"] = READ_AHEAD_BYTES
+        yield
+    finally:
+        vars(jute_clients)["READ_AHEAD_BYTES"] = right
 
 
 def _set_counters(bits: int) -> None:

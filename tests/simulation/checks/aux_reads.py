@@ -1,5 +1,7 @@
 """Checks of replies to auxiliary reads: the truth as of the zxid they name."""
 
+from msgspec.structs import replace
+
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.zab.ids import Zxid, format_zxid
 from raykeeper.znodes.acl import Identities
@@ -55,12 +57,19 @@ def aux_reads_are_true(truth: Truth, seen: SessionView, ask: NewRequest, answer:
         case CountDescendantsReply():
             assert isinstance(ask, CountDescendants), ask
             told, due = answer.count, _count(truth, ask.path, who, zxid)
+            if seen.speaks_jute:  # which is not told how long the count took
+                answer = replace(answer, until=truth.zxid)
             if answer.until and due is not None:
                 due = _nearest(truth, ask.path, answer)
         case MultiReadReply():
             assert isinstance(ask, MultiRead), ask
             told = [sorted_names(result) for result in answer.results]
             due = [_result(truth, who, op, zxid) for op in ask.ops]
+            if seen.speaks_jute:  # whose lists come without a Stat
+                due = [
+                    OpChildren(each.names, None) if isinstance(each, OpChildren) else each
+                    for each in due
+                ]
         case GetQuotaReply():
             assert isinstance(ask, GetQuota), ask
             told = (answer.limits, (answer.znodes, answer.bytes))

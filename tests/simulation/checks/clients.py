@@ -3,6 +3,8 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import NewRequest, Query, WatchAddition, WatchRemoval
 from raykeeper.client.core.public_types import ClientState
@@ -17,6 +19,7 @@ from raykeeper.znodes.replies import (
     WriteReply,
 )
 from raykeeper.znodes.requests import (
+    AddAuth,
     CloseSession,
     CountDescendants,
     GetAcls,
@@ -26,6 +29,7 @@ from raykeeper.znodes.requests import (
 )
 from tests.harness.schedule import Schedule
 from tests.simulation.checks import answers, aux_reads, session_deadlines, sessions
+from tests.simulation.checks.byte_connections import Place, with_stats_of_creations
 from tests.simulation.checks.committed import Committed
 from tests.simulation.checks.history_recorder import history_keeps_its_promises
 from tests.simulation.checks.persistent_watches import REMOVED
@@ -76,15 +80,18 @@ class Clients:
         """Record the begin of a session."""
         assert client.core is not None
         seen = new_session_view(client.name, client.life, client)
-        seen.takes = client.core._handshake._takeover
         self._seen[client.name, client.life] = seen
-        self._committed.by_password[client.core.client_id.password] = seen
+        if not client.speaks_jute:
+            seen.takes = client.core._handshake._takeover
+            self._committed.by_password[client.core.client_id.password] = seen
         self._schedule.say(f"client {client.name} begins")
 
     def lost(self, client: "SimClient", cause: KeeperError | None) -> None:
         """Record that the handle is LOST."""
         seen = self._seen[client.name, client.life]
         sessions.a_closed_handle_has_not_expired(seen, cause)
+        if seen.speaks_jute and cause is not None:
+            self._committed.byte_connections.refused(seen)
         self._over(seen)
 
     def closed(self, client: "SimClient") -> None:
@@ -92,7 +99,10 @@ class Clients:
         seen = self._seen[client.name, client.life]
         if not seen.has_closed:
             seen.has_closed = seen.is_over = True
-            seen.writes.append(CloseSession())
+            if seen.connection is not None:
+                seen.connection.sent.append(PendingRequest(CloseSession(), 0, self._zab.last))
+            else:
+                seen.writes.append(CloseSession())
 
     def leaves(self, client: "SimClient", reason: str) -> None:
         """Record that a client closes its link because of an act, or the silence, of its server."""
@@ -121,13 +131,38 @@ class Clients:
         if seen.is_over:
             return  # the client refuses it at once
         number = 0
-        if isinstance(ask, WriteOp) and not client.refuses_writes:
+        is_write = isinstance(ask, WriteOp)
+        if is_write and not client.refuses_writes and seen.connection is None:
             seen.writes.append(ask)
             number = len(seen.writes)
         operation = self._recorder.asked(seen, ask)
-        seen.pending.append(
-            PendingRequest(ask, number, self._zab.last, self._delays(client), operation)
-        )
+        asked = PendingRequest(ask, number, self._zab.last, self._delays(client), operation)
+        seen.pending.append(asked)
+        if is_write and seen.connection is not None:
+            seen.connection.sent.append(asked)
+
+    # Clients of ZooKeeper's protocol.
+
+    def connects(self, client: "SimClient", place: Place, drawn: bytes) -> None:
+        """Record that a client of ZooKeeper's protocol opens a connection."""
+        seen = self._seen[client.name, client.life]
+        has_watches = client.core.watches.to_set_again(Zxid(0)) is not None
+        connections = self._committed.byte_connections
+        connections.connects(seen, place, drawn, has_watches=has_watches)
+
+    def replays(self, client: "SimClient", ask: AddAuth) -> None:
+        """Record that such a client proves an identity again, on a new connection."""
+        seen = self._seen[client.name, client.life]
+        assert seen.connection is not None, "it sends on a connection"
+        seen.connection.sent.append(PendingRequest(ask, 0, self._zab.last))
+
+    def set_again(self, client: "SimClient", zxid: Zxid) -> None:
+        """Record that the watches of such a client are set again: from `zxid` on it misses nothing.
+
+        If its server does not know all changes before, persistent watches may have missed some;
+        nobody tells it.
+        """
+        self._lasting.set_again(self._seen[client.name, client.life], zxid)
 
     def completed(self, client: "SimClient", ask: NewRequest, answer: SuccessReply) -> None:
         """Check a successful answer."""
@@ -143,8 +178,14 @@ class Clients:
             self._recorder.left_out(seen, asked)
         else:
             seen.is_answered = True
+        if seen.speaks_jute and isinstance(ask, AddAuth):
+            return  # its answer shows nothing, and what the server knew already is not written
+        if seen.speaks_jute and isinstance(answer, WriteReply):
+            answer = replace(answer, number=asked.number)
         if isinstance(answer, WriteReply):
             due = self._told(seen, asked)
+            if seen.speaks_jute and due is not None:
+                answer = with_stats_of_creations(answer, due)
             answers.answer_is_the_outcome(seen, asked, answer, due)
             self._wrote(seen, zxid)
             self.acked += 1
@@ -212,7 +253,10 @@ class Clients:
         answers.indefinite_only_where_it_may_have_happened(asked, error)
         due = self._told(seen, asked)
         is_end = error.code in _END_CODES and not (due is not None and due.code == error.code)
-        if is_end:
+        is_cut_off = seen.speaks_jute and error.code == Code.CONNECTION_LOSS
+        if is_cut_off:
+            seen.synced_at = 0
+        elif is_end:
             sessions.only_the_end_of_a_session_fails_requests(seen, error)
         else:
             if isinstance(ask, Query):
@@ -237,6 +281,8 @@ class Clients:
     def _needs_a_leader(self, seen: SessionView, asked: PendingRequest, error: KeeperError) -> None:
         answers.indefinite_only_where_it_may_have_happened(asked, error)
         answers.refused_only_without_a_leader(seen, asked)
+        if seen.connection is not None and asked in seen.connection.sent:
+            seen.connection.sent.remove(asked)
         self._recorder.left_out(seen, asked)
         if isinstance(asked.ask, Query) and asked.ask.kind is Sync:
             seen.synced_at = 0
@@ -250,6 +296,8 @@ class Clients:
         seen.is_settled = False
         seen.is_read_only = state is ClientState.CONNECTED_READ_ONLY
         seen.was_read_only |= seen.is_read_only
+        if seen.speaks_jute and state in (ClientState.CONNECTED, ClientState.CONNECTED_READ_ONLY):
+            self._committed.byte_connections.joined(seen)
 
     def event(self, client: "SimClient", told: EventTold) -> None:
         """Check a watch event."""
@@ -271,7 +319,8 @@ class Clients:
     def finish(self, counts: Counter[str]) -> None:
         """Check the whole history."""
         for seen in self._seen.values():
-            if not seen.is_over:
+            # Without a connection a client of ZooKeeper's protocol may have missed anything.
+            if not seen.is_over and (not seen.speaks_jute or seen.client.lets_go_at):
                 self._watches.no_event_missed(seen)
                 self._lasting.told_before(seen, self._truth.zxid)
         result = history_keeps_its_promises(

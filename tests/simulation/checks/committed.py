@@ -5,7 +5,7 @@ request must be the leader's own kinds. So the truth grows only by checked trans
 """
 
 from raykeeper.zab.ids import ServerId, Zxid, format_zxid
-from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.requests import SessionId, WriteOp
 from raykeeper.znodes.txns import CloseSessionTxn, CreateSessionTxn, CreateTxn, DeleteTxn, Txn
 from tests.harness.schedule import Schedule
 from tests.simulation.checks import (
@@ -15,6 +15,7 @@ from tests.simulation.checks import (
     multi_execution,
     sessions,
 )
+from tests.simulation.checks.byte_connections import ByteConnection, ByteConnections, next_sent
 from tests.simulation.checks.history_recorder import HistoryRecorder
 from tests.simulation.checks.persistent_watches import PersistentWatches
 from tests.simulation.checks.session_view import (
@@ -38,6 +39,7 @@ class Committed:
         self.recorder = HistoryRecorder(schedule)
         self.timeouts = full_timeouts.FullTimeouts()
         self.endings = expiring_znodes.ExpiringZnodes(self.truth)
+        self.byte_connections = ByteConnections(self.truth)
         self.by_password: dict[bytes, SessionView] = {}
         self.by_id: dict[SessionId, SessionView] = {}
         self.told: dict[SessionId, dict[int, Told]] = {}
@@ -79,11 +81,16 @@ class Committed:
 
     def told_to(self, seen: SessionView, number: int) -> Told | None:
         """Return the answer that a client's write must get; None if it is not done."""
-        if seen.fenced_after is not None and number > seen.fenced_after:
+        is_lost = seen.fenced_after is not None and number > seen.fenced_after
+        if is_lost and not seen.speaks_jute:
             return None
         return self.told.get(seen.session_id, {}).get(number)
 
     def _opened(self, zxid: Zxid, change: CreateSessionTxn) -> None:
+        connection = self.byte_connections.at((change.server_id, change.connection))
+        if connection is not None:
+            self._opened_by_bytes(zxid, change, connection)
+            return
         truth, asked = self.truth, self.by_password.get(change.password)
         sessions.sessions_open_once(truth, zxid, change, asked.takes if asked else None)
         seen = sessions.one_session_for_a_client(truth, asked, change)
@@ -94,6 +101,21 @@ class Committed:
         if former is not seen:
             takes_over(seen, former, truth.sessions[change.session_id].last_number)
         self.by_id[change.session_id] = seen
+        self._moved(zxid, change)
+
+    def _opened_by_bytes(
+        self, zxid: Zxid, change: CreateSessionTxn, connection: ByteConnection
+    ) -> None:
+        self.byte_connections.opened(zxid, change, connection)
+        seen = connection.seen
+        former = self.by_id.setdefault(change.session_id, seen)
+        if former is not seen and not seen.is_dead:
+            # Else a request of a process that has died meanwhile: the next one has the session.
+            takes_over(seen, former, self.truth.sessions[change.session_id].last_number)
+            seen.session_id = change.session_id
+            self.by_id[change.session_id] = seen
+        elif former is seen and not known_session(seen):
+            seen.session_id, seen.ended_at = change.session_id, None
         self._moved(zxid, change)
 
     def _moved(self, zxid: Zxid, change: CreateSessionTxn) -> None:
@@ -110,9 +132,17 @@ class Committed:
         sessions.expired_sessions_do_nothing(session, txn)
         assert session is not None
         seen = self.by_id[txn.session_id]
+        place = self._places[txn.session_id]
+        connection = self.byte_connections.at((place.server_id, place.connection))
+        if connection is not None:
+            asked = next_sent(truth, zxid, txn, connection)
+            asked.number, asked.done_at = txn.number, self.recorder.clock.tick()
+            assert isinstance(asked.ask, WriteOp), asked
+            seen.writes.append(asked.ask)
         op = sessions.exactly_once(session, txn, seen)
-        if seen.client.life == seen.life and seen.client.core is not None:
-            place, shown = self._places[txn.session_id], seen.client.core.last_zxid
+        is_living = seen.client.life == seen.life and seen.client.core is not None
+        if is_living and connection is None:
+            shown = seen.client.core.last_zxid  # type: ignore[union-attr]
             sessions.written_on_the_present_connection(seen, place, shown)
         execution.refusals_are_justified(truth, zxid, txn, op)
         for each in multi_execution.changes_of(change):

@@ -183,7 +183,7 @@ def _tell_the_truth(seen: SessionView, asked: PendingRequest, due: Told | None) 
     if due is None:
         seen.operations.remove(operation)
         return
-    operation.returned = seen.done_at[asked.number - 1]
+    operation.returned = asked.done_at or seen.done_at[asked.number - 1]
     if isinstance(asked.ask, Multi):
         _have_done(seen, operation, asked.ask, due.code, due.results)
     else:

@@ -1,7 +1,7 @@
 """The requests and answers of a client in one session."""
 
 from collections import deque
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -15,11 +15,15 @@ from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import MultiResults
 from tests.simulation.checks.truth import Trigger, Truth
 
+if TYPE_CHECKING:
+    from tests.simulation.checks.byte_connections import ByteConnection
+
 
 class Core(Protocol):
     """The parts of a client's core that the checks look at."""
 
     session_id: SessionId
+    client_id: ClientId
     last_zxid: Zxid
     _server: ServerId
 
@@ -47,6 +51,16 @@ class Client(Protocol):
         """Return whether its session may be over by its own clock."""
         ...
 
+    @property
+    def speaks_jute(self) -> bool:
+        """Return whether it speaks ZooKeeper's protocol."""
+        ...
+
+    @property
+    def heard_sent_at(self) -> int:
+        """Return when the newest bytes were sent that a client of that protocol has read."""
+        ...
+
 
 class PendingRequest(Struct, eq=False):
     """One request. `number` is that of a write; 0 for a read, or a write that got none."""
@@ -58,6 +72,8 @@ class PendingRequest(Struct, eq=False):
     delays: tuple[int, int] = (0, 0)
     """How often, until then, a read had to wait for another connection, or for a leader."""
     operation: Operation | None = None
+    done_at: int = 0
+    """When the write of a client of ZooKeeper's protocol was delivered first, if it was."""
 
 
 class Told(Struct, frozen=True):
@@ -148,6 +164,13 @@ class SessionView(Struct, eq=False):
     """The client knows of the end, wants it, or is dead."""
     is_dead: bool = False
     """The process of its client was killed."""
+    connection: "ByteConnection | None" = None
+    """The newest one of a client of ZooKeeper's protocol."""
+
+    @property
+    def speaks_jute(self) -> bool:
+        """Return whether its client speaks ZooKeeper's protocol."""
+        return self.client.speaks_jute
 
     def __str__(self) -> str:
         return f"{self.name}.{self.life}"

@@ -187,6 +187,9 @@ def expired_sessions_are_not_answered(truth: Truth, seen: SessionView) -> None:
     quorum". A handle that was CONNECTED once stays under the check, also while it is read-only: "A
     session that was open before is considered lost in time all the same".
     """
+    if seen.speaks_jute:
+        _nothing_was_sent_after_the_end(truth, seen)
+        return
     assert not seen.client.has_let_go, f"LetGo: {seen} is answered after it must have let go"
     if seen.is_read_only and not seen.was_connected:
         return
@@ -196,6 +199,21 @@ def expired_sessions_are_not_answered(truth: Truth, seen: SessionView) -> None:
     is_anothers = seen.fenced_after is not None
     assert session.closed_at is None or seen.has_closed or is_anothers, (
         f"LetGo: {seen} is answered after its end in {format_zxid(session.closed_at)}"
+    )
+
+
+def _nothing_was_sent_after_the_end(truth: Truth, seen: SessionView) -> None:
+    """Check that a server that answers a client of ZooKeeper's protocol may still count on it.
+
+    Such a client lets nothing go by its own clock; what was sent before the end may arrive later.
+    """
+    session = truth.sessions.get(seen.session_id)
+    if seen.is_read_only or seen.has_closed or seen.fenced_after is not None:
+        return
+    assert session is not None, f"LetGo: {seen} is answered without a session"
+    is_late = seen.ended_at is not None and seen.client.heard_sent_at * 1_000 > seen.ended_at
+    assert session.closed_at is None or not is_late, (
+        f"LetGo: {seen} was sent an answer after its end in {format_zxid(session.closed_at)}"
     )
 
 

@@ -49,7 +49,8 @@ def draw_recipe_plan(seed: int, recipe: str) -> Plan:
         and not (recipe == "lease" and fault.kind is FaultKind.WALL_JUMP)
     ]
     if plan.faults:
-        faults += _draw_faults(seed, safety_ms, len(plan.servers), len(members))
+        random = Random(f"{seed}.members.mix")
+        faults += draw_client_faults(random, safety_ms, len(plan.servers), len(members))
     faults.sort(key=lambda fault: fault.at_ms)
     return replace(
         plan,
@@ -74,8 +75,8 @@ def _draw_member(random: Random, number: int, drift_ppm_max: int) -> ClientPlan:
     )
 
 
-def _draw_faults(seed: int, safety_ms: int, servers: int, members: int) -> list[Fault]:
-    random = Random(f"{seed}.members.mix")
+def draw_client_faults(random: Random, safety_ms: int, servers: int, members: int) -> list[Fault]:
+    """Draw faults of clients, of each kind often, rarely or never."""
     rates = {kind: random.choice(RATES) for kind in OF_MEMBERS}
     faults = []
     for kind, rate in rates.items():

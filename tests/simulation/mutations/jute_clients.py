@@ -1,0 +1,150 @@
+"""Clients of ZooKeeper's protocol: passwords, order, what they are told, and when."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from raykeeper.server.client_requests import ClientRequests
+from raykeeper.server.jute_translator import JuteTranslator
+from raykeeper.znodes.replies import EventType, WatcherEvent
+from tests.simulation.jute_clients.core import NO_PASSWORD
+from tests.simulation.jute_clients.plans import JUTE
+from tests.simulation.mutations.mutation import Mutation, instead
+
+
+def _zero_password(right: Any) -> Any:
+    def init(
+        self: Any, context: Any, number: int, host: str, _password: bytes, schedule: Any
+    ) -> None:
+        right(self, context, number, host, NO_PASSWORD, schedule)
+
+    return init
+
+
+def _overtaking(right: Any) -> Any:
+    def write(self: Any, *arguments: Any) -> Any:
+        made = right(self, *arguments)
+        waiting = self._unanswered
+        if len(waiting) > 1:
+            before, last = waiting[-2], waiting[-1]
+            waiting[-2], waiting[-1] = before._replace(xid=last.xid), last._replace(xid=before.xid)
+        return made
+
+    return write
+
+
+def _confirmed_by_itself(right: Any) -> Any:
+    def take_requests(self: Any, connection: Any) -> Any:
+        connection.confirmed_heartbeat = self.heartbeat_seq
+        return right(self, connection)
+
+    return take_requests
+
+
+def _flushed(right: Any) -> Any:
+    def take_requests(self: Any, connection: Any, *arguments: Any) -> None:
+        right(self, connection, *arguments)
+        if connection.translator is not None and connection.number in self._by_number:
+            self._send_queues.schedule_flush(connection)
+
+    return take_requests
+
+
+def _events_last(right: Any) -> Any:
+    def replies(self: Any, frame: Any) -> bytes:
+        items = sorted(frame.items, key=lambda item: isinstance(item, WatcherEvent))
+        told: bytes = right(self, replace(frame, items=items))
+        return told
+
+    return replies
+
+
+def _counted_anew(right: Any) -> Any:
+    def connected(self: Any, reply: Any) -> bytes:
+        told: bytes = right(self, reply)
+        self._number = max(0, self._number - 1)
+        return told
+
+    return connected
+
+
+def _replaced_unseen(right: Any) -> Any:
+    def connected(self: Any, reply: Any) -> bytes:
+        newest = replace(reply, zxid=1 << 62) if reply.read_only else reply
+        told: bytes = right(self, newest)
+        return told
+
+    return connected
+
+
+def _gap_untold(right: Any) -> Any:
+    def event(self: Any, event: Any) -> bytes:
+        if event.kind is EventType.RESYNC:
+            return b""
+        told: bytes = right(self, event)
+        return told
+
+    return event
+
+
+MUTATIONS = [
+    Mutation(
+        "jute",
+        "a new session has the password of zeros that its client sent",
+        [(JuteTranslator, "__init__", _zero_password)],
+        20,
+        JUTE,
+    ),
+    Mutation(
+        "jute",
+        "a reply takes the xid of the request before",
+        [(JuteTranslator, "_write", _overtaking)],
+        20,
+        JUTE,
+    ),
+    Mutation(
+        "jute",
+        "a ping is answered before the leader has confirmed it",
+        [
+            (JuteTranslator, "take_requests", _confirmed_by_itself),
+            (ClientRequests, "take_requests", _flushed),
+        ],
+        100,
+        JUTE,
+    ),
+    Mutation(
+        "jute",
+        "a client that was not heard for long is told all the same",
+        [(JuteTranslator, "is_heard", instead(lambda self: True))],
+        200,
+        JUTE,
+    ),
+    Mutation(
+        "jute",
+        "an event leaves after the replies of its frame",
+        [(JuteTranslator, "_replies", _events_last)],
+        20,
+        JUTE,
+    ),
+    Mutation(
+        "jute",
+        "the first write of a connection has the number of the one before",
+        [(JuteTranslator, "_connected", _counted_anew)],
+        20,
+        JUTE,
+    ),
+    Mutation(
+        "jute",
+        "a read-only server replaces a session that it has not seen yet",
+        [(JuteTranslator, "_connected", _replaced_unseen)],
+        50,
+        JUTE,
+    ),
+    Mutation(
+        "jute",
+        "a client is not told that events are missing",
+        [(JuteTranslator, "_event", _gap_untold)],
+        200,
+        JUTE,
+    ),
+]
