@@ -139,7 +139,8 @@ class Replica:
                 node_id=self._node_id,
                 failure=str(self._failure or self._retried_error or ""),
             )
-        stats, links = self._runner.server.stats(), self._runner.links
+        server, links = self._runner.server, self._runner.links
+        stats, state = server.stats(), server.state
         return ReplicaStatus(
             server_id=self.server_id,
             role=stats.role.value,
@@ -170,7 +171,7 @@ class Replica:
             znodes=stats.znodes,
             watches=stats.watches,
             outstanding=stats.outstanding,
-            digest=self._runner.server.state.digest(),
+            digest=0 if state.tree.unhashed else state.digest(),
         )
 
     async def describe(self) -> ReplicaDescription:

@@ -67,6 +67,7 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     watches: int = 0
     outstanding: int = 0
     digest: int = 0
+    """Equal on servers with the same state; 0 for some seconds after a start: not known yet."""
 
 
 class ReplicaDescription(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,8 @@ checksums, so a difference was made in the memory of a minority, or by a bug the
 even the leader, stops at once and restarts without its disk, whose snapshots may hold the same
 fault. If no quorum agrees, no server can be blamed; that is traced, and all continue.
 
+A server that has loaded a snapshot takes part once all its znodes are hashed (`Tree.hash_loaded`).
+
 ZooKeeper: `DataTree.compareDigest`, which logs a mismatch and goes on serving.
 """
 
@@ -40,7 +42,7 @@ class DigestComparison:
             return
         context = self._context
         role, zxid = context.peer.broadcasting, context.state.zxid
-        if role is None or zxid == self._compared_zxid:
+        if role is None or zxid == self._compared_zxid or context.state.tree.unhashed:
             return
         self._compared_zxid = zxid
         self._is_over = False
@@ -54,7 +56,7 @@ class DigestComparison:
         """On a follower: reply with its own digest, if it has applied as much as the leader had."""
         context = self._context
         leader, zxid = context.peer.leader, context.state.zxid
-        if leader is not None and zxid == message.zxid:
+        if leader is not None and zxid == message.zxid and not context.state.tree.unhashed:
             context.out.append(SendPeer(leader, DigestReply(zxid, context.state.digest())))
 
     def on_reply(self, sender: ServerId, message: DigestReply) -> None:

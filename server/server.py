@@ -13,7 +13,7 @@ The file is long because the tables stand here with the handlers that they name.
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_requests import ClientRequests
@@ -85,6 +85,9 @@ from raykeeper.znodes.txns import (
     Txn,
     decode_txn,
 )
+
+HASHED_AT_ONCE: Final = 1_000
+"""Loaded znodes that one step hashes: less than a millisecond."""
 
 
 class _Side(Enum):
@@ -182,6 +185,8 @@ class Server:
         if self._disk_check_at is not None and self._disk_check_at <= mono:
             self._disk_check_at = None  # set again by the completion
             self._context.out.append(zab.CheckDiskSpace())
+        if self._is_hashing:
+            self._context.state.tree.hash_loaded(HASHED_AT_ONCE)
         return self._end_step()
 
     def deadline(self) -> Millis | None:
@@ -191,6 +196,7 @@ class Server:
             self._snapshot_streams.has_work
             or self._clients.has_work
             or (leader is not None and leader.has_work)
+            or self._is_hashing
         ):
             return self._context.now.mono
         deadlines = (
@@ -235,6 +241,11 @@ class Server:
     def peer(self) -> Peer:
         """The server's part in Zab, for checks from outside."""
         return self._context.peer
+
+    @property
+    def _is_hashing(self) -> bool:
+        """Whether a loaded tree waits to be hashed; an election and clients come first."""
+        return self._next_report_at is not None and bool(self._context.state.tree.unhashed)
 
     # The tables.
 

@@ -24,11 +24,11 @@ so any version can tell that it cannot read another one.
 Paper: ZooKeeper (USENIX ATC 2010), section 4.3. ZooKeeper: `SerializeUtils`, `DataTree.serialize`.
 """
 
-from struct import error as LayoutError  # noqa: N812
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
@@ -43,6 +43,9 @@ from raykeeper.znodes.znode import Znode, ZnodeAttributes, attributes_of
 SNAPSHOT_FORMAT: Final = 3
 VISITS_MAX: Final = 512
 """Znodes looked at for one chunk: some hundred microseconds, however small they are."""
+
+
+_INT64: Final = Meta(le=(1 << 63) - 1)  # the digest packs them, after the load
 
 
 class SnapshotFormatError(RayKeeperError):
@@ -67,14 +70,14 @@ class ZnodeRecord(Struct, frozen=True, array_like=True, tag=3, gc=False):
 
     path: str
     value: bytes | None
-    czxid: Zxid
-    mzxid: Zxid
-    ctime: Millis
-    mtime: Millis
-    version: int
-    ephemeral_owner: SessionId
-    child_create_count: int
-    pzxid: Zxid
+    czxid: Annotated[Zxid, _INT64]
+    mzxid: Annotated[Zxid, _INT64]
+    ctime: Annotated[Millis, _INT64]
+    mtime: Annotated[Millis, _INT64]
+    version: Annotated[int, _INT64]
+    ephemeral_owner: Annotated[SessionId, _INT64]
+    child_create_count: Annotated[int, _INT64]
+    pzxid: Annotated[Zxid, _INT64]
     attributes: ZnodeAttributes | None = None
 
 
@@ -195,10 +198,6 @@ class SnapshotLoader:
         self._voters: dict[ServerId, DiskId] = {}
         self._header: SnapshotHeader | None = None
         self._complete = False
-        self._ctime = Millis(0)
-        # Siblings mostly come one after the other.
-        self._parent_path = ""
-        self._parent: Znode | None = None
 
     def load(self, chunk: bytes) -> None:
         """Take the next chunk.
@@ -211,21 +210,24 @@ class SnapshotLoader:
             if self._header is None:
                 self._begin(chunk)
                 return
-            for record in _decode_chunk(chunk):
-                if self._complete:
-                    raise SnapshotFormatError("a record after the last one")
-                match record:
-                    case ZnodeRecord():
-                        self._add_znode(record)
-                    case SessionRecord():
-                        self._add_session(record)
-                    case VoterRecord():
-                        self._voters[record.server_id] = record.disk
-                    case _:
-                        trailer: SnapshotTrailer = record
-                        self._end(trailer)
-        except (*DECODE_ERRORS, LayoutError) as error:
+            records = _decode_chunk(chunk)
+        except DECODE_ERRORS as error:
             raise SnapshotFormatError(f"malformed record: {error}") from error
+        if self._complete and records:
+            raise SnapshotFormatError("a record after the last one")
+        try:
+            self._tree.add_all(self._znodes_in(records))
+        except ValueError as error:
+            raise SnapshotFormatError(str(error)) from error
+        for record in records:
+            if type(record) is SessionRecord:
+                self._add_session(record)
+            elif type(record) is VoterRecord:
+                self._voters[record.server_id] = record.disk
+            elif type(record) is SnapshotTrailer:
+                if record is not records[-1]:
+                    raise SnapshotFormatError("a record after the last one")
+                self._end(record)
 
     def finish(self, zxid: Zxid, consistent_at: Zxid) -> State:
         """Return the state of a walk that began at `zxid` and ended at `consistent_at`.
@@ -261,43 +263,39 @@ class SnapshotLoader:
             raise SnapshotFormatError(f"session {record.session_id:#x} comes twice")
         self._sessions.add(session_of(record))
 
-    def _add_znode(self, record: ZnodeRecord) -> None:
-        path = record.path
-        if path[:1] != "/":
-            raise SnapshotFormatError(f"{path!r} is not the path of a znode")
-        parent: Znode | None = None
-        if path != "/":
-            parent_path = path[: path.rfind("/")] or "/"
-            if parent_path != self._parent_path:
-                self._parent_path = parent_path
-                self._parent = self._tree.znodes.get(parent_path)
-            parent = self._parent
-            if parent is None:
-                raise SnapshotFormatError(f"znode {path} comes before its parent")
-        # Equal numbers share one object, as they do in a tree that was never written down.
-        czxid = record.czxid
-        ctime = self._ctime
-        if record.ctime != ctime:
-            ctime = self._ctime = record.ctime
-        znode = Znode(
-            record.value,
-            czxid,
-            czxid if record.mzxid == czxid else record.mzxid,
-            ctime,
-            ctime if record.mtime == ctime else record.mtime,
-            record.version,
-            record.ephemeral_owner,
-            record.child_create_count,
-            czxid if record.pzxid == czxid else record.pzxid,
-            0,
-        )
-        attributes = record.attributes
-        if attributes is not None:
-            znode.attributes = attributes_of(
-                attributes.acls, attributes.aversion, attributes.ttl_ms
+    def _znodes_in(self, records: Iterable[Record]) -> Iterator[tuple[str, Znode]]:
+        """Yield the znodes among `records`; equal numbers share one object, as in a grown tree."""
+        last_ctime = Millis(0)
+        for record in records:
+            if type(record) is not ZnodeRecord:
+                continue
+            path = record.path
+            if path[:1] != "/":
+                raise SnapshotFormatError(f"{path!r} is not the path of a znode")
+            czxid = record.czxid
+            mzxid = record.mzxid
+            pzxid = record.pzxid
+            mtime = record.mtime
+            if record.ctime != last_ctime:
+                last_ctime = record.ctime
+            znode = Znode(
+                record.value,
+                czxid,
+                czxid if mzxid == czxid else mzxid,
+                last_ctime,
+                last_ctime if mtime == last_ctime else mtime,
+                record.version,
+                record.ephemeral_owner,
+                record.child_create_count,
+                czxid if pzxid == czxid else pzxid,
+                0,
             )
-        if not self._tree.add(path, znode, parent):
-            raise SnapshotFormatError(f"znode {path} comes twice")
+            attributes = record.attributes
+            if attributes is not None:
+                znode.attributes = attributes_of(
+                    attributes.acls, attributes.aversion, attributes.ttl_ms
+                )
+            yield path, znode
 
     def _end(self, trailer: SnapshotTrailer) -> None:
         counts = (len(self._sessions.by_id), len(self._tree.znodes))

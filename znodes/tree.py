@@ -15,7 +15,7 @@ The counter of created children and pzxid only rise within one life of a znode (
 ZooKeeper: `DataTree`, `DataNode`.
 """
 
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
 from typing import Final
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
@@ -23,7 +23,7 @@ from raykeeper.znodes.acl import READ_ONLY_ACL
 from raykeeper.znodes.change_log import CHANGED, CREATED, DELETED, ZnodeChange
 from raykeeper.znodes.children import SHARDED_FROM, Children, ShardedChildren
 from raykeeper.znodes.digest import children_change, children_term, data_hash, with_attributes
-from raykeeper.znodes.paths import CONFIG_PATH, SYSTEM_PATHS, parent_of
+from raykeeper.znodes.paths import CONFIG_PATH, QUOTA_PATH, SYSTEM_PATHS
 from raykeeper.znodes.quotas import QUOTA_PREFIX, Quotas
 from raykeeper.znodes.replies import Content
 from raykeeper.znodes.requests import SessionId
@@ -47,7 +47,10 @@ class Tree:
         """Containers and znodes with a TTL."""
         self.quotas = Quotas(self.znodes)
         self._limits = self.quotas.limits
-        self.digest = 0  # a plain sum; `State.digest` takes it modulo 2^64
+        self.digest = 0
+        """The sum of all terms but those of `unhashed`; `State.digest` takes it modulo 2^64."""
+        self.unhashed: list[str] = []
+        """Paths of loaded znodes whose data are not part of `digest` yet, see `hash_loaded`."""
         self.data_bytes = 0
         """Bytes of all values and characters of all paths."""
 
@@ -57,25 +60,71 @@ class Tree:
             znode = Znode(b"", ZERO, ZERO, Millis(0), Millis(0), 0, SessionId(0), 0, ZERO, 0)
             if path == CONFIG_PATH:
                 znode.attributes = attributes_of(READ_ONLY_ACL, 0, 0)
-            self.add(path, znode, self.znodes.get(parent_of(path)))
+            self.add_all([(path, znode)])
+        self.hash_loaded(len(SYSTEM_PATHS))
 
     def get(self, path: str) -> Znode | None:
         """Return the znode at `path`, None when it is missing; a malformed path has none."""
         return self.znodes.get(path)
 
-    def add(self, path: str, znode: Znode, parent: Znode | None) -> bool:
-        """Add a znode as it is under `parent` and set its `digest_hash`. Only "/" has no parent.
+    def add_all(self, added: Iterable[tuple[str, Znode]]) -> None:
+        """Add znodes as they are, each behind its parent; they are not hashed yet.
 
-        Returns False, and changes nothing, when there is one already.
+        Raises:
+            ValueError: one is there already, or comes before its parent. Those before it are added.
         """
-        if self.znodes.setdefault(path, znode) is not znode:
-            return False
-        if parent is not None:
-            self._link(parent, path, znode.czxid)
-        self._count_in(path, znode)
-        if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
-            self.quotas.changed(path, None, znode.value or b"")
-        return True
+        setdefault, unhashed = self.znodes.setdefault, self.unhashed.append
+        parent: Znode | None = None
+        siblings_of, is_quota = "", False  # of the znode before
+        data_bytes = 0
+        for path, znode in added:
+            parent_path = path[: path.rfind("/")] or "/"
+            if parent_path != siblings_of:  # siblings mostly come one after the other
+                parent = self.znodes.get(parent_path)
+                if parent is None and path != "/":
+                    raise ValueError(f"znode {path} comes before its parent")
+                siblings_of = "" if parent is None else parent_path
+                is_quota = parent_path.startswith(QUOTA_PATH)
+            if setdefault(path, znode) is not znode:
+                raise ValueError(f"znode {path} comes twice")
+            unhashed(path)
+            data_bytes += len(path) + len(znode.value or b"")
+            if parent is not None:
+                children = parent.children
+                if type(children) is dict and len(children) < SHARDED_FROM:
+                    children[path] = None
+                else:
+                    self._link(parent, path, znode.czxid)
+            if znode.child_create_count or znode.ephemeral_owner or znode.attributes is not None:
+                self._count_rare(path, znode)
+            if self._limits or is_quota:
+                self.quotas.changed(path, None, znode.value or b"")
+        self.data_bytes += data_bytes
+
+    def hash_loaded(self, count: int) -> None:
+        """Make up to `count` of the loaded znodes a part of the digest.
+
+        Hashing would take a third of the time of loading, and only the comparison of digests needs
+        it. So a server does it once it serves. In between, a `digest_hash` of 0 stands for a znode
+        that no term of the digest covers: whatever changes the znode adds the whole term.
+        """
+        start = max(0, len(self.unhashed) - count)
+        paths = self.unhashed[start:]
+        del self.unhashed[start:]
+        for path in paths:
+            znode = self.znodes.get(path)
+            if znode is not None and not znode.digest_hash:
+                check = znode.digest_hash = _hash_of(path, znode)
+                self.digest += check * check
+
+    def full_digest(self) -> int:
+        """Return what `digest` is once all znodes are hashed, as a plain sum; changes nothing."""
+        loaded = [(path, self.znodes.get(path)) for path in self.unhashed]
+        return self.digest + sum(
+            _hash_of(path, znode) ** 2
+            for path, znode in loaded
+            if znode is not None and not znode.digest_hash
+        )
 
     def create(self, zxid: Zxid, time_ms: Millis, change: CreateTxn) -> None:
         """Apply a creation."""
@@ -103,7 +152,10 @@ class Tree:
                 znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, 0)
                 znodes[path] = znode
                 znode.attributes = attributes_of(acls, 0, ttl_ms)
-                self._count_in(path, znode)
+                check = znode.digest_hash = _hash_of(path, znode)
+                self.digest += check * check
+                self.data_bytes += len(path) + len(value or b"")
+                self._count_rare(path, znode)
             if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
                 self.quotas.changed(path, None, value or b"")
             if self.changes is not None:
@@ -212,10 +264,8 @@ class Tree:
         znodes = self.znodes
         return ShardedChildren((znodes[path].czxid, path) for path in paths)
 
-    def _count_in(self, path: str, znode: Znode) -> None:
-        check = znode.digest_hash = _hash_of(path, znode)
-        self.digest += check * check
-        self.data_bytes += len(path) + len(znode.value or b"")
+    def _count_rare(self, path: str, znode: Znode) -> None:
+        """Count what few new znodes have."""
         if znode.child_create_count:
             self.digest += children_term(path, znode.child_create_count, znode.pzxid)
         if znode.ephemeral_owner:

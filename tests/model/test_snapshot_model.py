@@ -31,7 +31,8 @@ def state_after(log: Log) -> State:
 def walk_and_replay(log: Log, start: int, schedule: list[bool], *, twice: bool = False) -> int:
     """Begin to walk after `start` transactions; a True of the schedule applies the next one.
 
-    After the schedule the walk goes on to its end. Returns how many steps the walk took.
+    A loaded znode is hashed after each transaction that is replayed, and some are left. After the
+    schedule the walk goes on to its end. Returns how many steps the walk took.
     """
     state = state_after(log[:start])
     z0 = state.zxid
@@ -55,6 +56,7 @@ def walk_and_replay(log: Log, start: int, schedule: list[bool], *, twice: bool =
         loaded.apply(zxid, data)
         if twice:
             loaded.apply(zxid, data)
+        loaded.tree.hash_loaded(1)
     assert loaded.zxid == z1
     assert image(loaded) == image(state)
     assert loaded.digest() == state.digest()
@@ -63,6 +65,8 @@ def walk_and_replay(log: Log, start: int, schedule: list[bool], *, twice: bool =
         state.apply(zxid, data)
         loaded.apply(zxid, data)
     assert loaded.digest() == state.digest()
+    loaded.tree.hash_loaded(len(loaded.tree.unhashed))
+    assert loaded.tree.digest == state.tree.digest
     return len(chunks)
 
 

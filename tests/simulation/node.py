@@ -279,7 +279,9 @@ class Node:
         """Put a znode into the tree that no transaction made; a snapshot does not show it."""
         assert self.server is not None
         znode = Znode(b"flipped", ZERO, ZERO, Millis(0), Millis(0), 0, SessionId(0), 0, ZERO, 0)
-        self._was_flipped = self.server.state.tree.add(STRAY, znode, None)
+        tree = self.server.state.tree
+        self._was_flipped = tree.znodes.setdefault(STRAY, znode) is znode
+        tree.unhashed.append(STRAY)
 
     @property
     def is_flipped(self) -> bool:

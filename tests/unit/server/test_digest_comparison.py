@@ -10,6 +10,7 @@ from raykeeper.server.peer_messages import DigestMismatch, DigestReply, DigestRe
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import DiskId, ServerId, format_zxid
 from raykeeper.zab.messages import FollowerInfo
+from raykeeper.zab.settings import RecentLogLimits
 from tests.harness.pure_servers import OPTIONS, PureServer, PureServers
 
 ROUND_MS = COMPARE_EVERY_REPORTS * OPTIONS.session_report_ms
@@ -247,3 +248,53 @@ def test_a_request_of_an_earlier_epoch_is_not_answered() -> None:
     servers.pass_time(2_000)
     assert ended(servers) == []
     assert all(noted(host) == [] for host in servers.hosts.values())
+
+
+NO_DIFF = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
+AT_ONCE = "raykeeper.server.server.HASHED_AT_ONCE"
+
+
+def test_a_loaded_tree_is_hashed_step_by_step_and_compared_after_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(AT_ONCE, 0)
+    servers = PureServers(3, window=NO_DIFF)
+    caller = servers.leader.caller()
+    servers.crash(1)
+    caller.ask(*[caller.create(f"/{number}") for number in range(9)])
+    servers.restart(1)
+    loaded = servers[1].server
+    unhashed = len(loaded.state.tree.unhashed)
+    assert unhashed >= 9
+    spoil(servers, 1)
+    asked(servers)
+    assert servers[1].sent(DigestReply) == []
+    assert ended(servers) == []
+    monkeypatch.setattr(AT_ONCE, 2)
+    steps = 0
+    while loaded.deadline() == servers.clock.now:
+        servers[1].step()
+        steps += 1
+    assert steps == -(-unhashed // 2)
+    asked(servers)
+    assert ended(servers) == [1]
+
+
+def test_nothing_is_hashed_before_there_is_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = PureServers(3, window=NO_DIFF)
+    monkeypatch.setattr(AT_ONCE, 0)
+    for number in (1, 2, 3):
+        servers[number].server.state.tree.unhashed.append("/")
+    leader = servers.leader
+    asked(servers)
+    assert leader.sent(DigestRequest) == []
+    for number in (1, 2):
+        servers.crash(number)
+    servers.pass_time(10_000)
+    assert leader.server.peer.role is Role.LOOKING
+    monkeypatch.setattr(AT_ONCE, 2)
+    leader.step()
+    assert leader.server.state.tree.unhashed == ["/"]
+    servers.restart(1)
+    servers.pass_time(1_000)
+    assert leader.server.state.tree.unhashed == []

@@ -204,7 +204,8 @@ def test_an_older_tree_counts_once_it_has_what_clients_have_seen() -> None:
     assert caller.ask(caller.exists("/b")) == late.ask(late.exists("/b")) == []
     it.leader(DigestRequest(old, 0))
     assert host.sent(DigestReply) == []  # a tree that is not served is not compared either
-    it.leader(UpToDate(last), DigestRequest(last, 0))
+    it.leader(UpToDate(last))  # it is served now, and hashed
+    it.leader(DigestRequest(last, 0))
     assert [told.zxid for told in host.sent(DigestReply)] == [last]
     assert host.server.state.zxid == last
     assert late.ended is None

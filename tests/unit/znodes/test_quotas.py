@@ -6,7 +6,6 @@ from msgspec import structs
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.quotas import (
     SOFT_LIMIT_NOTICE_MS,
     QuotaLimits,
@@ -494,6 +493,8 @@ def test_a_snapshot_brings_its_quotas(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=3)
     leader.apply()
     before, after = leader.state.tree, Tree()
-    for path, znode in before.znodes.items():
-        assert after.add(path, structs.replace(znode), after.znodes.get(parent_of(path)))
+    after.add_all(
+        (path, structs.replace(znode, digest_hash=0, children=None))
+        for path, znode in before.znodes.items()
+    )
     assert after.quotas.limits == before.quotas.limits == {"/a": QuotaLimits(hard_znodes=3)}
