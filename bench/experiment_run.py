@@ -155,10 +155,13 @@ def contenders(system: System, servers: Servers) -> list[Contender]:
     return [Contender(system.name, client, servers) for client in system.clients]
 
 
-def measure_load(servers: Servers, task: LoadTask, processes: int) -> Measurement:
-    """Measure a load from `processes` processes, which share the clients of `task`."""
+def measure_warm(
+    bounds: WarmUpBounds, servers: Servers, task: LoadTask, processes: int = 1
+) -> tuple[WarmUp, Measurement]:
+    """Warm, then measure a load from `processes` processes, which share the clients of `task`."""
     with servers.load(task.client, split_task(task, processes)) as load:
-        return measure_round(servers, load, patience_s(task))
+        warm = warm_up(bounds, servers, load)
+        return warm, measure_round(servers, load, patience_s(task))
 
 
 def measure_round(

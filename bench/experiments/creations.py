@@ -2,7 +2,8 @@
 
 Table 2: each worker creates a znode of 1 KB, waits for the answer, deletes it without waiting, and
 repeats. The second experiment checks section 2.3: changing a configuration of 5 000 znodes takes a
-fraction of the time if the client does not wait for each request.
+fraction of the time if the client does not wait for each request. What the warm-up of the second
+one creates is deleted again.
 
 Paper: sections 5.2 and 2.3.
 """
@@ -13,9 +14,24 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.experiment_run import ExperimentRun, contenders, measure_load
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, ValueBytes
+from raykeeper.bench.experiment_run import (
+    ExperimentRun,
+    contenders,
+    measure_warm,
+    warm_columns,
+)
+from raykeeper.bench.experiments.contract import (
+    WARM_LEAST_S,
+    WARM_MOST_S,
+    Count,
+    Ensembles,
+    Experiment,
+    ValueBytes,
+    WarmLeast,
+    WarmMost,
+)
 from raykeeper.bench.loads.task import Kind, LoadTask
+from raykeeper.bench.measures import WarmUpBounds
 from raykeeper.bench.plots import curves, plot_bars, plot_curves
 from raykeeper.bench.results import Row
 
@@ -31,6 +47,8 @@ class Table2Sizes(Struct, frozen=True, kw_only=True):
     )
     creates: Annotated[Count, Meta(description="znodes that each worker creates")] = 5_000
     processes: Annotated[Count, Meta(description="processes of workers")] = 4
+    warm_least_s: WarmLeast = WARM_LEAST_S
+    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
@@ -39,12 +57,15 @@ class ZnodesSizes(Struct, frozen=True, kw_only=True):
 
     servers: Ensembles = (3,)
     znodes: Annotated[Count, Meta(description="znodes that are created")] = 5_000
+    warm_least_s: WarmLeast = WARM_LEAST_S
+    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
 def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
     """Measure creations per second."""
     run.expect(len(sizes.servers) * len(sizes.workers))
+    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     for system, servers in run.ensembles(sizes.servers):
         number = 0
         for workers in sizes.workers:
@@ -53,14 +74,14 @@ def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
                 task = LoadTask(
                     kind="creates",
                     client=contender.client,
-                    where=servers.where(),
+                    where=servers.where_each(),
                     number=number,
                     clients=workers,
                     count=sizes.creates,
                     value_bytes=sizes.value_bytes,
                 )
                 number += sizes.processes
-                measured = measure_load(servers, task, sizes.processes)
+                warm, measured = measure_warm(bounds, servers, task, sizes.processes)
                 created = sum(report.done for report in measured.reports)
                 yield run.done(
                     {
@@ -68,6 +89,7 @@ def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
                         "workers": workers,
                         "creates_per_s": created / measured.seconds,
                         "mean_ms": workers * measured.seconds / created * 1000,
+                        **warm_columns(warm),
                         **measured.columns(),
                     }
                 )
@@ -77,6 +99,7 @@ def run_znodes(run: ExperimentRun, sizes: ZnodesSizes) -> Iterator[Row]:
     """Measure the seconds that all creations take."""
     ways: tuple[Kind, ...] = ("one_by_one", "pipelined")
     run.expect(len(sizes.servers) * len(ways))
+    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     for system, servers in run.ensembles(sizes.servers):
         for number, contender in enumerate(contenders(system, servers)):
             for way in ways:
@@ -90,13 +113,14 @@ def run_znodes(run: ExperimentRun, sizes: ZnodesSizes) -> Iterator[Row]:
                     count=sizes.znodes,
                     value_bytes=sizes.value_bytes,
                 )
-                measured = measure_load(servers, task, 1)
+                warm, measured = measure_warm(bounds, servers, task)
                 yield run.done(
                     {
                         **contender.columns,
                         "way": way,
                         "znodes": sizes.znodes,
                         "seconds": measured.seconds,
+                        **warm_columns(warm),
                         **measured.columns(),
                     }
                 )
@@ -119,7 +143,9 @@ TABLE2 = Experiment(
     name="table2",
     title="Creations by workers that wait for each (Table 2)",
     sizes=Table2Sizes,
-    quick=Table2Sizes(servers=(3,), workers=(1, 3), creates=20, processes=2),
+    quick=Table2Sizes(
+        servers=(3,), workers=(1, 3), creates=20, processes=2, warm_least_s=0.2, warm_most_s=0.4
+    ),
     run=run_table2,
     plot=_plot_table2,
     by=("servers", "workers"),
@@ -129,7 +155,7 @@ ZNODES = Experiment(
     name="znodes",
     title="5 000 znodes, one after the other and pipelined (section 2.3)",
     sizes=ZnodesSizes,
-    quick=ZnodesSizes(znodes=50),
+    quick=ZnodesSizes(znodes=50, warm_least_s=0.2, warm_most_s=0.4),
     run=run_znodes,
     plot=_plot_znodes,
     by=("servers", "way"),

@@ -14,10 +14,8 @@ from msgspec import Meta, Struct
 from raykeeper.bench.experiment_run import (
     ExperimentRun,
     contenders,
-    measure_round,
-    patience_s,
+    measure_warm,
     warm_columns,
-    warm_up,
 )
 from raykeeper.bench.experiments.contract import (
     WARM_LEAST_S,
@@ -63,9 +61,7 @@ def run_latency(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
                 count=sizes.requests,
                 value_bytes=sizes.value_bytes,
             )
-            with servers.load(contender.client, [task]) as load:
-                warm = warm_up(bounds, servers, load)
-                measured = measure_round(servers, load, patience_s(task))
+            warm, measured = measure_warm(bounds, servers, task)
             for name, timings in measured.reports[0].timings.items():
                 taken = [value for _, value in timings]
                 yield {

@@ -1,8 +1,9 @@
 """The cost of a million znodes: memory, snapshots and their effect on writes, restart.
 
-First the ensemble is filled. Then some clients write for a while, so that snapshots are due, and
-another client writes one request at a time: its latencies are reported separately for requests
-during a snapshot. Finally a follower's process is killed; the restart lasts until it serves again.
+First the ensemble is filled, after a warm-up whose znodes are deleted again. Then some clients
+write for a while, so that snapshots are due, and another client writes one request at a time: its
+latencies are reported separately for requests during a snapshot. These loads are warmed too.
+Finally a follower's process is killed; the restart lasts until it serves again.
 """
 
 import threading
@@ -18,12 +19,24 @@ from raykeeper.bench.experiment_run import (
     Contender,
     ExperimentRun,
     contenders,
-    measure_load,
+    measure_warm,
     resident_mb,
+    warm_columns,
+    warm_up,
 )
-from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds, ValueBytes
+from raykeeper.bench.experiments.contract import (
+    WARM_LEAST_S,
+    WARM_MOST_S,
+    Count,
+    Ensembles,
+    Experiment,
+    Seconds,
+    ValueBytes,
+    WarmLeast,
+    WarmMost,
+)
 from raykeeper.bench.loads.task import LoadReport, LoadTask
-from raykeeper.bench.measures import Span, percentile, split_by
+from raykeeper.bench.measures import Span, WarmUpBounds, percentile, split_by
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row, Value
 from raykeeper.bench.systems.contract import Servers, System, follower_of, poll
@@ -43,6 +56,13 @@ class MillionSizes(Struct, frozen=True, kw_only=True):
     writers: Annotated[Count, Meta(description="clients that write while snapshots are due")] = 4
     writes: Annotated[Count, Meta(description="of each of them under way")] = 20
     seconds: Annotated[Seconds, Meta(description="that they write")] = 60.0
+    warm_least_s: WarmLeast = WARM_LEAST_S
+    warm_most_s: WarmMost = WARM_MOST_S
+
+    @property
+    def warm_up(self) -> WarmUpBounds:
+        """Return for how long each load is warmed."""
+        return WarmUpBounds(self.warm_least_s, self.warm_most_s)
 
 
 class SnapshotTimes:
@@ -114,7 +134,7 @@ def run_million(run: ExperimentRun, sizes: MillionSizes) -> Iterator[Row]:
         contender, *_ = contenders(system, servers)
         row = {**contender.columns, "znodes": sizes.znodes}
         run.step(f"{system.name}: {sizes.znodes} znodes are created")
-        row["fill_s"] = _fill(contender, sizes)
+        row.update(_fill(contender, sizes))
         leader = servers.leader()
         follower = follower_of(servers)
         row["leader_mb"] = resident_mb([servers.pid(leader)])
@@ -128,7 +148,7 @@ def run_million(run: ExperimentRun, sizes: MillionSizes) -> Iterator[Row]:
         yield row
 
 
-def _fill(contender: Contender, sizes: MillionSizes) -> float:
+def _fill(contender: Contender, sizes: MillionSizes) -> Row:
     task = LoadTask(
         kind="fill",
         client=contender.client,
@@ -139,7 +159,9 @@ def _fill(contender: Contender, sizes: MillionSizes) -> float:
         value_bytes=sizes.value_bytes,
         seconds=sizes.znodes / 500,  # how long it may take
     )
-    return measure_load(contender.servers, task, 1).seconds
+    warm, measured = measure_warm(sizes.warm_up, contender.servers, task)
+    columns = {f"fill_{name}": value for name, value in warm_columns(warm).items()}
+    return {"fill_s": measured.seconds, **columns}
 
 
 def _snapshots(contender: Contender, server: int, sizes: MillionSizes) -> Row:
@@ -155,10 +177,12 @@ def _snapshots(contender: Contender, server: int, sizes: MillionSizes) -> Row:
     press = structs.replace(
         single, kind="mixed", number=1, clients=sizes.writers, outstanding=sizes.writes
     )
-    with watched(servers.folder(server)) as times, servers.load(client, [single, press]) as load:
-        load.begin()
-        reports = load.reports(sizes.seconds + _PATIENCE_S)
-    return {**times.columns(), **set_times(reports, times.spans)}
+    with servers.load(client, [single, press]) as load:
+        warm = warm_up(sizes.warm_up, servers, load)
+        with watched(servers.folder(server)) as times:
+            load.begin()
+            reports = load.reports(sizes.seconds + _PATIENCE_S)
+    return {**times.columns(), **set_times(reports, times.spans), **warm_columns(warm)}
 
 
 def set_times(reports: Sequence[LoadReport], spans: Sequence[Span]) -> Row:
@@ -209,7 +233,15 @@ MILLION = Experiment(
     name="million",
     title="A million znodes: memory, snapshots, restart",
     sizes=MillionSizes,
-    quick=MillionSizes(znodes=2_000, outstanding=100, writers=1, writes=5, seconds=1.0),
+    quick=MillionSizes(
+        znodes=2_000,
+        outstanding=100,
+        writers=1,
+        writes=5,
+        seconds=1.0,
+        warm_least_s=0.2,
+        warm_most_s=0.4,
+    ),
     run=run_million,
     plot=_plot,
     by=("servers", "znodes"),

@@ -251,78 +251,146 @@ public final class Load {
         }
     }
 
+    /** Whether a round of so many operations, or seconds, has another one. */
+    boolean goesOn(int index) {
+        int count = number("count");
+        return count > 0 ? index < count : now() < began + seconds();
+    }
+
     void pipelined() throws Exception {
         ZooKeeper client = connect(0);
-        String root = "/" + task.get("kind") + "-" + task.get("number");
-        int count = number("count");
-        int outstanding = number("outstanding");
-        create(client, root, new byte[0]);
-        for (int parent = 0; parent <= (count - 1) / CHILDREN; parent++) {
-            create(client, root + "/" + parent, new byte[0]);
+        String znode = "/" + task.get("kind") + "-" + task.get("number");
+        create(client, znode, new byte[0]);
+        for (int round = 0; begin(); round++) {
+            String root = znode + "/" + round;
+            Window window = new Window(number("outstanding"));
+            int i = 0;
+            for (; goesOn(i); i++) {
+                if (i % CHILDREN == 0) {
+                    window.create(client, parent(root, i), new byte[0]);
+                }
+                window.create(client, child(root, i), value);
+            }
+            window.drain();
+            done = i;
+            tell();
+            if (number("count") == 0) {
+                deleteBelow(client, root, i);
+            }
         }
-        Semaphore room = new Semaphore(outstanding);
-        AtomicInteger failed = new AtomicInteger();
-        begin();
-        for (int i = 0; i < count; i++) {
+    }
+
+    static String parent(String root, int index) {
+        return root + "-" + index / CHILDREN;
+    }
+
+    static String child(String root, int index) {
+        return parent(root, index) + "/" + index;
+    }
+
+    void deleteBelow(ZooKeeper client, String root, int created) throws Exception {
+        Window window = new Window(number("outstanding"));
+        for (int i = 0; i < created; i++) {
+            window.delete(client, child(root, i));
+        }
+        for (int i = 0; i < created; i += CHILDREN) {
+            window.delete(client, parent(root, i));
+        }
+        window.drain();
+    }
+
+    /** At most so many requests under way. */
+    static final class Window {
+        final int size;
+        final Semaphore room;
+        final AtomicInteger failed = new AtomicInteger();
+
+        Window(int size) {
+            this.size = size;
+            room = new Semaphore(size);
+        }
+
+        void create(ZooKeeper client, String path, byte[] value) throws Exception {
             room.acquire();
-            String path = root + "/" + i / CHILDREN + "/" + i;
             client.create(path, value, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT,
-                (rc, p, context, name) -> {
-                    if (rc != Code.OK.intValue()) {
-                        failed.incrementAndGet();
-                    }
-                    room.release();
-                }, null);
+                (rc, p, context, name) -> completed(rc), null);
         }
-        room.acquire(outstanding);
-        if (failed.get() > 0) {
-            throw new IllegalStateException(failed.get() + " creations failed");
+
+        void delete(ZooKeeper client, String path) throws Exception {
+            room.acquire();
+            client.delete(path, -1, (rc, p, context) -> completed(rc), null);
         }
-        done = count;
-        tell();
+
+        void completed(int code) {
+            if (code != Code.OK.intValue()) {
+                failed.incrementAndGet();
+            }
+            room.release();
+        }
+
+        void drain() throws Exception {
+            room.acquire(size);
+            if (failed.get() > 0) {
+                throw new IllegalStateException(failed.get() + " requests failed");
+            }
+        }
     }
 
     // One at a time.
 
     void creates() throws Exception {
         int workers = number("clients");
-        int count = number("count");
-        CountDownLatch word = new CountDownLatch(1);
-        CountDownLatch finished = new CountDownLatch(workers);
         for (int w = 0; w < workers; w++) {
-            ZooKeeper client = connect(w);
-            String prefix = "/creates-" + task.get("number") + "-" + w + "-";
-            new Thread(() -> {
-                try {
-                    word.await();
-                    for (int i = 0; i < count; i++) {
-                        create(client, prefix + i, value);
-                        client.delete(prefix + i, -1, (rc, p, context) -> { }, null);
-                    }
-                    finished.countDown();
-                } catch (Exception error) {
-                    error.printStackTrace();
-                    System.exit(1);
-                }
-            }).start();
+            connect(w);
         }
-        begin();
-        word.countDown();
-        finished.await();
-        done = (long) workers * count;
-        tell();
+        for (int round = 0; begin(); round++) {
+            AtomicInteger created = new AtomicInteger();
+            List<Thread> threads = new ArrayList<>();
+            for (int w = 0; w < workers; w++) {
+                ZooKeeper client = clients.get(w);
+                String prefix = "/creates-" + task.get("number") + "-" + w + "-" + round + "-";
+                threads.add(new Thread(() -> {
+                    try {
+                        for (int i = 0; goesOn(i); i++) {
+                            create(client, prefix + i, value);
+                            client.delete(prefix + i, -1, (rc, p, context) -> { }, null);
+                            created.incrementAndGet();
+                        }
+                    } catch (Exception error) {
+                        error.printStackTrace();
+                        System.exit(1);
+                    }
+                }));
+            }
+            for (Thread thread : threads) {
+                thread.start();
+            }
+            for (Thread thread : threads) {
+                thread.join();
+            }
+            done = created.get();
+            tell();
+        }
     }
 
     void oneByOne() throws Exception {
         ZooKeeper client = connect(0);
         String root = "/one-by-one-" + task.get("number");
         create(client, root, new byte[0]);
-        begin();
-        for (int i = 0; i < number("count"); i++) {
-            create(client, root + "/" + i, value);
+        for (int round = 0; begin(); round++) {
+            int i = 0;
+            for (; goesOn(i); i++) {
+                create(client, root + "/" + round + "-" + i, value);
+            }
+            done = i;
+            tell();
+            if (number("count") == 0) {
+                while (i-- > 0) {
+                    client.delete(root + "/" + round + "-" + i, -1, (rc, p, context) -> { }, null);
+                }
+                client.setData(root, new byte[0], -1);  // behind the deletions
+            }
         }
-        done = number("count");
-        tell();
     }
 
     void latency() throws Exception {
@@ -332,9 +400,7 @@ public final class Load {
         create(client, root, value);
         int next = 0;
         while (begin()) {
-            int count = number("count");
-            double until = began + seconds();
-            for (int i = 0; count > 0 ? i < count : now() < until; i++) {
+            for (int i = 0; goesOn(i); i++) {
                 String path = root + "/" + next++;
                 turn(client, other, root, path);
             }

@@ -44,6 +44,9 @@ class PipelinedClient(Protocol):
     def get(self, path: str, done: Done) -> object:
         """Read it."""
 
+    def delete(self, path: str, done: Done) -> object:
+        """Delete it."""
+
     async def close(self) -> object:
         """End the session."""
 

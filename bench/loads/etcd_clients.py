@@ -121,6 +121,10 @@ class PipelinedEtcd(_Etcd):
         answer = self._range.future(key(path) + _SERIALIZABLE)
         answer.add_done_callback(call_done(done))
 
+    def delete(self, path: str, done: Done) -> None:
+        """See `PipelinedClient`."""
+        self._delete.future(key(path)).add_done_callback(call_done(done))
+
     async def close(self) -> None:
         """See `PipelinedClient`."""
         self._channel.close()

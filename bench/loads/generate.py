@@ -5,7 +5,6 @@ python -m raykeeper.bench.loads.generate kind=mixed client=kazoo where=127.0.0.1
 
 import asyncio
 import itertools
-import math
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from raykeeper.bench.loads.clients import (
     BlockingClient,
     PipelinedClient,
 )
+from raykeeper.bench.loads.creations import Window, create_below, delete_below, turns_of
 from raykeeper.bench.loads.task import (
     END,
     PAUSE_S,
@@ -37,8 +37,6 @@ from raykeeper.bench.measures import BIN_S
 C = TypeVar("C", BlockingClient, BarrierClient)
 T = TypeVar("T")
 
-CHILDREN = 1_000
-"""Children of one parent, when very many znodes are created."""
 SETTLE_S = 30.0
 """How long the last requests may take after the end of the load."""
 
@@ -48,16 +46,22 @@ def main() -> None:
     task = parse_task(sys.argv[1:])
     if task.kind == "mixed":
         _run_loop(_mixed(task))
+    elif task.kind in ("pipelined", "fill"):
+        _run_loop(_creations(task))
     elif task.kind in REPEATED:
-        {"latency": _latency, "sets": _sets, "barriers": _barriers}[task.kind](task)
+        {
+            "creates": _creates,
+            "one_by_one": _one_by_one,
+            "latency": _latency,
+            "sets": _sets,
+            "barriers": _barriers,
+        }[task.kind](task)
     else:
         _print_report(_once(task))
 
 
 def _once(task: LoadTask) -> LoadReport:
     """Perform a task that is done once."""
-    if task.kind in ("fill", "pipelined"):
-        return _run_loop(_creations(task))
     if task.kind == "returns":
         return _run_loop(_returns(task))
     if task.kind in ("watchers", "contenders", "members"):
@@ -68,9 +72,7 @@ def _once(task: LoadTask) -> LoadReport:
         from raykeeper.bench.loads.idle_sessions import hold_idle_sessions
 
         return _run_loop(hold_idle_sessions(task, lambda: _Span().report))
-    return {"creates": _creates, "one_by_one": _one_by_one, "bystander": _bystander}[task.kind](
-        task
-    )
+    return _bystander(task)
 
 
 def _print_report(report: LoadReport) -> None:
@@ -175,34 +177,12 @@ async def _open_with_znodes(task: LoadTask) -> list[tuple[PipelinedClient, str]]
     clients = [await open_pipelined(task, number) for number in range(task.clients)]
     value = bytes(task.value_bytes)
     paths = [f"/{task.kind}-{task.number}-{i}" for i in range(task.clients)]
-    window = _Window(1)
+    window = Window(1)
     for client, path in zip(clients, paths, strict=True):
         await window.room.acquire()
         client.create(path, value, window.done)
     await window.drain()
     return list(zip(clients, paths, strict=True))
-
-
-class _Window:
-    """At most `size` requests of pipelined clients under way; each acquires `room` first."""
-
-    def __init__(self, size: int) -> None:
-        self.room = asyncio.Semaphore(size)
-        self._loop, self._size = asyncio.get_running_loop(), size
-        self._errors: list[BaseException] = []
-
-    def done(self, error: BaseException | None) -> None:
-        """Record that a request was answered."""
-        if error is not None:
-            self._errors.append(error)
-        self._loop.call_soon_threadsafe(self.room.release)
-
-    async def drain(self) -> None:
-        """Wait until all requests are answered, and raise the first error; then it is closed."""
-        for _ in range(self._size):
-            await self.room.acquire()
-        if self._errors:
-            raise self._errors[0]
 
 
 class _Pauses:
@@ -311,24 +291,18 @@ async def _mixed_round(
     )
 
 
-async def _creations(task: LoadTask) -> LoadReport:
-    """Create `count` znodes below one, with `outstanding` requests at a time."""
+async def _creations(task: LoadTask) -> None:
+    """Create znodes below one, with `outstanding` requests at a time."""
     ((client, root),) = await _open_with_znodes(task)
-    value = bytes(task.value_bytes)
-    parents = _Window(1)
-    for parent in range((task.count - 1) // CHILDREN + 1):
-        await parents.room.acquire()
-        client.create(f"{root}/{parent}", b"", parents.done)
-    await parents.drain()
-    window = _Window(task.outstanding)
-    span = await asyncio.to_thread(_Span)
-    for index in range(task.count):
-        await window.room.acquire()
-        client.create(f"{root}/{index // CHILDREN}/{index}", value, window.done)
-    await window.drain()
-    report = span.report(done=task.count)
+    for number in itertools.count():
+        if (following := await asyncio.to_thread(_next_round, task)) is None:
+            break
+        changed, span = following
+        created = await create_below(f"{root}/{number}", changed, span.began, client)
+        _print_report(span.report(done=created))
+        if not changed.count:
+            await delete_below(f"{root}/{number}", created, task, client)
     await client.close()
-    return report
 
 
 # Idle sessions.
@@ -371,29 +345,37 @@ def _all_clients(task: LoadTask, open_client: Callable[[LoadTask, int], C]) -> I
         ]
 
 
-def _creates(task: LoadTask) -> LoadReport:
+def _creates(task: LoadTask) -> None:
     value = bytes(task.value_bytes)
-
-    def work(client: BlockingClient, number: int) -> int:
-        for index in range(task.count):
-            path = f"/creates-{task.number}-{number}-{index}"
-            client.create(path, value)
-            client.delete_nowait(path)
-        return task.count
-
     with _all_clients(task, open_blocking) as clients:
-        span = _Span()
-        return span.report(done=_in_threads(task, clients, work))
+        for turn, (following, span) in enumerate(_rounds(task)):
+
+            def work(client: BlockingClient, number: int) -> int:
+                created = 0
+                for index in turns_of(following, span.began):  # noqa: B023
+                    path = f"/creates-{task.number}-{number}-{turn}-{index}"  # noqa: B023
+                    client.create(path, value)
+                    client.delete_nowait(path)
+                    created += 1
+                return created
+
+            _print_report(span.report(done=_in_threads(task, clients, work)))
 
 
-def _one_by_one(task: LoadTask) -> LoadReport:
+def _one_by_one(task: LoadTask) -> None:
     value, root = bytes(task.value_bytes), f"/one-by-one-{task.number}"
     with closing(open_blocking(task)) as client:
         client.create(root, b"")
-        span = _Span()
-        for index in range(task.count):
-            client.create(f"{root}/{index}", value)
-        return span.report(done=task.count)
+        for turn, (following, span) in enumerate(_rounds(task)):
+            created = []
+            for index in turns_of(following, span.began):
+                created.append(f"{root}/{turn}-{index}")
+                client.create(created[-1], value)
+            _print_report(span.report(done=len(created)))
+            if not following.count:
+                for path in created:
+                    client.delete_nowait(path)
+                client.set(root, b"")  # behind the deletions
 
 
 def _latency(task: LoadTask) -> None:
@@ -403,9 +385,7 @@ def _latency(task: LoadTask) -> None:
         client.create(root, value)
         for following, span in _rounds(task):
             timings: dict[str, list[tuple[float, float]]] = {}
-            turns = itertools.count() if not following.count else range(following.count)
-            until = span.began + (math.inf if following.count else following.seconds)
-            for _ in itertools.takewhile(lambda _: time.monotonic() < until, turns):  # noqa: B023
+            for _ in turns_of(following, span.began):
                 _one_turn(client, other, root, next(paths), value, timings)
             done = sum(map(len, timings.values()))
             _print_report(span.report(done=done, timings=timings))

@@ -69,6 +69,10 @@ class PipelinedKazoo:
         """See `PipelinedClient`."""
         _link(self._client.get_async(path), done)
 
+    def delete(self, path: str, done: Done) -> None:
+        """See `PipelinedClient`."""
+        _link(self._client.delete_async(path), done)
+
     async def close(self) -> None:
         """See `PipelinedClient`."""
         self._client.stop()

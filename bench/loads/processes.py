@@ -64,12 +64,12 @@ class LoadProcesses:
         self._processes: list[subprocess.Popen[str]] = []
         self._stderr_files: list[IO[bytes]] = []
         self._have_reported = False  # of the round that began last
+        self._ready = 0  # processes that wait for a round
         try:
             for task in tasks:
                 self._start([*command, *task_arguments(task)], niceness, environment or {})
             start_s = START_S + OPEN_S * sum(task.clients for task in tasks)
-            for _ in tasks:
-                self._take(READY.__eq__, start_s)
+            self._wait_until_ready(start_s)
         except BaseException:
             self._end()
             raise
@@ -96,10 +96,15 @@ class LoadProcesses:
         return [process.pid for process in self._processes]
 
     def begin(self, **changes: float) -> float:
-        """Let all processes begin, and return the moment.
+        """Let all processes begin, as soon as all are ready, and return the moment.
 
         `changes` are fields of their tasks; only for the kinds that are `REPEATED`.
+
+        Raises:
+            BenchError: a process ended, or was not ready in time after the round before.
         """
+        self._wait_until_ready(START_S)
+        self._ready = 0
         line = " ".join(f"{name}={value}" for name, value in changes.items())
         self._have_reported = False
         self.began = time.monotonic()
@@ -122,6 +127,10 @@ class LoadProcesses:
             found[index] = line
         self._have_reported = True
         return [decode_report(line) for line in found]
+
+    def _wait_until_ready(self, patience_s: float) -> None:
+        while self._ready < len(self._processes):
+            self._take(READY.__eq__, patience_s)
 
     def _finish(self) -> None:
         """Let the processes close their sessions and end, as far as they do in time."""
@@ -175,6 +184,8 @@ class LoadProcesses:
                 raise BenchError(
                     f"no load generator has printed anything for {patience_s:g} s"
                 ) from None
+            if line == READY:
+                self._ready += 1
             if is_wanted(line):
                 return index, line
             if not line and self._processes[index].wait() != 0:

@@ -88,3 +88,7 @@ class PipelinedRaykeeper:
     def get(self, path: str, done: Done) -> None:
         """See `PipelinedClient`."""
         self._client.get(path).add_done_callback(call_done(done))
+
+    def delete(self, path: str, done: Done) -> None:
+        """See `PipelinedClient`."""
+        self._client.delete(path).add_done_callback(call_done(done))

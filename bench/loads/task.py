@@ -38,7 +38,10 @@ Kind = Literal[
 ]
 
 
-REPEATED: Final[tuple[Kind, ...]] = ("mixed", "latency", "sets", "barriers")
+REPEATED: Final[tuple[Kind, ...]] = (
+    *("mixed", "creates", "one_by_one", "pipelined", "fill"),
+    *("latency", "sets", "barriers"),
+)
 THREADED: Final = ("java",)
 """The clients of which one process uses all cores, and so has all sessions of a load."""
 
@@ -48,13 +51,14 @@ class LoadTask(Struct, frozen=True, kw_only=True):
 
     kind: Kind
     """mixed: reads and writes, `outstanding` of each client under way, for `seconds`.
-    creates: each client creates `count` znodes, waits for each, and deletes it without waiting.
-    one_by_one: one client creates `count` znodes, waiting for each.
-    pipelined: the same without waiting.
+    creates: each client creates `count` znodes, waits for each, and deletes it without waiting;
+    without a `count` for `seconds`.
+    one_by_one: one client creates `count` znodes, waiting for each; without a `count` for
+    `seconds`, and deletes them when it has reported.
+    pipelined, fill: the same with `outstanding` under way.
     latency: one client creates, sets, gets, gets linearizably and is told by a watch, `count`
     times each, one at a time; without a `count` for `seconds`.
     sets: one client sets one znode, one at a time, for `seconds`.
-    fill: one client creates `count` znodes that stay, `outstanding` under way.
     barriers: each client enters `count` double barriers one after the other, then leaves them in
     the same order; `participants` clients of all processes are in each.
     watchers, contenders, members: the clients watch one znode, want one lock or join one group,

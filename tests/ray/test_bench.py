@@ -31,7 +31,7 @@ COLUMNS = {
     "figure6": {"reads": (0, 100), "ops_per_s": None, "warmed_s": None},
     "figure7": {"txns_per_s": None},
     "figure8": {"kind": ("sample", "kill"), "victim": tuple(FailureTarget), "warmed_s": None},
-    "table2": {"workers": (1, 3), "creates_per_s": None},
+    "table2": {"workers": (1, 3), "creates_per_s": None, "warmed_s": None},
     "table3": {
         "clients": (2, 3),
         "barriers": (2, 4),
@@ -39,12 +39,18 @@ COLUMNS = {
         "ops_per_s": None,
         "warmed_s": None,
     },
-    "znodes": {"way": ("one_by_one", "pipelined"), "seconds": None},
+    "znodes": {"way": ("one_by_one", "pipelined"), "seconds": None, "warmed_s": None},
     "latency": {
         "request": ("create", "set", "get", "linearizable get", "watch notification"),
         "warmed_s": None,
     },
-    "million": {"restart_s": None, "leader_mb": None, "set_p50_without_ms": None},
+    "million": {
+        "restart_s": None,
+        "leader_mb": None,
+        "set_p50_without_ms": None,
+        "fill_warmed_s": None,
+        "warmed_s": None,
+    },
     "failover": {"gap_ms": None, "median_ms": None, "warmed_s": None},
     "crowds": {
         "crowd": ("watchers", "contenders", "members"),

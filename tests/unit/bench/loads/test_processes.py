@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from raykeeper.bench.errors import BenchError
+from raykeeper.bench.loads import processes
 from raykeeper.bench.loads.processes import LoadProcesses, compile_java
 from raykeeper.bench.loads.task import LoadTask
 
@@ -57,6 +58,22 @@ def test_a_repeated_load_is_told_each_round_and_its_end(tmp_path: Path) -> None:
         load.begin()
         assert load.reports(30.0)[0].seconds == 2
     assert (tmp_path / "told").read_text() == "seconds=2.5 reads_percent=50 | go | end"
+
+
+def test_a_round_waits_until_every_process_is_ready_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (
+        "print('ready', flush=True); input()\n"
+        'print(\'{"seconds":1,"cpu_s":0}\', flush=True)\n'
+        "if 'number=1' in sys.argv: time.sleep(600)\n"
+        "print('ready', flush=True); input()"
+    )
+    tasks = [LoadTask(kind="mixed", client="kazoo", where="", number=n) for n in (0, 1)]
+    with LoadProcesses(python(program), tasks) as load:
+        load.begin()
+        load.reports(30.0)
+        monkeypatch.setattr(processes, "START_S", 0.1)
+        with pytest.raises(BenchError, match=r"printed anything for 0\.1 s"):
+            load.begin()
 
 
 def test_a_generator_that_ended_by_itself_is_no_error() -> None:
