@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
@@ -30,7 +30,15 @@ class Measurement(Struct, frozen=True):
 
     reports: list[LoadReport]
     began: float
-    servers_cpu_s: float
+    server_cpu_s: Mapping[int, float]
+    """The processor time of each server, by its number."""
+    sidecars_cpu_s: float = 0.0
+    """The processor time of the processes beside the servers."""
+
+    @property
+    def servers_cpu_s(self) -> float:
+        """Return the processor time of all servers."""
+        return sum(self.server_cpu_s.values())
 
     @property
     def seconds(self) -> float:
@@ -46,6 +54,23 @@ class Measurement(Struct, frozen=True):
             "errors": sum(report.errors for report in self.reports),
             "note": bottleneck_note(self.reports, self.servers_cpu_s, len(os.sched_getaffinity(0))),
         }
+
+    def us_per_request(self, leader: int) -> dict[str, float]:
+        """Return the processor time of one request, in microseconds, on each kind of process.
+
+        `leader_us` and `follower_us` are those of one server, the latter on average, and missing
+        without followers; `sidecars_us` and `client_us` those of all these processes together.
+        """
+        done = sum(report.done for report in self.reports)
+        if not done:
+            return {}
+        others = [s for number, s in self.server_cpu_s.items() if number != leader]
+        taken = {"leader_us": self.server_cpu_s[leader]}
+        if others:
+            taken["follower_us"] = sum(others) / len(others)
+        taken["sidecars_us"] = self.sidecars_cpu_s
+        taken["client_us"] = sum(report.cpu_s for report in self.reports)
+        return {name: seconds / done * 1e6 for name, seconds in taken.items()}
 
 
 def bottleneck_note(reports: Sequence[LoadReport], servers_cpu_s: float, cores: int) -> str:
@@ -168,11 +193,13 @@ def measure_round(
     servers: Servers, load: LoadProcesses, patience_s: float, **changes: float
 ) -> Measurement:
     """Measure one round of a load that is ready; `changes` are fields of its task."""
-    pids = server_pids(servers)
-    before = cpu_s(pids)
+    numbers, sidecars = servers.shape.numbers(), servers.sidecar_pids()
+    groups = [[pid] for pid in server_pids(servers)] + [sidecars]
+    before = list(map(cpu_s, groups))
     began = load.begin(**changes)
     reports = load.reports(patience_s)
-    return Measurement(reports, began, cpu_s(pids) - before)
+    *taken, beside = (cpu_s(pids) - early for pids, early in zip(groups, before, strict=True))
+    return Measurement(reports, began, dict(zip(numbers, taken, strict=True)), beside)
 
 
 def warm_up(

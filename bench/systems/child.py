@@ -129,6 +129,10 @@ class ChildServers(ABC):
         child = self._children.get(server)  # etcd has none for an observer
         return 0 if child is None else child.pid
 
+    def sidecar_pids(self) -> list[int]:
+        """See `Servers`."""
+        return []
+
     def crash(self, server: int) -> float:
         """See `Servers`; restarts the process at once, as a supervisor would."""
         moment = self.kill(server)

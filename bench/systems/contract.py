@@ -49,6 +49,10 @@ class Servers(Protocol):
         """Return the pid of a server; 0 when it is down."""
 
     @abstractmethod
+    def sidecar_pids(self) -> list[int]:
+        """Return the pids of the processes that run beside the servers."""
+
+    @abstractmethod
     def crash(self, server: int) -> float:
         """Kill a server's process, which a supervisor restarts at once; return the moment."""
 
@@ -79,6 +83,8 @@ class System(Protocol):
     name: str
     clients: tuple[str, ...]
     """The kinds of load generators, the fastest first."""
+    server_cores_max: int | None
+    """How many cores one server can use; None: all that there are."""
 
     @abstractmethod
     def missing(self) -> str:

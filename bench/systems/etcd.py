@@ -63,6 +63,7 @@ class Etcd:
     """etcd; every ensemble is started anew."""
 
     name = "etcd"
+    server_cores_max: int | None = None
     clients: tuple[str, ...] = ("grpc",)
 
     def missing(self) -> str:

@@ -81,7 +81,7 @@ class RaykeeperServers:
         return next((s.pid for s in self.ensemble.status().servers if s.server_id == server), 0)
 
     def sidecar_pids(self) -> list[int]:
-        """Return the pids of the SessionTrackers and Snapshotters beside the servers."""
+        """See `Servers`: the SessionTrackers and Snapshotters."""
         found = []
         for server in self.shape.numbers():
             for name in (tracker_name, snapshotter_name):
@@ -137,6 +137,7 @@ class Raykeeper:
     """Raykeeper; Ray is started with the first ensemble and kept for the next ones."""
 
     name = OURS
+    server_cores_max: int | None = 1  # its threads share one interpreter
 
     def __init__(self, links: str = DEFAULTS.links, zookeeper_clients: Sequence[str] = ()) -> None:
         """`links` is the setting of that name, and names the kind of client too.

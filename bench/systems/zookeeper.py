@@ -65,6 +65,7 @@ class ZooKeeper:
     """ZooKeeper; every ensemble is started anew."""
 
     name = "zookeeper"
+    server_cores_max: int | None = None
 
     def __init__(self, jars: Path = JARS) -> None:
         self._jars = jars

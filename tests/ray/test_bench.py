@@ -27,7 +27,16 @@ from tests.ray.programs import run_raykeeper
 
 PNG = b"\x89PNG\r\n"
 COLUMNS = {
-    "figure5": {"reads": (0, 100), "ops_per_s": None, "warmed_s": None, "warm_ops_per_s": None},
+    "figure5": {
+        "reads": (0, 100),
+        "ops_per_s": None,
+        "warmed_s": None,
+        "warm_ops_per_s": None,
+        "leader_us": None,
+        "follower_us": None,
+        "client_us": None,
+        "most_per_s": None,
+    },
     "figure6": {"reads": (0, 100), "ops_per_s": None, "warmed_s": None},
     "figure7": {"txns_per_s": None},
     "figure8": {"kind": ("sample", "kill"), "victim": tuple(FailureTarget), "warmed_s": None},

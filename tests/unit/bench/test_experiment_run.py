@@ -5,6 +5,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import structs
 from rich.console import Console
 
@@ -19,6 +20,7 @@ from raykeeper.bench.experiment_run import (
     warm_columns,
     warm_up,
 )
+from raykeeper.bench.experiments.throughput import most_per_s
 from raykeeper.bench.loads.processes import LoadProcesses
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import WarmUp, WarmUpBounds
@@ -56,6 +58,9 @@ class NoServers:
 
     def pid(self, server: int) -> int:
         return 0
+
+    def sidecar_pids(self) -> list[int]:
+        return []
 
 
 def warmed_by(
@@ -127,15 +132,34 @@ def test_columns_cover_the_time_of_the_slowest_generator() -> None:
         LoadReport(seconds=4.0, cpu_s=1.0, errors=2),
         LoadReport(seconds=2.0, cpu_s=1.0, errors=1),
     ]
-    columns = Measurement(reports, began=0.0, servers_cpu_s=6.0).columns()
+    columns = Measurement(reports, began=0.0, server_cpu_s={1: 2.0, 2: 4.0}).columns()
     assert columns["server_cores"] == 1.5
     assert columns["generator_cores"] == 0.5
     assert columns["errors"] == 3
 
 
+def test_the_time_of_a_request_is_told_for_each_kind_of_process() -> None:
+    reports = [report(1.0), report(3.0)]
+    for each in reports:
+        each.done = 100_000
+    cpu = {1: 2.0, 2: 6.0, 3: 4.0}
+    taken_us = Measurement(reports, 0.0, cpu, sidecars_cpu_s=1.0).us_per_request(leader=2)
+    assert taken_us == {"leader_us": 30, "follower_us": 15, "sidecars_us": 5, "client_us": 20}
+    assert most_per_s(taken_us, cores=1) == pytest.approx(33_333, rel=1e-4)
+    assert most_per_s({**taken_us, "follower_us": 40.0}, cores=4) == 100_000
+    alone = Measurement(reports, 0.0, {1: 2.0}).us_per_request(leader=1)
+    assert "follower_us" not in alone
+    assert most_per_s(alone, cores=2) == 200_000
+
+
+def test_a_load_that_completed_nothing_has_no_time_of_a_request() -> None:
+    measured = Measurement([report(1.0)], 0.0, {1: 2.0})
+    assert most_per_s(measured.us_per_request(leader=1), cores=4) == 0
+
+
 def test_throughput_leaves_out_the_last_requests() -> None:
     counts = [(20, 5, 5), (39, 0, 10), (40, 500, 500)]
-    measured = Measurement([LoadReport(seconds=1.2, cpu_s=1.0, counts=counts)], 1.0, 1.0)
+    measured = Measurement([LoadReport(seconds=1.2, cpu_s=1.0, counts=counts)], 1.0, {1: 1.0})
     assert round(throughput(measured, seconds=1.0)) == 20
 
 
