@@ -2,6 +2,7 @@
 
 from raykeeper.bench.experiments.barriers import TABLE3
 from raykeeper.bench.experiments.broadcast import FIGURE7
+from raykeeper.bench.experiments.bytes_per_write import BYTES
 from raykeeper.bench.experiments.contract import AnyExperiment
 from raykeeper.bench.experiments.creations import TABLE2, ZNODES
 from raykeeper.bench.experiments.crowds import CROWDS
@@ -15,7 +16,7 @@ from raykeeper.bench.experiments.throughput import FIGURE5, FIGURE6
 
 EXPERIMENTS: tuple[AnyExperiment, ...] = (
     *(FIGURE5, FIGURE6, FIGURE7, FIGURE8),
-    *(TABLE2, TABLE3, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH, RETURNS, CROWDS, IDLE),
+    *(TABLE2, TABLE3, ZNODES, LATENCY, BYTES, MILLION, FAILOVER, GROWTH, RETURNS, CROWDS, IDLE),
 )
 
 __all__ = ["EXPERIMENTS"]

@@ -85,6 +85,11 @@ class SnapshotTimes:
         """Return when each snapshot was written, in order."""
         return sorted((begun, done) for begun, done, _ in self._seen.values())
 
+    @property
+    def sizes(self) -> list[int]:
+        """Return the sizes of the snapshots, as far as they are written."""
+        return [size for _, _, size in self._seen.values()]
+
     def columns(self) -> Row:
         """Return the number of snapshots, and duration and size of the last one."""
         if not self._seen:

@@ -1,6 +1,7 @@
 """Every experiment of `raykeeper bench` on a tiny load: on our own ensemble and on the others."""
 
 import re
+import shutil
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from rich.console import Console
 from raykeeper.bench.experiment_run import ExperimentRun
 from raykeeper.bench.experiments import EXPERIMENTS
 from raykeeper.bench.experiments.barriers import clients_of
+from raykeeper.bench.experiments.bytes_per_write import BYTES
 from raykeeper.bench.experiments.contract import AnyExperiment
 from raykeeper.bench.experiments.failures import FailureTarget
 from raykeeper.bench.experiments.latency import LATENCY
@@ -60,6 +62,7 @@ COLUMNS = {
         "fill_warmed_s": None,
         "warmed_s": None,
     },
+    "bytes": {"writes": None, "log_bytes": None, "peer_bytes": None, "client_bytes": None},
     "failover": {"gap_ms": None, "median_ms": None, "warmed_s": None},
     "crowds": {
         "crowd": ("watchers", "contenders", "members"),
@@ -115,6 +118,8 @@ def check(system: System, experiment: AnyExperiment, rows: list[Row], folder: Pa
 def test_an_experiment_runs_on_raykeeper(
     ours: Raykeeper, experiment: AnyExperiment, tmp_path: Path
 ) -> None:
+    if experiment is BYTES and shutil.which("ss") is None:
+        pytest.skip("there is no ss")
     (tmp_path / "data").mkdir()
     rows = measure(ours, experiment, tmp_path / "data")
     check(ours, experiment, rows, tmp_path)
