@@ -140,7 +140,7 @@ _CODE_OF_MALFORMED_PATH: Final[Mapping[int, Code]] = {
     **dict.fromkeys((OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_ACL), Code.NO_NODE),
     **dict.fromkeys((OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2), Code.NO_NODE),
     OpCode.GET_ALL_CHILDREN_NUMBER: Code.NO_NODE,
-    **dict.fromkeys((OpCode.CHECK_WATCHES, OpCode.REMOVE_WATCHES), Code.NO_WATCHER),
+    OpCode.REMOVE_WATCHES: Code.NO_WATCHER,
 }
 
 

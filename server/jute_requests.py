@@ -35,6 +35,8 @@ from raykeeper.znodes.requests import WatchMode
 LocalOrRead = native.Read | native.AuxRead | native.WatchRequest | native.Sync | CheckWatches
 
 _OPEN: Final = list(OPEN_ACL)
+_WATCH_MODES: Final = frozenset(WatchMode)
+_WATCH_KINDS: Final = frozenset(native.WatchKind)
 
 
 def write_op(opcode: int, body: Record) -> native.WriteOp | Code | None:
@@ -186,15 +188,21 @@ def _who_am_i(xid: int, _body: Record) -> native.WhoAmI:
     return native.WhoAmI(xid)
 
 
-def _add_watch(xid: int, body: AddWatchRequest) -> native.AddWatch:
+def _add_watch(xid: int, body: AddWatchRequest) -> native.AddWatch | Code:
+    if body.mode not in _WATCH_MODES:
+        return Code.MARSHALLING_ERROR
     return native.AddWatch(xid, body.path, body.mode)
 
 
-def _check_watches(xid: int, body: WatchesRequest) -> CheckWatches:
+def _check_watches(xid: int, body: WatchesRequest) -> CheckWatches | Code:
+    if body.type not in _WATCH_KINDS:
+        return Code.MARSHALLING_ERROR
     return CheckWatches(xid, body.path, body.type)
 
 
-def _remove_watches(xid: int, body: WatchesRequest) -> native.RemoveWatches:
+def _remove_watches(xid: int, body: WatchesRequest) -> native.RemoveWatches | Code:
+    if body.type not in _WATCH_KINDS:
+        return Code.MARSHALLING_ERROR
     return native.RemoveWatches(xid, body.path, [body.type])
 
 

@@ -146,8 +146,6 @@ class ReadProcessor:
     def _check_watches(self, connection: Connection, request: CheckWatches) -> Item:
         context = self._context
         zxid = context.state.zxid
-        if path_fault(request.path) is not None or request.kind not in _KINDS:
-            return ErrorReply(request.xid, zxid, Code.BAD_ARGUMENTS)
         if not context.watches.has_any(request.path, connection.number, request.kind):
             return ErrorReply(request.xid, zxid, Code.NO_WATCHER)
         return EmptyReply(request.xid, zxid)

@@ -193,8 +193,7 @@ class _Execution:
     def _do(self, step: Step) -> None:
         match step:
             case Open():
-                read_only = None if step.is_old else False
-                request = ConnectRequest(0, 0, step.timeout_ms, 0, _ZEROS, read_only)
+                request = ConnectRequest(0, 0, step.timeout_ms, 0, _ZEROS, step.read_only)
                 self._connect(step.session, request)
             case Drop():
                 client = self._clients[step.session]

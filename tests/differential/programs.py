@@ -43,11 +43,11 @@ class Ask(Struct, frozen=True, tag=True):
 
 
 class Open(Struct, frozen=True, tag=True):
-    """A new session. An old client's first frame has 44 bytes instead of 45."""
+    """A new session. An old client has no last field, `read_only`."""
 
     session: int
     timeout_ms: int
-    is_old: bool
+    read_only: bool | None
 
 
 class Drop(Struct, frozen=True, tag=True):
@@ -163,7 +163,8 @@ class _Drawing:
 
     def open(self, session: int) -> None:
         timeout_ms = self.rng.choice((70_000, 90_000, 1, 0, 3_600_000))
-        self.steps.append(Open(session, timeout_ms, self.rng.random() < 0.2))
+        read_only = self.rng.choice((None, False, False, False, True))
+        self.steps.append(Open(session, timeout_ms, read_only))
         self.lives[session] = self.connected[session] = None
         self.watches = {key: mode for key, mode in self.watches.items() if key[0] != session}
 
@@ -348,6 +349,8 @@ def _add_watch(drawing: _Drawing, session: int) -> tuple[int, Record]:
     mode = drawing.watch_mode(session, path, _STANDARD if drawing.hides else wanted)
     if mode == _STANDARD:
         return OpCode.EXISTS, PathWatchRequest(path, not drawing.hides)
+    if drawing.rng.random() < 0.03:
+        return OpCode.ADD_WATCH, AddWatchRequest(path, drawing.rng.choice((-1, 2)))
     return OpCode.ADD_WATCH, AddWatchRequest(path, int(mode == _RECURSIVE))
 
 
@@ -357,6 +360,8 @@ def _watches(drawing: _Drawing, session: int) -> tuple[int, Record]:
     kind = 3
     if drawing.watches.get((session, path), _STANDARD) == _STANDARD:
         kind = drawing.rng.choice((1, 2, 3))
+    if drawing.rng.random() < 0.05:
+        kind = drawing.rng.choice((0, 9))
     return opcode, WatchesRequest(path, kind)
 
 
