@@ -236,8 +236,8 @@ class _Drawing:
             path += f"/s-{rng.randrange(3):010d}"
         return path
 
-    def data(self) -> bytes:
-        return self.rng.choice((b"", b"v", b"value", bytes(300)))
+    def data(self) -> bytes | None:
+        return self.rng.choice((None, b"", b"v", b"value", bytes(300)))
 
     def version(self) -> int:
         return self.rng.choice((-1, -1, -1, 0, 0, 1, 2, -2, 7))
