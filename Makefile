@@ -27,7 +27,7 @@ NODE_CLIENT := build/node/.tried
 PYTHON_OLDEST ?=
 PYTHON_NEWEST ?=
 
-.PHONY: demo test test-oldest-ray test-wheel shell-coverage simulate check docs bench format clean
+.PHONY: demo test test-oldest-ray test-wheel native-node-client shell-coverage simulate check docs bench format clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
@@ -45,6 +45,10 @@ test-oldest-ray: $(OLDEST)/.ready  ## The smoke tests with the oldest Ray, whose
 test-wheel: $(READY)  ## Installs the wheel with the oldest and the newest Python and Ray, and runs the first programs.
 	PYTHON_OLDEST=$(PYTHON_OLDEST) PYTHON_NEWEST=$(PYTHON_NEWEST) \
 		$(BIN)/python -m pytest -q -m wheel -n 2 --dist loadscope tests/wheel
+
+native-node-client: $(NODE_CLIENT)  ## Builds the C client for Node, half a minute, for its tests.
+	cd $(<D) && npm install --silent --no-audit --no-fund --ignore-scripts zookeeper@7.3.0
+	cd $(<D)/node_modules/zookeeper && node scripts/prepublish.js && npm run build
 
 simulate: $(READY)  ## SEEDS runs of the simulator from seed FROM in JOBS processes, 0 for all cores.
 	$(BIN)/python -m tests.simulation simulate --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS)

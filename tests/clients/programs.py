@@ -70,6 +70,14 @@ def _missing_node() -> str:
     return ""
 
 
+def _missing_native() -> str:
+    if shutil.which("node") is None:
+        return "there is no node"
+    if not (NODE_MODULES / "zookeeper/build/Release").exists():
+        return "npm's package zookeeper is not built in build/node (make native-node-client)"
+    return ""
+
+
 def _missing_aiozk() -> str:
     return "" if importlib.util.find_spec("aiozk") else "PyPI's package aiozk is not installed"
 
@@ -117,5 +125,6 @@ PROGRAMS: Final = {
     "c": ClientProgram(_missing_c, _c_command),
     "curator": ClientProgram(_missing_curator, _curator_command),
     "node": ClientProgram(_missing_node, lambda: ["node", str(HERE / "node_client.js")]),
+    "native": ClientProgram(_missing_native, lambda: ["node", str(HERE / "native_client.js")]),
     "aiozk": ClientProgram(_missing_aiozk, _python_command("aiozk")),
 }
