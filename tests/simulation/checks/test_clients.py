@@ -77,6 +77,8 @@ class Client(Struct):
     life: int = 1
     lets_go_at: int = 1_000
     has_let_go: bool = False
+    speaks_jute: bool = False
+    heard_sent_at: int = 0
 
 
 def z(counter: int) -> Zxid:
