@@ -141,6 +141,7 @@ class Replica:
             )
         server, links = self._runner.server, self._runner.links
         stats, state = server.stats(), server.state
+        config = self._config
         return ReplicaStatus(
             server_id=self.server_id,
             role=stats.role.value,
@@ -163,8 +164,10 @@ class Replica:
             stream_problem=links.stream_problem,
             clients_max=links.clients.limit.clients_max,
             clients_problem=links.clients.limit.problem,
-            zookeeper=self._config.zookeeper_address_at(_node_host()) if links.jute else "",
+            zookeeper=config.zookeeper_address_at(_node_host(), config.zookeeper_port),
             zookeeper_problem=links.jute.problem if links.jute else "",
+            zookeeper_tls=config.zookeeper_address_at(_node_host(), config.zookeeper_tls_port),
+            zookeeper_tls_problem=links.jute_tls.problem if links.jute_tls else "",
             admin_problem=self._runner.admin.problem if self._runner.admin else "",
             sessions_max=self._config.sessions_max,
             sessions=stats.sessions,

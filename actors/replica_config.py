@@ -10,6 +10,7 @@ from msgspec import Struct
 from raykeeper.actors.disk.identity import FolderOwner
 from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.links.jute_listener import BACKLOG, PortSettings
+from raykeeper.links.jute_tls import TlsFiles
 from raykeeper.server.context import ALLOWED_WORDS, PortOptions, ServerOptions
 from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
@@ -78,6 +79,12 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """Of this server's admin server, at the same address; 0 is none."""
     zookeeper_request_bytes: int = 0xFFFFF
     zookeeper_list_bytes: int = 64 << 20
+    zookeeper_tls_port: int = 0
+    """Of this server, for clients of ZooKeeper over TLS, at the same address; 0 is none."""
+    zookeeper_tls_certificate: str = ""
+    zookeeper_tls_key: str = ""
+    zookeeper_tls_authority: str = ""
+    """Files in PEM on the server's node; without the last clients show no certificate."""
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
 
@@ -106,6 +113,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("watch_history_bytes", self.watch_history_bytes, 0, 1 << 34),
             ("zookeeper_port", self.zookeeper_port, 0, 65_535),
             ("zookeeper_admin_port", self.zookeeper_admin_port, 0, 65_535),
+            ("zookeeper_tls_port", self.zookeeper_tls_port, 0, 65_535),
             (
                 "zookeeper_clients_per_address",
                 self.zookeeper_clients_per_address,
@@ -179,6 +187,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             zookeeper=PortOptions(
                 self.zookeeper_words,
                 self.zookeeper_port,
+                self.zookeeper_tls_port,
                 self.zookeeper_clients_per_address,
                 BACKLOG,
                 str(self.path),
@@ -187,27 +196,45 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             change_log_count_max=self.watch_history_changes,
             change_log_bytes_max=self.watch_history_bytes,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
-            zookeeper_address=self.zookeeper_address_at(node_host) if self.zookeeper_port else "",
+            zookeeper_address=self.zookeeper_address_at(node_host, self.zookeeper_port),
             observers=self.observers,
             jute_frame_bytes_max=self.zookeeper_request_bytes,
             jute_list_bytes_max=self.zookeeper_list_bytes,
         )
 
-    def zookeeper_settings(self, without_session_max: int) -> PortSettings:
-        """Return the settings of the port for clients of ZooKeeper."""
-        return PortSettings(
-            self.zookeeper_address,
-            self.zookeeper_port,
-            self.zookeeper_clients_per_address,
-            without_session_max,
-            self.zookeeper_handshake_s,
+    def zookeeper_settings(
+        self, without_session_max: int
+    ) -> tuple[PortSettings | None, PortSettings | None]:
+        """Return the settings of the ports for clients of ZooKeeper, the second one with TLS."""
+        files = TlsFiles(
+            self.zookeeper_tls_certificate, self.zookeeper_tls_key, self.zookeeper_tls_authority
         )
+        ports = ((self.zookeeper_port, None), (self.zookeeper_tls_port, files))
+        plain, encrypted = (
+            PortSettings(
+                self.zookeeper_address,
+                port,
+                self.zookeeper_clients_per_address,
+                without_session_max,
+                self.zookeeper_handshake_s,
+                tls,
+            )
+            if port
+            else None
+            for port, tls in ports
+        )
+        return plain, encrypted
 
-    def zookeeper_address_at(self, node_host: str) -> str:
-        """Return where its clients find the port; `node_host` stands for all addresses."""
+    def zookeeper_address_at(self, node_host: str, port: int) -> str:
+        """Return where its clients find one of the ports, "" if that is 0.
+
+        `node_host` stands for all addresses.
+        """
+        if not port:
+            return ""
         address = self.zookeeper_address
         host = node_host if address in ALL_ADDRESSES else address
-        return f"[{host}]:{self.zookeeper_port}" if ":" in host else f"{host}:{self.zookeeper_port}"
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def storage_limits(self) -> StorageLimits:
         """Return the limits of the data folder."""

@@ -58,6 +58,9 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """Address and port for clients of ZooKeeper, "" if the settings ask for none."""
     zookeeper_problem: str = ""
     """Why it does not listen there."""
+    zookeeper_tls: str = ""
+    zookeeper_tls_problem: str = ""
+    """The same of the port for clients over TLS."""
     admin_problem: str = ""
     """Why it has no admin server, though the settings ask for one."""
     sessions: int = 0

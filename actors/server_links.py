@@ -92,12 +92,12 @@ class ServerLinks:
         self.calls = RayCallAcceptor(self._upgrading)
         self.stream_problem = ""
         """Why streams are not accepted though the settings allow them."""
-        self.jute: JuteListener | None = None
-        """The port for clients of ZooKeeper, if the settings ask for one."""
-        if config.zookeeper_port:
-            self.jute = JuteListener(
-                self.clients, config.zookeeper_settings(limit.handshakes_waiting_max), log
-            )
+        self.jute, self.jute_tls = (
+            None if settings is None else JuteListener(self.clients, settings, log)
+            for settings in config.zookeeper_settings(limit.handshakes_waiting_max)
+        )
+        """The ports for clients of ZooKeeper, in the clear and with TLS, if the settings ask for
+        them."""
         self._listener: StreamListener | None = None
         if config.links != RAY:
             self._listen(host, log)
@@ -139,8 +139,9 @@ class ServerLinks:
         """End all links, and take no more streams."""
         if self._listener is not None:
             self._listener.close()
-        if self.jute is not None:
-            self.jute.close()
+        for port in (self.jute, self.jute_tls):
+            if port is not None:
+                port.close()
         self.peers.close(reason)
         self.clients.close_all(reason)
 

@@ -30,7 +30,8 @@ _WORDS = (
     *("conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "isro", "mntr", "ruok", "srst"),
     *("srvr", "stat", "wchc", "wchp", "wchs"),
 )
-_PORT_SETTINGS = ("zookeeper_port", "zookeeper_admin_port")
+_PEM_PATTERN = r"^(~?/[^\x00\ud800-\udc7f\udd00-\udfff]+)?\Z"
+_PORT_SETTINGS = ("zookeeper_port", "zookeeper_tls_port", "zookeeper_admin_port")
 _WORD_PATTERN = rf"^(\*|{'|'.join(_WORDS)})\Z"
 _FOLDER_PATTERN = r"^[^\x00\ud800-\udc7f\udd00-\udfff]+\Z"  # what a file system can be told
 
@@ -102,6 +103,9 @@ Seconds = Annotated[
 ]
 
 Port = Annotated[int, Meta(ge=0, le=65_535, description="a whole number from 0 to 65535")]
+PemFile = Annotated[
+    str, Meta(pattern=_PEM_PATTERN, description="a path that begins with / or ~/, or nothing")
+]
 Patience = Annotated[
     float, Meta(ge=0, le=604_800, description="a number of seconds from 0 to 604800")
 ]
@@ -285,9 +289,25 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
             description="an IP address of the nodes, 0.0.0.0 or :: for all of them",
         ),
     ] = "127.0.0.1"
-    """Where these ports are opened. They have no TLS: see docs/SECURITY.md before you open more
+    """Where these ports are opened. This one has no TLS: see docs/SECURITY.md before you open more
     than the loopback.
     """
+
+    zookeeper_tls_port: Port = 0
+    """Port of server 1 for ZooKeeper's own clients over TLS, such as 2281; server i has this plus
+    i - 1. 0: there is no port.
+    """
+
+    zookeeper_tls_certificate: PemFile = ""
+    """The server's certificate in PEM, with those between it and its authority, on every node. Read
+    again when it changes, as the other two files.
+    """
+
+    zookeeper_tls_key: PemFile = ""
+    """The key of that certificate, in PEM and without a passphrase."""
+
+    zookeeper_tls_authority: PemFile = ""
+    """Clients must show a certificate of this authority (PEM). Empty: they need none."""
 
     zookeeper_clients_per_address: Annotated[
         int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")
@@ -583,6 +603,12 @@ def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ..
             ("servers", "observers"),
         )
     yield from _contradictions_of_ports(config)
+    files = (config.zookeeper_tls_certificate, config.zookeeper_tls_key)
+    if config.zookeeper_tls_port and not all(files):
+        yield (
+            "zookeeper_tls_port needs zookeeper_tls_certificate and zookeeper_tls_key",
+            ("zookeeper_tls_port", "zookeeper_tls_certificate", "zookeeper_tls_key"),
+        )
     if config.session_timeout_min_s > config.session_timeout_max_s:
         yield (
             f"session_timeout_min_s ({config.session_timeout_min_s:g}) is above "

@@ -73,6 +73,8 @@ class ServerStatus(Struct, frozen=True):
     """How many sessions the ensemble takes while this server leads."""
     zookeeper: str = ""
     """Address and port for clients of ZooKeeper; "" if there is none."""
+    zookeeper_tls: str = ""
+    """The same for those that use TLS."""
     problem: str = ""
     """Why it is down, starting or without a vote, or which servers it cannot reach."""
 
@@ -383,8 +385,8 @@ def _server_status(
         problems.append(f"takes Ray calls only: it {answer.stream_problem}")
     if answer.clients_problem:
         problems.append(answer.clients_problem)
-    if answer.zookeeper_problem:
-        problems.append(f"takes no clients of ZooKeeper: it {answer.zookeeper_problem}")
+    ports = (("", answer.zookeeper_problem), (" over TLS", answer.zookeeper_tls_problem))
+    problems += [f"takes no clients of ZooKeeper{how}: it {why}" for how, why in ports if why]
     if answer.admin_problem:
         problems.append(f"has no admin server: {answer.admin_problem}")
     broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]
@@ -407,6 +409,7 @@ def _server_status(
         clients_max=answer.clients_max,
         sessions_max=answer.sessions_max,
         zookeeper=answer.zookeeper,
+        zookeeper_tls=answer.zookeeper_tls,
         problem="; ".join(problems),
     )
 

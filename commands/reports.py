@@ -60,6 +60,9 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
     ports = ",".join(server.zookeeper for server in report.servers if server.zookeeper)
     if ports:
         console.print(f"for clients of ZooKeeper: {ports}")
+    ports = ",".join(server.zookeeper_tls for server in report.servers if server.zookeeper_tls)
+    if ports:
+        console.print(f"for clients of ZooKeeper over TLS: {ports}")
     if report.leader is None:
         console.print(Text("no leader:", style="yellow"), report.reason or "")
     else:

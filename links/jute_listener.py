@@ -1,4 +1,4 @@
-"""The port on which a server takes ZooKeeper's own clients: plain TCP, bytes in and out.
+"""A port on which a server takes ZooKeeper's own clients: TCP or TLS, bytes in and out.
 
 Nothing of a link's hello is spoken here, for these clients know none; what arrives goes to the
 server as it is. Bounds: connections of one address, connections without a session, and how long
@@ -6,12 +6,15 @@ they may be without one. One connection more takes the place of the one that has
 session for longest, so that connections that never speak keep nobody out.
 
 The port is tried again every second until it is free: another process, or the server's own
-predecessor, may still have it.
+predecessor, may still have it. With TLS (`jute_tls.py`) so are files that cannot be used, and files
+that change are read again: certificates that are renewed need no restart.
 
-ZooKeeper: `NIOServerCnxnFactory`; its settings `maxClientCnxns` and `clientPortAddress`.
+ZooKeeper: `NIOServerCnxnFactory`; its settings `maxClientCnxns`, `clientPortAddress`,
+`secureClientPort`.
 """
 
 import asyncio
+import ssl
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol, cast
@@ -19,10 +22,14 @@ from typing import Final, Protocol, cast
 from msgspec import Struct
 
 from raykeeper.links.contract import LinkRefused
+from raykeeper.links.jute_tls import TlsAcceptor, TlsEnd, TlsFiles
 
 ZOOKEEPER: Final = "zookeeper"
 """The carrier of these connections, for log lines and status."""
+ZOOKEEPER_TLS: Final = "zookeeper-tls"
 LISTEN_RETRY_S: Final = 1.0
+RENEW_S: Final = 10.0
+"""How often it is checked whether a file of TLS has changed."""
 BACKLOG: Final = 1024
 LINGER_S: Final = 10.0
 """How long a closed connection may take to send what is left."""
@@ -38,6 +45,8 @@ class PortSettings(Struct, frozen=True):
     per_address_max: int
     without_session_max: int
     without_session_s: float
+    tls: TlsFiles | None = None
+    """None: nothing is encrypted."""
 
 
 class JuteEvents(Protocol):
@@ -76,6 +85,7 @@ class JuteStream(asyncio.Protocol):
         self._on_bytes_sent: Callable[[int], None] = lambda _size: None
         self._unreported = 0  # bytes that were written and not reported as sent
         self._has_answer = False
+        self._tls: TlsEnd | None = None
 
     # Called by the loop.
 
@@ -87,11 +97,16 @@ class JuteStream(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]).removeprefix(_MAPPED_V4) if peer else ""
         self.port = int(peer[1]) if peer else 0
+        tls = self._listener.tls
+        if tls is not None:
+            self._tls, self.carrier = tls.accept(), ZOOKEEPER_TLS
         self._events = self._listener.on_connected(self)
 
     def data_received(self, data: bytes) -> None:
         """Pass bytes on."""
-        if self._events is not None:
+        if self._tls is not None:
+            data = self._decrypted(self._tls, data)
+        if data and self._events is not None:
             self._events.bytes_arrived(data)
 
     def eof_received(self) -> bool:
@@ -115,13 +130,13 @@ class JuteStream(asyncio.Protocol):
     def send(self, frame: bytes) -> None:
         """Send bytes; a connection that is gone sends nothing."""
         transport = self._transport
-        if transport is None:
+        if transport is None or transport.is_closing():
             return
         if not self._has_answer:
             self._has_answer = True
             self._listener.on_answered(self)
         self._unreported += len(frame)
-        transport.write(frame)
+        transport.write(frame if self._tls is None else self._tls.encrypt(frame))
         self._report_sent()
 
     def send_last(self, frame: bytes) -> None:
@@ -132,6 +147,8 @@ class JuteStream(asyncio.Protocol):
         """End the connection after what was sent before; `reason` cannot be told to the client."""
         self._events = None
         if self._transport is not None:
+            if self._tls is not None and not self._transport.is_closing():
+                self._transport.write(self._tls.end())
             self._transport.close()
             if self._transport.get_write_buffer_size():
                 asyncio.get_running_loop().call_later(LINGER_S, self.abort)
@@ -161,9 +178,27 @@ class JuteStream(asyncio.Protocol):
         socket = None if transport is None else transport.get_extra_info("socket")
         return -1 if socket is None else int(socket.fileno())
 
+    def _decrypted(self, tls: TlsEnd, data: bytes) -> bytes:
+        """Return what the client says; tell it what the handshake says, or why it failed."""
+        assert self._transport is not None, "the loop ends it with connection_lost"
+        try:
+            said = tls.feed(data)
+        except ssl.SSLError as error:
+            self._listener.on_tls_failed(self, error)
+            self._transport.write(tls.outgoing())
+            self._transport.close()
+            return b""
+        if reply := tls.outgoing():
+            self._transport.write(reply)
+        if tls.is_over and self._has_answer:
+            self._transport.write(tls.end())
+            self._transport.close()
+        return said
+
     def _report_sent(self) -> None:
         assert self._transport is not None, "the loop ends it with connection_lost"
-        left = self._transport.get_write_buffer_size()
+        # Encrypted they are some more.
+        left = min(self._transport.get_write_buffer_size(), self._unreported)
         sent, self._unreported = self._unreported - left, left
         if sent > 0:
             self._on_bytes_sent(sent)
@@ -178,6 +213,9 @@ class JuteListener:
         """`log` takes a name and fields for a log line."""
         self.problem = ""
         """Why nothing listens, "" if it does, or has not been tried yet."""
+        self.tls: TlsAcceptor | None = None
+        """What the files of TLS hold, for `JuteStream`; None in the clear."""
+        self._renewing: asyncio.TimerHandle | None = None
         self._acceptor = acceptor
         self._settings = settings
         self._log = log
@@ -202,6 +240,8 @@ class JuteListener:
     def close(self) -> None:
         """Take no more connections; those that there are belong to the acceptor."""
         self._listening.cancel()
+        if self._renewing is not None:
+            self._renewing.cancel()
         if self._server is not None:
             self._server.close()
         for end in self._unanswered.values():
@@ -231,6 +271,10 @@ class JuteListener:
         if end is not None:
             end.cancel()
 
+    def on_tls_failed(self, stream: JuteStream, error: ssl.SSLError) -> None:
+        """Note that a connection ends because it is no TLS, or not allowed; for `JuteStream`."""
+        self._log("zookeeper.tls_failed", host=stream.host, reason=error)
+
     def on_lost(self, stream: JuteStream) -> None:
         """Forget a connection that is gone; for `JuteStream`."""
         self.on_answered(stream)
@@ -242,6 +286,8 @@ class JuteListener:
         settings = self._settings
         while True:
             try:
+                if settings.tls is not None:
+                    self.tls = TlsAcceptor(settings.tls)
                 self._server = await self._loop.create_server(
                     lambda: JuteStream(self), settings.address, settings.port, backlog=BACKLOG
                 )
@@ -254,7 +300,20 @@ class JuteListener:
             else:
                 self.problem = ""
                 self._log("zookeeper.listens", address=settings.address, port=self.port)
+                self._renew_later()
                 return
+
+    def _renew_later(self) -> None:
+        if self.tls is not None:
+            self._renewing = self._loop.call_later(RENEW_S, self._renew, self.tls)
+
+    def _renew(self, tls: TlsAcceptor) -> None:
+        try:
+            if tls.renew():
+                self._log("zookeeper.tls_renewed", port=self.port)
+        except OSError as error:
+            self._log("zookeeper.tls_kept", port=self.port, reason=error)
+        self._renew_later()
 
     def _refuse(self, stream: JuteStream, reason: str) -> None:
         self._log("zookeeper.refused", host=stream.host, reason=reason)

@@ -25,11 +25,13 @@ ALLOWED_WORDS: Final = (
 
 
 class PortOptions(Struct, frozen=True):
-    """What the server tells of the port for clients of ZooKeeper, which is the shell's."""
+    """What the server tells of the ports for clients of ZooKeeper, which are the shell's."""
 
     words: tuple[str, ...] = ALLOWED_WORDS
     """The four-letter words that are answered, beside those that always are; `*` is all."""
     port: int = 0
+    tls_port: int = 0
+    """0: there is no such port."""
     per_address_max: int = 0
     backlog: int = 0
     data_dir: str = ""

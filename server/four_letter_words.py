@@ -177,8 +177,8 @@ class FourLetterWords:
         timing = settings.timing
         is_observer = not settings.members.is_voter(settings.server_id)
         values = {
-            "clientPort": options.port,
-            "secureClientPort": -1,
+            "clientPort": options.port or -1,
+            "secureClientPort": options.tls_port or -1,
             "dataDir": options.data_dir,
             "dataDirSize": facts.snapshot_bytes,
             "dataLogDir": options.data_dir,

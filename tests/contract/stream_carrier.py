@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
 from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import Dialer
@@ -20,6 +19,7 @@ from raykeeper.links.stream_endpoints import StreamAddress, StreamDialer, Stream
 from raykeeper.links.upgradable_link import UpgradingAcceptor
 from raykeeper.zab.ids import ServerId
 from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, CallsCarrier, Station
+from tests.harness.tls_files import TlsFolder
 
 HOST = "127.0.0.1"
 Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -29,23 +29,14 @@ class TlsFiles:
     """Ray's three TLS files: a certificate of the trusted authority, and one of another."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.authority = trustme.CA()
-        self._write("authority", self.authority, self.authority)
-        self._write("stranger", trustme.CA(), self.authority)
+        self._files = TlsFolder(folder, "10.0.0.1")  # not where anybody listens in a test
 
     def use(self, monkeypatch: pytest.MonkeyPatch, name: str = "authority") -> None:
         """Make this process use TLS from now on."""
         monkeypatch.setenv("RAY_USE_TLS", "1")
-        monkeypatch.setenv("RAY_TLS_SERVER_CERT", str(self._folder / f"{name}.pem"))
-        monkeypatch.setenv("RAY_TLS_SERVER_KEY", str(self._folder / f"{name}.key"))
-        monkeypatch.setenv("RAY_TLS_CA_CERT", str(self._folder / f"{name}.ca"))
-
-    def _write(self, name: str, signer: trustme.CA, trusted: trustme.CA) -> None:
-        certificate = signer.issue_cert("10.0.0.1")  # not where anybody listens in a test
-        certificate.cert_chain_pems[0].write_to_path(self._folder / f"{name}.pem")
-        certificate.private_key_pem.write_to_path(self._folder / f"{name}.key")
-        trusted.cert_pem.write_to_path(self._folder / f"{name}.ca")
+        monkeypatch.setenv("RAY_TLS_SERVER_CERT", self._files.path(name, "pem"))
+        monkeypatch.setenv("RAY_TLS_SERVER_KEY", self._files.path(name, "key"))
+        monkeypatch.setenv("RAY_TLS_CA_CERT", self._files.path(name, "ca"))
 
 
 class Middleman:

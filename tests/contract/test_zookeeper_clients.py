@@ -23,6 +23,7 @@ from msgspec import structs
 from raykeeper.server.context import ALLOWED_WORDS
 from tests.harness.jute_port import JutePort
 from tests.harness.pure_servers import OPTIONS
+from tests.harness.tls_files import TlsFolder
 
 PATIENCE_S = 90.0
 ADDRESS = "10.0.0.7:2181"
@@ -239,6 +240,26 @@ def test_kazoo_and_exporters_read_the_words(port: JutePort, connect: Connect) ->
     )
     assert clients and {each[0] for each in clients} == {host}
     assert number not in {each[1] for each in clients}, "it is the port of the client"
+
+
+def test_kazoo_over_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    files = TlsFolder(tmp_path)
+    with JutePort(files.of_server(asks_clients=True)) as port:
+        shown = {
+            "use_ssl": True,
+            "ca": files.path("authority", "ca"),
+            "certfile": files.path("authority", "pem"),
+            "keyfile": files.path("authority", "key"),
+        }
+        client = KazooClient(hosts=port.address, **shown)
+        try:
+            client.start(timeout=PATIENCE_S)
+            value = bytes(range(256)) * 3_000
+            client.create("/tls", value)
+            assert client.get("/tls")[0] == value
+        finally:
+            client.stop()
+            client.close()
 
 
 ZK_CLI = Path("/usr/share/zookeeper/bin/zkCli.sh")

@@ -15,6 +15,7 @@ from raykeeper.actors.client_limit import client_limit
 from raykeeper.actors.client_links import ClientLinks
 from raykeeper.actors.process_facts import read_process_facts
 from raykeeper.links.jute_listener import JuteListener, PortSettings
+from raykeeper.links.jute_tls import TlsFiles
 from raykeeper.server.effects import (
     CloseClient,
     PauseReading,
@@ -37,9 +38,10 @@ class _Streams(defaultdict[int, bytearray]):
 class JutePort:
     """One server with all votes, at `address`, while the context lasts."""
 
-    def __init__(self, **settings: Any) -> None:
-        """`settings` are those of `PureServer`."""
+    def __init__(self, tls: TlsFiles | None = None, **settings: Any) -> None:
+        """`tls`: the port is encrypted; `settings` are those of `PureServer`."""
         self.address = ""
+        self._tls = tls
         self._settings = settings
         self._began = threading.Event()
         self._error: BaseException | None = None
@@ -73,7 +75,9 @@ class JutePort:
         self._host.track()
         self._links = ClientLinks(1, client_limit(None, 1 << 16, 0), self._deliver)
         listener = JuteListener(
-            self._links, PortSettings("127.0.0.1", 0, 1000, 1000, 60.0), lambda *_, **__: None
+            self._links,
+            PortSettings("127.0.0.1", 0, 1000, 1000, 60.0, self._tls),
+            lambda *_, **__: None,
         )
         await listener.listening()
         self.address = f"127.0.0.1:{listener.port}"

@@ -23,7 +23,7 @@ ROWS = {
     "Reconfiguration and quorums": 8,
     "Flow control": 8,
     "Client": 11,
-    "ZooKeeper's own clients": 25,
+    "ZooKeeper's own clients": 26,
 }
 """How many there are at least, so that none is lost. A feature may take several."""
 ROW = re.compile(r"^\|([^|]+)\|([^|]+)\|([^|]*)\|([^|]*)\|$", re.MULTILINE)

@@ -10,6 +10,7 @@ import pytest
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.jute.frames import JUTE_MAXBUFFER
 from raykeeper.links.jute_listener import BACKLOG, PortSettings
+from raykeeper.links.jute_tls import TlsFiles
 from raykeeper.server.context import PortOptions
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
 from raykeeper.znodes.acl import Identity
@@ -56,6 +57,7 @@ def config(**settings: Any) -> ReplicaConfig:
         ("clients_max", 100_001, "clients_max is 100001"),
         ("sessions_max", 0, "sessions_max is 0, expected 1 to 10000000"),
         ("zookeeper_port", 65_536, "zookeeper_port is 65536, expected 0 to 65535"),
+        ("zookeeper_tls_port", 65_536, "zookeeper_tls_port is 65536, expected 0 to 65535"),
         ("zookeeper_admin_port", -1, "zookeeper_admin_port is -1, expected 0 to 65535"),
         ("zookeeper_clients_per_address", 0, "zookeeper_clients_per_address is 0"),
         ("zookeeper_handshake_s", 0, "zookeeper_handshake_s is 0"),
@@ -137,14 +139,14 @@ def test_the_folder_may_be_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_clients_of_zookeeper_are_told_an_address_of_the_node(address: str, told: str) -> None:
     made = config(zookeeper_port=2182, zookeeper_address=address)
-    assert made.zookeeper_address_at("10.0.0.7") == told
+    assert made.zookeeper_address_at("10.0.0.7", 2182) == told
 
 
 def test_the_server_knows_what_the_words_tell_of_its_port() -> None:
     made = config(
         zookeeper_port=2182, zookeeper_words=("*",), zookeeper_clients_per_address=7, folder="/d/1"
     )
-    assert made.options().zookeeper == PortOptions(("*",), 2182, 7, BACKLOG, "/d/1")
+    assert made.options().zookeeper == PortOptions(("*",), 2182, 0, 7, BACKLOG, "/d/1")
 
 
 def test_the_server_tells_where_clients_of_zookeeper_find_it() -> None:
@@ -157,4 +159,9 @@ def test_the_server_tells_where_clients_of_zookeeper_find_it() -> None:
 
 def test_the_settings_of_the_port_for_clients_of_zookeeper() -> None:
     made = config(zookeeper_port=2182, zookeeper_clients_per_address=7, zookeeper_handshake_s=3)
-    assert made.zookeeper_settings(9) == PortSettings("127.0.0.1", 2182, 7, 9, 3)
+    plain = PortSettings("127.0.0.1", 2182, 7, 9, 3)
+    assert made.zookeeper_settings(9) == (plain, None)
+    files = {"zookeeper_tls_certificate": "/c", "zookeeper_tls_key": "/k"}
+    made = config(zookeeper_tls_port=2282, **files)
+    encrypted = PortSettings("127.0.0.1", 2282, 60, 9, 10, TlsFiles("/c", "/k", ""))
+    assert made.zookeeper_settings(9) == (None, encrypted)

@@ -144,6 +144,17 @@ def test_arguments_override_the_file(tmp_path: Path) -> None:
             2,
             "zookeeper_port (2181) and zookeeper_admin_port (2183) overlap: each of 3 servers has",
         ),
+        (
+            "zookeeper_tls_key: keys/a.pem",
+            1,
+            "expected a path that begins with / or ~/, or nothing",
+        ),
+        ("zookeeper_tls_port: 2281", 1, "needs zookeeper_tls_certificate and zookeeper_tls_key"),
+        (
+            "zookeeper_tls_port: 2281\nzookeeper_tls_key: ~/k",
+            2,
+            "needs zookeeper_tls_certificate and zookeeper_tls_key",
+        ),
         # Settings that contradict each other: the later line.
         ("session_timeout_min_s: 9\nsession_timeout_max_s: 8", 2, "(9) is above"),
         ("name: a\nsession_timeout_min_s: 90", 2, "is above session_timeout_max_s (60)"),
@@ -211,6 +222,16 @@ def test_an_even_number_of_servers_is_a_warning(servers: int, words: str | None)
         assert words is not None
         assert words in warning
     assert warnings_about(make_config({"observers": 1})) == []
+
+
+def test_a_port_with_tls_that_others_reach_is_no_warning() -> None:
+    settings = {
+        "zookeeper_tls_port": 2281,
+        "zookeeper_tls_certificate": "/c",
+        "zookeeper_tls_key": "~/k",
+        "zookeeper_address": "0.0.0.0",
+    }
+    assert warnings_about(make_config(settings)) == []
 
 
 def test_an_admin_server_that_others_reach_is_warned_of() -> None:

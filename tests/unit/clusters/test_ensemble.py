@@ -85,6 +85,14 @@ def test_the_status_shows_the_port_for_clients_of_zookeeper_and_why_it_is_closed
     assert status.problem == f"takes no clients of ZooKeeper: it {reason}"
 
 
+def test_the_status_shows_the_port_with_tls_and_why_it_is_closed() -> None:
+    reason = "cannot listen at 127.0.0.1:2281: cannot use /c and /k"
+    answer = said(2, "leader", zookeeper_tls="127.0.0.1:2281", zookeeper_tls_problem=reason)
+    (status,) = summarize("coord", {ServerId(2): answer}).servers
+    assert status.zookeeper_tls == "127.0.0.1:2281"
+    assert status.problem == f"takes no clients of ZooKeeper over TLS: it {reason}"
+
+
 def test_a_missing_admin_server_is_told() -> None:
     answer = said(2, "leader", admin_problem="the package aiohttp is not installed")
     (status,) = summarize("coord", {ServerId(2): answer}).servers

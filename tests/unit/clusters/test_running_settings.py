@@ -32,6 +32,8 @@ VALUES: list[object] = [
     *(4321, 55, 7, 1.5, "/elsewhere", "ray", "spread", "0.0.0.0", [ROOT_ID], ["dump"], True, False)
 ]
 """Of these, each setting accepts at least one that is not its default."""
+TLS = make_config({"zookeeper_tls_certificate": "/c", "zookeeper_tls_key": "/k"})
+"""A port with TLS needs these two."""
 NEVER_TOLD = ["name"]
 """Settings that are not compared: another name is another ensemble."""
 
@@ -43,10 +45,10 @@ def server(config: EnsembleConfig, server_id: int = 1) -> ReplicaDescription:
 def unlike_the_default(setting: str) -> EnsembleConfig:
     for value in VALUES:
         try:
-            config = make_config({setting: value})
+            config = make_config({setting: value}, TLS)
         except ConfigError:
             continue
-        if config != DEFAULTS:
+        if config != TLS:
             return config
     raise AssertionError(f"VALUES has no other value for {setting}: add one")
 
@@ -65,7 +67,7 @@ def differences(
 def test_every_setting_is_compared_or_named_as_not_comparable(setting: str) -> None:
     other = unlike_the_default(setting)
     with pytest.raises(SettingsDifferError) as raised:
-        check_settings(other, [setting], [server(DEFAULTS)])
+        check_settings(other, [setting], [server(TLS)])
     (difference,) = raised.value.differences
     assert difference.setting == setting
     assert difference.how
@@ -82,7 +84,7 @@ def test_every_setting_reaches_the_servers(setting: str) -> None:
         made = replica_config(config, "uuid", ServerId(1))
         return msgspec.structs.replace(made, launch_settings={}), heal_settings(config)
 
-    assert effective(unlike_the_default(setting)) != effective(DEFAULTS)
+    assert effective(unlike_the_default(setting)) != effective(TLS)
 
 
 def test_only_the_name_is_not_comparable() -> None:
@@ -224,9 +226,10 @@ def test_a_server_learns_which_of_its_incarnations_others_have_seen() -> None:
 
 
 def test_each_server_has_ports_of_its_own() -> None:
-    config = EnsembleConfig(zookeeper_port=2181, zookeeper_admin_port=8080)
+    config = EnsembleConfig(zookeeper_port=2181, zookeeper_admin_port=8080, zookeeper_tls_port=2281)
     made = [replica_config(config, "uuid", ServerId(number)) for number in (1, 3)]
     assert [each.zookeeper_port for each in made] == [2181, 2183]
     assert [each.zookeeper_admin_port for each in made] == [8080, 8082]
+    assert [each.zookeeper_tls_port for each in made] == [2281, 2283]
     off = replica_config(EnsembleConfig(), "uuid", ServerId(3))
     assert (off.zookeeper_port, off.zookeeper_admin_port) == (0, 0)

@@ -2,16 +2,21 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from raykeeper.links import jute_listener
 from raykeeper.links.contract import LinkRefused
-from raykeeper.links.jute_listener import ZOOKEEPER, JuteListener, JuteStream, PortSettings
+from raykeeper.links.jute_listener import ZOOKEEPER_TLS, JuteListener, JuteStream, PortSettings
+from raykeeper.links.jute_tls import TlsFiles
 from tests.harness.event_loops import VirtualLoop
+from tests.harness.tls_files import TlsFolder
 
 HERE = "127.0.0.1"
 SETTINGS = PortSettings(HERE, 0, 3, 3, 10.0)
@@ -31,10 +36,10 @@ class Owner:
         self._writers: list[asyncio.StreamWriter] = []
 
     async def dial(
-        self, listener: JuteListener
+        self, listener: JuteListener, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """The client's end of a new connection."""
-        reader, writer = await asyncio.open_connection(HERE, listener.port)
+        reader, writer = await asyncio.open_connection(HERE, listener.port, ssl=tls)
         self._writers.append(writer)
         return reader, writer
 
@@ -51,7 +56,7 @@ class Owner:
         self.changed.set()
         if self.refusal:
             raise LinkRefused(self.refusal)
-        assert host == HERE and stream.carrier == ZOOKEEPER and stream.fileno() > 0
+        assert host == HERE and stream.port > 0 and stream.fileno() > 0
         self.streams.append(stream)
         stream.on_bytes_sent(self._count)
         return self
@@ -129,6 +134,95 @@ def test_bytes_go_both_ways_until_the_client_ends_the_connection() -> None:
         owner.streams[0].set_reading(False)
         owner.streams[0].close("again")
         assert owner.streams[0].fileno() == -1
+        listener.close()
+
+    run(scenario)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> TlsFolder:
+    return TlsFolder(tmp_path_factory.mktemp("tls"))
+
+
+def test_bytes_go_both_ways_over_tls(files: TlsFolder) -> None:
+    async def scenario(owner: Owner) -> None:
+        settings = replace(SETTINGS, tls=files.of_server(asks_clients=True))
+        listener = await listening(owner, settings)
+        reader, writer = await owner.dial(listener, files.of_client("authority"))
+        writer.write(b"hello")
+        await owner.until(lambda: owner.arrived == b"hello")
+        (stream,) = owner.streams
+        assert stream.carrier == ZOOKEEPER_TLS
+        size = 20 << 20
+        stream.send(bytes(size))
+        assert 0 < size - owner.sent <= size, "what nobody has read is not sent"
+        assert len(await reader.readexactly(size)) == size
+        await owner.until(lambda: owner.sent >= size - jute_listener.WRITE_BUFFER_BYTES)
+        stream.close("done")
+        stream.send(b"more")
+        assert await reader.read() == b""
+        listener.close()
+
+    run(scenario)
+
+
+def test_a_client_over_tls_ends_the_connection(files: TlsFolder) -> None:
+    async def scenario(owner: Owner) -> None:
+        listener = await listening(owner, replace(SETTINGS, tls=files.of_server()))
+        reader, writer = await owner.dial(listener, files.of_client())
+        writer.write(b"hello")
+        await owner.until(lambda: owner.arrived == b"hello")
+        owner.streams[0].send(b"a session")
+        assert await reader.readexactly(9) == b"a session"
+        writer.write(b", last")
+        writer.close()
+        await owner.until(lambda: owner.reasons)
+        assert owner.arrived == b"hello, last"
+        listener.close()
+
+    run(scenario)
+
+
+def test_a_client_in_the_clear_finds_no_port_for_tls(files: TlsFolder) -> None:
+    async def scenario(owner: Owner) -> None:
+        listener = await listening(owner, replace(SETTINGS, tls=files.of_server()))
+        reader, writer = await owner.dial(listener)
+        writer.write(b"ruok")
+        writer.write(bytes(100))
+        answer = await reader.read()
+        assert b"imok" not in answer and owner.arrived == b""
+        await owner.until(lambda: owner.reasons)
+        (failed,) = [fields for name, fields in owner.lines if name == "zookeeper.tls_failed"]
+        assert failed["host"] == HERE
+        listener.close()
+
+    run(scenario)
+
+
+def test_files_of_tls_are_awaited_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jute_listener, "LISTEN_RETRY_S", 0.01)
+    monkeypatch.setattr(jute_listener, "RENEW_S", 0.01)
+
+    async def scenario(owner: Owner) -> None:
+        missing = TlsFiles(str(tmp_path / "authority.pem"), str(tmp_path / "authority.key"))
+        listener = JuteListener(owner, replace(SETTINGS, tls=missing), owner.log)
+        await owner.until(lambda: listener.problem)
+        assert "cannot use" in listener.problem and listener.port == 0
+        folder = TlsFolder(tmp_path)
+        await listener.listening()
+        folder.issue("authority")
+        names = [name for name, _ in owner.lines]
+        await owner.until(lambda: "zookeeper.tls_renewed" in [name for name, _ in owner.lines])
+        assert names[0] == "zookeeper.off"
+        (tmp_path / "authority.key").unlink()
+        await owner.until(lambda: "zookeeper.tls_kept" in [name for name, _ in owner.lines])
+        reader, writer = await owner.dial(listener, folder.of_client())
+        writer.write(b"hello")
+        await owner.until(lambda: owner.arrived == b"hello")
+        owner.streams[0].close("done")
+        assert await reader.read() == b""
         listener.close()
 
     run(scenario)

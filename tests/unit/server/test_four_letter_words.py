@@ -18,7 +18,7 @@ from raykeeper.znodes.requests import GetData, Sync, WatchMode
 from tests.harness.jute_caller import JuteCaller, connected
 from tests.harness.pure_servers import OPTIONS, TIMING, PureServer, PureServers
 
-ALL = replace(OPTIONS, zookeeper=PortOptions(("*",), 2181, 60, 1024, "/data/c/1"))
+ALL = replace(OPTIONS, zookeeper=PortOptions(("*",), 2181, 0, 60, 1024, "/data/c/1"))
 VERSION = "3.9.5-raykeeper, built on 2026-11-24 00:00 UTC"
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
 ZXID = re.compile(r"0x[1-9a-f][0-9a-f]{9,}")
