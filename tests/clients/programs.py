@@ -7,8 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -36,16 +36,21 @@ class ClientProgram(NamedTuple):
     """Builds the program if necessary."""
 
 
-def start(name: str, *words: str) -> subprocess.Popen[str]:
-    """Start a program; its input, output and complaints are pipes."""
-    return subprocess.Popen(
+@contextmanager
+def running(name: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a program, killed when the block ends; its input, output and complaints are pipes."""
+    with subprocess.Popen(
         [*PROGRAMS[name].command(), *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "NODE_PATH": str(NODE_MODULES)},
-    )
+    ) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
 
 
 def _missing_c() -> str:
@@ -99,8 +104,15 @@ def _c_command() -> list[str]:
     source = HERE / "c_client.c"
 
     def build(folder: Path) -> list[str]:
-        options = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-DTHREADED"]
-        return ["cc", *options, "-o", str(folder / "client"), str(source), "-lzookeeper_mt"]
+        return [
+            "cc",
+            "-Wall",
+            "-DTHREADED",
+            "-o",
+            str(folder / "client"),
+            str(source),
+            "-lzookeeper_mt",
+        ]
 
     return [str(_built(source, build) / "client")]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.programs import PROGRAMS, start
+from tests.clients.programs import PROGRAMS, running
 from tests.harness.jute_port import JutePort
 
 PATIENCE_S = 120.0
@@ -20,6 +20,6 @@ def port() -> Iterator[JutePort]:
 def test_a_client_finds_what_zookeeper_offers(port: JutePort, name: str) -> None:
     if missing := PROGRAMS[name].missing():
         pytest.skip(missing)
-    with start(name, "tour", port.address) as program:
+    with running(name, "tour", port.address) as program:
         told, complaint = program.communicate(timeout=PATIENCE_S)
     assert (program.returncode, told) == (0, "done\n"), complaint

@@ -17,7 +17,7 @@ from kazoo.exceptions import (
 
 from raykeeper.bench.systems.child import free_ports_in_a_row
 from raykeeper.clusters import Ensemble, launch
-from tests.clients.programs import PROGRAMS, start
+from tests.clients.programs import PROGRAMS, running
 from tests.ray.conftest import PATIENCE_S, all_serve, eventually, new_name, role_of
 
 pytestmark = pytest.mark.ray
@@ -108,8 +108,8 @@ def test_clients_of_other_languages_survive_the_death_of_the_leader(
     if not names:
         pytest.skip("; ".join(program.missing() for program in PROGRAMS.values()))
     hosts = ",".join(server.zookeeper for server in ensemble.status().servers)
-    with ExitStack() as running:
-        programs = {name: running.enter_context(start(name, "survive", hosts)) for name in names}
+    with ExitStack() as stack:
+        programs = {name: stack.enter_context(running(name, "survive", hosts)) for name in names}
         for number in range(1, 4):
             if number == 2:
                 os.kill(role_of(ensemble, leads=True).pid, signal.SIGKILL)

@@ -6,7 +6,7 @@ python -m tests.recordings [NAME...]
 import subprocess
 import sys
 
-from tests.clients.programs import start
+from tests.clients.programs import running
 from tests.contract.test_zookeeper_clients import COMMANDS, ZK_CLI
 from tests.differential.zookeeper_server import zookeeper_server
 from tests.recordings.recorder import Recorder
@@ -23,7 +23,7 @@ def record(name: str) -> None:
             words = [str(ZK_CLI), "-server", recorder.address]
             subprocess.run(words, input=typed, text=True, check=False, capture_output=True)
         else:
-            with start(name, "tour", recorder.address) as program:
+            with running(name, "tour", recorder.address) as program:
                 told, complaint = program.communicate()
             assert told == "done\n", complaint
     path = DATA / f"{name}.txt"

@@ -63,16 +63,10 @@ class _Connection:
         if not self._has_connected:
             self._has_connected = True
             asked = decode_connect(payload)
-            mine = sessions.get(asked.session_id)
-            if mine is not None:
-                zxid = self.replayed.conversation.zxid
-                asked = replace(
-                    asked,
-                    last_zxid_seen=zxid,
-                    session_id=mine.session_id,
-                    password=mine.password,
-                )
-            self._stream.send(encode_connect(replace(asked, last_zxid_seen=0)))
+            asked = replace(asked, last_zxid_seen=0)  # ZooKeeper's; the server has seen fewer
+            if (mine := sessions.get(asked.session_id)) is not None:
+                asked = replace(asked, session_id=mine.session_id, password=mine.password)
+            self._stream.send(encode_connect(asked))
             return
         xid, opcode, body = decode_request(payload)
         frame = len(payload).to_bytes(4) + payload
