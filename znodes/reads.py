@@ -75,7 +75,8 @@ def reply_to_read(
     A listing of more than `page` names comes in pages.
     """
     path = request.path
-    znode = state.tree.znodes.get(path)
+    tree = state.tree
+    znode = tree.znodes.get(path)
     if znode is None:
         code = missing_code(path)
         if type(request) is Exists and code is Code.NO_NODE:
@@ -85,7 +86,7 @@ def reply_to_read(
         znode.attributes, identities, Permission.READ
     ):
         return ErrorReply(request.xid, state.zxid, Code.NO_AUTH)
-    if path in state.tree.quotas.stats:
+    if tree.usage_paths and path in tree.usage_paths:
         znode = _with_usage(state, path, znode)
     match request:
         case GetData():
@@ -184,7 +185,7 @@ def _results(
         result: OpResult = OpFailed(Code.THROTTLED_OP)
         if room >= 0:
             znode = state.tree.znodes.get(op.path)
-            if znode is not None and op.path in state.tree.quotas.stats:
+            if znode is not None and op.path in state.tree.usage_paths:
                 znode = _with_usage(state, op.path, znode)
             answered = result_of_read(op, identities, znode, stat_of, partial(_names, znode=znode))
             if type(answered) is OpValue:

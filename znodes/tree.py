@@ -47,6 +47,8 @@ class Tree:
         """Containers and znodes with a TTL."""
         self.quotas = Quotas(self.znodes)
         self._limits = self.quotas.limits
+        self.usage_paths = self.quotas.stats
+        """Of the znodes that show the usage of a quota. Here too, for each read asks for it."""
         self.digest = 0
         """The sum of all terms but those of `unhashed`; `State.digest` takes it modulo 2^64."""
         self.unhashed: list[str] = []
