@@ -69,10 +69,26 @@ def test_a_native_client_and_kazoo_see_one_tree(connect: Connect, ensemble: Ense
         assert client.get("/both", watch=lambda event: seen.set())[0] == b"native"
         native.set("/both", b"again")
         assert seen.wait(PATIENCE_S)
+        client.set("/both", None)
+        assert native.get("/both", consistency="linearizable")[0] == b"", "null data"
         client.create("/both/ours", b"", ephemeral=True)
         assert native.get_children("/both", consistency="linearizable") == ["ours"]
         client.stop()
         assert native.get_children("/both", consistency="linearizable") == []
+
+
+def test_the_configuration_lists_where_clients_find_the_servers(
+    connect: Connect, ensemble: Ensemble
+) -> None:
+    client = connect()
+
+    def lists_all() -> bool:
+        *servers, version = client.get("/zookeeper/config")[0].decode().splitlines()
+        assert version.startswith("version=")
+        found = [line.partition(";")[2] for line in servers]
+        return found == [server.zookeeper for server in ensemble.status().servers]
+
+    eventually(lists_all)
 
 
 def test_a_client_survives_the_death_of_the_leader(connect: Connect, ensemble: Ensemble) -> None:
