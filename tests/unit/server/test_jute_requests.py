@@ -1,6 +1,7 @@
 """Each operation of ZooKeeper by its bytes: what it does here, and what it answers."""
 
 import pytest
+from msgspec.structs import replace
 
 from raykeeper.jute.fields import Record
 from raykeeper.jute.multi import ERROR_TYPE, MultiRequest, MultiResponse, Operation, Result
@@ -34,7 +35,7 @@ from raykeeper.zab.settings import RecentLogLimits
 from raykeeper.znodes.acl import OPEN_ACL, Acl, Permission
 from raykeeper.znodes.errors import Code
 from tests.harness.jute_caller import Answer, JuteCaller, connected
-from tests.harness.pure_servers import PureServer, PureServers
+from tests.harness.pure_servers import LIMITS, PureServer, PureServers
 
 OPEN = list(OPEN_ACL)
 
@@ -120,6 +121,13 @@ def test_an_error_is_zookeepers_and_the_connection_lives(
     answer = caller.ask(opcode, body)
     assert (answer.err, answer.body) == (code, None) and answer.zxid > 0
     assert caller.get("/a").err == 0
+
+
+def test_a_watch_above_the_bound_is_refused_with_its_read() -> None:
+    caller = connected(PureServer(limits=replace(LIMITS, watches_max=1)))
+    assert caller.children("/", watch=True).err == Code.OK
+    assert caller.get("/", watch=True).err == Code.BAD_ARGUMENTS
+    assert caller.get("/").err == Code.OK
 
 
 def test_reads_and_writes_of_values_lists_and_acls() -> None:
