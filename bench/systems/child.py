@@ -183,10 +183,15 @@ def free_ports(count: int) -> list[int]:
 def free_ports_in_a_row(count: int) -> int:
     """Return the first of so many ports of the loopback interface that nobody listens on.
 
+    Processes that ask at the same moment look at different ones first, and none is a port that the
+    system gives to clients.
+
     Raises:
         BenchError: there are no such ports.
     """
-    for first in range(20_000, 30_000, count):
+    blocks = list(range(20_000, 30_000 - count, count))
+    begin = os.getpid() % len(blocks)
+    for first in blocks[begin:] + blocks[:begin]:
         with ExitStack() as bound, suppress(OSError):
             for port in range(first, first + count):
                 bound.enter_context(socket.socket()).bind(("127.0.0.1", port))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from raykeeper.bench.systems.child import ChildProcess, free_ports, wait_until
+from raykeeper.bench.systems.child import ChildProcess, free_ports_in_a_row, wait_until
 from raykeeper.bench.systems.contract import EnsembleShape
 from raykeeper.bench.systems.zookeeper import configure
 from raykeeper.bench.systems.zookeeper_loads import ZooKeeperLoads, missing_client
@@ -37,7 +37,7 @@ def zookeeper_server() -> Iterator[str]:
     """Run a server while the block lasts; gives its address."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        port = free_ports(1)[0]
+        port = free_ports_in_a_row(1)
         configure(folder / "1", 1, EnsembleShape(1), [port])
         settings = folder / "1" / "zoo.cfg"
         settings.write_text(

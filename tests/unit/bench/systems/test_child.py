@@ -1,5 +1,6 @@
 """A server process: killed, started again, stopped; and one that ends by itself."""
 
+import socket
 import sys
 from pathlib import Path
 
@@ -8,7 +9,13 @@ import pytest
 
 from raykeeper.bench.errors import BenchError
 from raykeeper.bench.loads.processes import LoadProcesses
-from raykeeper.bench.systems.child import ChildProcess, ChildServers, free_ports, wait_until
+from raykeeper.bench.systems.child import (
+    ChildProcess,
+    ChildServers,
+    free_ports,
+    free_ports_in_a_row,
+    wait_until,
+)
 from raykeeper.bench.systems.contract import EnsembleShape
 
 WAITS = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
@@ -28,6 +35,14 @@ def test_a_child_is_killed_and_started_again(tmp_path: Path) -> None:
     child.stop()
     assert not child.is_up()
     child.stop()
+
+
+def test_ports_in_a_row_are_free_and_none_that_clients_get() -> None:
+    first = free_ports_in_a_row(3)
+    assert 20_000 <= first < 29_998
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first + 2))
+        assert abs(free_ports_in_a_row(3) - first) >= 3
 
 
 def test_a_child_that_does_not_serve_in_time_is_an_error(tmp_path: Path) -> None:
