@@ -231,7 +231,10 @@ class FourLetterWords:
         for owner, paths in ephemerals.items():
             lines += [f"{_hex(owner)}:", *(f"\t{path}" for path in paths)]
         lines.append("Connections dump:")
-        return _lines(lines) + self._connection_lines(is_brief=False)
+        for each in self._connections.values():
+            known = connection_stats(self._context, each)
+            lines.append(f"\tip: {_address(known)} sessionId: {_hex(known.session_id)}")
+        return _lines(lines)
 
     def _srst(self) -> str:
         self._context.counters.reset(self._connections.values())
@@ -259,7 +262,6 @@ def _dirs(facts: ProcessFacts) -> str:
 
 def _described(each: ConnectionStats, *, is_brief: bool) -> str:
     """Return what a connection is and did; of a native client less is known."""
-    host = f"[{each.host}]" if ":" in each.host else each.host
     told = [
         f"queued={each.outstanding}",
         f"recved={each.packets_received}",
@@ -282,7 +284,12 @@ def _described(each: ConnectionStats, *, is_brief: bool) -> str:
                 f"avglat={answered.average_ms}",
                 f"maxlat={answered.max_ms}",
             ]
-    return f"/{host}:{each.port}[{int(each.is_read)}]({','.join(told)})"
+    return f"{_address(each)}[{int(each.is_read)}]({','.join(told)})"
+
+
+def _address(each: ConnectionStats) -> str:
+    host = f"[{each.host}]" if ":" in each.host else each.host
+    return f"/{host}:{each.port}"
 
 
 def _hex(number: int) -> str:

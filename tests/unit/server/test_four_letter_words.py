@@ -169,7 +169,7 @@ peerType=0
     "wchs": "1 connections watching 2 paths\nTotal watches:3\n",
     "wchc": "0xN\n\t/a\n\t/w\n\n",
     "wchp": "/a\n\t0xN\n/w\n\t0xN\n\n",
-    "dump": f"""\
+    "dump": """\
 SessionTracker dump:
 Global Sessions(2):
 0xN	10000ms
@@ -179,7 +179,9 @@ Sessions with Ephemerals (1):
 0xN:
 	/e
 Connections dump:
-{DETAILS}""",
+	ip: /:0 sessionId: 0xN
+	ip: /10.0.0.9:4001 sessionId: 0xN
+""",
 }
 
 
