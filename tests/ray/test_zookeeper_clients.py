@@ -1,10 +1,13 @@
 """Clients that others wrote for ZooKeeper, unchanged, against real servers over TCP."""
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -18,6 +21,7 @@ from kazoo.exceptions import (
 from raykeeper.bench.systems.child import free_ports_in_a_row
 from raykeeper.clusters import Ensemble, launch
 from tests.clients.programs import PROGRAMS, running
+from tests.harness.tls_files import TlsFolder
 from tests.ray.conftest import PATIENCE_S, all_serve, eventually, new_name, role_of
 
 pytestmark = pytest.mark.ray
@@ -26,12 +30,25 @@ Connect = Callable[..., KazooClient]
 
 
 @pytest.fixture(scope="module")
-def ensemble(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> TlsFolder:
+    return TlsFolder(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def ensemble(
+    ray_session: str, tmp_path_factory: pytest.TempPathFactory, files: TlsFolder
+) -> Iterator[Ensemble]:
+    ports = free_ports_in_a_row(9)
     launched = launch(
         name=new_name(),
         data_dir=tmp_path_factory.mktemp("data"),
         timeout_s=PATIENCE_S,
-        zookeeper_port=free_ports_in_a_row(3),
+        zookeeper_port=ports,
+        zookeeper_admin_port=ports + 3,
+        zookeeper_tls_port=ports + 6,
+        zookeeper_tls_certificate=files.path("authority", "pem"),
+        zookeeper_tls_key=files.path("authority", "key"),
+        zookeeper_tls_authority=files.path("authority", "ca"),
     )
     eventually(lambda: all_serve(launched))
     yield launched
@@ -89,6 +106,48 @@ def test_the_configuration_lists_where_clients_find_the_servers(
         return found == [server.zookeeper for server in ensemble.status().servers]
 
     eventually(lists_all)
+
+
+def test_words_and_the_admin_server_tell_of_the_process(ensemble: Ensemble) -> None:
+    leader = role_of(ensemble, leads=True)
+    host, _, port = leader.zookeeper.rpartition(":")
+
+    def monitored() -> dict[str, str]:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as asking:
+            asking.sendall(b"mntr")
+            lines = asking.makefile("r").read().splitlines()
+        return dict(line.split("\t") for line in lines)
+
+    eventually(lambda: monitored()["zk_synced_followers"] == "2")  # it serves with one
+    values = monitored()
+    assert (values["zk_server_state"], values["zk_quorum_size"]) == ("leader", "3")
+    assert int(values["zk_open_file_descriptor_count"]) > 20
+    url = f"http://{host}:{int(port) + 3}/commands/"
+    with urllib.request.urlopen(f"{url}monitor", timeout=PATIENCE_S) as answer:
+        document = json.load(answer)
+    assert (document["server_state"], document["error"]) == ("leader", None)
+    with urllib.request.urlopen(f"{url}leader", timeout=PATIENCE_S) as answer:
+        document = json.load(answer)
+    assert document["is_leader"] and document["leader_id"] == leader.server_id
+
+
+def test_kazoo_over_tls_sees_the_same_tree(ensemble: Ensemble, files: TlsFolder) -> None:
+    hosts = ",".join(server.zookeeper_tls for server in ensemble.status().servers)
+    client = KazooClient(
+        hosts=hosts,
+        use_ssl=True,
+        ca=files.path("authority", "ca"),
+        certfile=files.path("authority", "pem"),
+        keyfile=files.path("authority", "key"),
+    )
+    try:
+        client.start(timeout=PATIENCE_S)
+        client.create("/tls", b"1")
+        with ensemble.connect() as native:
+            assert native.get("/tls", consistency="linearizable")[0] == b"1"
+    finally:
+        client.stop()
+        client.close()
 
 
 def test_a_client_survives_the_death_of_the_leader(connect: Connect, ensemble: Ensemble) -> None:

@@ -66,10 +66,14 @@ def test_a_server_that_starts_has_no_limits_yet() -> None:
 
 
 def test_the_ports_for_clients_of_zookeeper_are_one_address_list() -> None:
-    servers = [structs.replace(LEADER, zookeeper=f"10.0.0.{n}:2181") for n in (1, 2)]
-    assert shown(ServerId(1), None, *servers)[-1] == (
-        "for clients of ZooKeeper: 10.0.0.1:2181,10.0.0.2:2181"
-    )
+    servers = [
+        structs.replace(LEADER, zookeeper=f"10.0.0.{n}:2181", zookeeper_tls=f"10.0.0.{n}:2281")
+        for n in (1, 2)
+    ]
+    assert shown(ServerId(1), None, *servers)[-2:] == [
+        "for clients of ZooKeeper: 10.0.0.1:2181,10.0.0.2:2181",
+        "for clients of ZooKeeper over TLS: 10.0.0.1:2281,10.0.0.2:2281",
+    ]
 
 
 def test_a_leader_that_ray_cannot_reach_is_printed() -> None:
