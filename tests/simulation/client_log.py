@@ -153,9 +153,9 @@ def ask_in_words(ask: NewRequest) -> str:
             return str(ask)
 
 
-def in_text(value: bytes) -> str:
+def in_text(value: bytes | None) -> str:
     """Describe a value, which is mostly text."""
-    return value.decode(errors="backslashreplace")
+    return "null" if value is None else value.decode(errors="backslashreplace")
 
 
 def _ops_in_words(ops: list[TxnOp]) -> str:

@@ -139,7 +139,7 @@ def _quota(
     kept = truth.at(quotas.limits_path(path), zxid)
     if kept is None or not may(kept.acls, who, acls.READ):
         return None
-    return quotas.limits_in(kept.value), quotas.usage(dict(truth.all_at(zxid)), path)
+    return quotas.limits_in(kept.value or b""), quotas.usage(dict(truth.all_at(zxid)), path)
 
 
 def _result(

@@ -143,13 +143,13 @@ def _create(znodes: dict[str, TrueZnode], act: Act, op: Create) -> CreateTxn | E
     path = op.path
     if op.flags in SEQUENTIAL:
         path += str(above.creates).zfill(10)
-    if not quotas.is_acceptable(path, op.value):
+    if not quotas.is_acceptable(path, op.value or b""):
         return refused(Code.BAD_ARGUMENTS)
     if path in znodes:
         return refused(Code.NODE_EXISTS)
     if above.owner:
         return refused(Code.NO_CHILDREN_FOR_EPHEMERALS)
-    if quotas.are_exceeded(znodes, path, 1, len(op.value)):
+    if quotas.are_exceeded(znodes, path, 1, len(op.value or b"")):
         return refused(Code.QUOTA_EXCEEDED)
     owner = act.session_id if op.flags in EPHEMERAL else SessionId(0)
     ttl_ms = CONTAINER if op.flags == CreateMode.CONTAINER else op.ttl_ms
@@ -162,9 +162,9 @@ def _set(znodes: dict[str, TrueZnode], act: Act, op: SetData) -> SetDataTxn | Er
         return refused(Code.NO_NODE)
     if not acl_rules.may(znode.acls, act.who, acl_rules.WRITE):
         return refused(Code.NO_AUTH)
-    if not quotas.is_acceptable(op.path, op.value):
+    if not quotas.is_acceptable(op.path, op.value or b""):
         return refused(Code.BAD_ARGUMENTS)
-    if quotas.are_exceeded(znodes, op.path, 0, len(op.value) - len(znode.value)):
+    if quotas.are_exceeded(znodes, op.path, 0, len(op.value or b"") - len(znode.value or b"")):
         return refused(Code.QUOTA_EXCEEDED)
     if op.version not in (ANY_VERSION, znode.version):
         return refused(Code.BAD_VERSION)

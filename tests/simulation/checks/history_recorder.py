@@ -121,7 +121,7 @@ class HistoryRecorder:
         elif isinstance(answer, WriteReply):
             operation.result = Ok(path=answer.path, stat=answer.stat)
         elif isinstance(answer, GetDataReply):
-            operation.result = Ok(value=answer.value, stat=answer.stat)
+            operation.result = Ok(value=answer.value or b"", stat=answer.stat)
         else:
             assert isinstance(answer, ExistsReply), answer
             operation.result = Ok(stat=answer.stat)

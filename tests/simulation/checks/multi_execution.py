@@ -138,7 +138,7 @@ def _one(draft: dict[str, TrueZnode], act: "Act", op: TxnOp) -> Done | ErrorTxn:
             return change
         case CreateTxn():
             create_znode(draft, zxid, time_ms, change)
-            size = len(change.value)
+            size = len(change.value or b"")
             stat = Stat(
                 zxid, zxid, time_ms, time_ms, 0, 0, 0, change.ephemeral_owner, size, 0, zxid
             )
@@ -161,7 +161,7 @@ def _holds(znode: TrueZnode | None, compare: Compare) -> bool:
         CompareField.VERSION: znode.version,
         CompareField.MZXID: znode.mzxid,
         CompareField.CZXID: znode.czxid,
-        CompareField.VALUE: znode.value,
+        CompareField.VALUE: znode.value or b"",
         CompareField.NUM_CHILDREN: len(znode.children),
     }[field]
     return bool(holds(value, compare.operand))

@@ -75,7 +75,7 @@ def _of(op: TxnOp, result: OpResult) -> list[Part]:
         return [(op, Ok(path=result.path, stat=result.stat))]
     if isinstance(result, OpValue):
         read = Read(op.path, ReadKind.GET, is_synced=True)
-        return [(read, Ok(value=result.value, stat=result.stat))]
+        return [(read, Ok(value=result.value or b"", stat=result.stat))]
     if isinstance(op, ReadStat):
         assert isinstance(result, OpStat), result
         return [(Read(op.path, ReadKind.EXISTS, is_synced=True), Ok(stat=result.stat))]

@@ -309,7 +309,7 @@ def _together(seen: SessionView, due: Iterable[object], told: EventTold) -> None
 
 
 def _is(content: Content, was: PastZnode | None) -> bool:
-    return was is not None and (content.value, content.stat) == (was.value, was.stat)
+    return was is not None and (content.value, content.stat) == (was.value or b"", was.stat)
 
 
 def _concerns(watched: str, mode: WatchMode, kind: EventType, path: str) -> bool:

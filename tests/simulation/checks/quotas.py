@@ -46,12 +46,12 @@ def limits_in(text: bytes) -> QuotaLimits:
 def usage(znodes: Mapping[str, TrueZnode | PastZnode], subtree: str) -> tuple[int, int]:
     """Return how many znodes a subtree has, its root included, and the bytes of their values."""
     below = [path for path in znodes if path == subtree or path.startswith(subtree + "/")]
-    return len(below), sum(len(znodes[path].value) for path in below)
+    return len(below), sum(len(znodes[path].value or b"") for path in below)
 
 
 def _quotas_above(znodes: Mapping[str, TrueZnode], path: str) -> Iterator[tuple[str, bytes]]:
     while path != "/":
         kept = znodes.get(limits_path(path))
         if kept is not None:
-            yield path, kept.value
+            yield path, kept.value or b""
         path = parent(path)

@@ -39,7 +39,7 @@ Touched = list[tuple[str, bool, "Trigger"]]
 class TrueZnode(Struct):
     """A znode in its present state."""
 
-    value: bytes
+    value: bytes | None
     czxid: Zxid
     ctime: Millis
     owner: SessionId
@@ -65,7 +65,7 @@ class TrueZnode(Struct):
             2 * self.creates - count,
             self.aversion,
             self.owner,
-            len(self.value),
+            len(self.value or b""),
             count,
             self.pzxid,
         )
@@ -91,7 +91,7 @@ class TrueSession(Struct):
 class PastZnode(Struct, frozen=True):
     """The state of a znode during some time."""
 
-    value: bytes
+    value: bytes | None
     stat: Stat
     acls: Acls | None = None
     ttl_ms: int = 0

@@ -7,11 +7,13 @@ tries a session with a wrong password. Some read what arrives slowly.
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from raykeeper.client.core.effects import SendFrame
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.public_types import ClientId, ClientState
 from raykeeper.zab.ids import ServerId
-from raykeeper.znodes.requests import AddAuth
+from raykeeper.znodes.requests import AddAuth, Create, SetData
 from tests.harness.schedule import Schedule
 from tests.simulation.client import SimClient
 from tests.simulation.jute_clients.core import NO_PASSWORD, Habits, JuteCore, Replays, SetAgain
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 INTRUDES: Final = 0.05
 """How many processes try the session of another client, with a wrong password."""
+NULLS: Final = 0.2
+"""How many values are null, which native clients cannot write."""
 RETURNS: Final = 0.7
 """How many take the session of the process before over."""
 
@@ -48,6 +52,7 @@ class JuteSimClient(SimClient):
         """When the newest bytes that it has read were sent, in the world's time."""
         self._habits_of = schedule.stream(f"client.{plan.number}.habits")
         self._pieces = schedule.stream(f"client.{plan.number}.pieces")
+        self._nulls = schedule.stream(f"client.{plan.number}.nulls")
         self._ends: dict[SimLink, ByteEnd] = {}
         self._read_ms = 0
         self._reads_at = 0
@@ -126,6 +131,9 @@ class JuteSimClient(SimClient):
             return
         if isinstance(asked, AddAuth) and self.core.habits.accepts_read_only:
             return  # the checks do not know of identities that one server alone knows
+        is_value = isinstance(asked, Create | SetData) and not asked.path.startswith("/zookeeper")
+        if is_value and self._nulls.random() < NULLS:
+            asked = replace(asked, value=None)
         super()._submit(asked)
 
     def _may_close(self) -> bool:

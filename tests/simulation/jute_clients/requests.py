@@ -124,7 +124,7 @@ def _result(result: Result) -> OpResult:
         case records.ErrorResponse(err):
             return OpFailed(err)
         case records.GetDataResponse(data, stat):
-            return OpValue(data or b"", stat)
+            return OpValue(data, stat)
         case records.GetChildrenResponse(children):
             return OpChildren(children or [], None)
         case records.CreateResponse(path):

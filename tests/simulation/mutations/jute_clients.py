@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from raykeeper.server.client_requests import ClientRequests
 from raykeeper.server.jute_translator import JuteTranslator
+from raykeeper.znodes import snapshot
 from raykeeper.znodes.replies import EventType, WatcherEvent
 from tests.simulation.jute_clients.core import NO_PASSWORD
 from tests.simulation.jute_clients.plans import JUTE
@@ -13,10 +14,9 @@ from tests.simulation.mutations.mutation import Mutation, instead
 
 
 def _zero_password(right: Any) -> Any:
-    def init(
-        self: Any, context: Any, number: int, host: str, _password: bytes, schedule: Any
-    ) -> None:
-        right(self, context, number, host, NO_PASSWORD, schedule)
+    def init(self: Any, *arguments: Any) -> None:
+        right(self, *arguments)
+        self._drawn_password = NO_PASSWORD
 
     return init
 
@@ -75,6 +75,10 @@ def _replaced_unseen(right: Any) -> Any:
         return told
 
     return connected
+
+
+def _never_null(right: Any) -> Any:
+    return lambda value, *rest: right(value or b"", *rest)
 
 
 def _gap_untold(right: Any) -> Any:
@@ -138,6 +142,13 @@ MUTATIONS = [
         "a read-only server replaces a session that it has not seen yet",
         [(JuteTranslator, "_connected", _replaced_unseen)],
         50,
+        JUTE,
+    ),
+    Mutation(
+        "jute",
+        "null data is empty data after a snapshot",
+        [(snapshot, "Znode", _never_null)],
+        100,
         JUTE,
     ),
     Mutation(
