@@ -238,6 +238,7 @@ LATER = msgspec.msgpack.encode([(1, SNAPSHOT_FORMAT + 1, 5, "a field of later")]
         ([GOOD[0], chunk(SYSTEM_ZNODES[0], SnapshotTrailer(0, 1))], "znode /zookeeper is missing"),
         ([*GOOD[:2], GOOD[3]], r"\(1, 4\) sessions and znodes, expected \(1, 5\)"),
         ([*GOOD, chunk(znode("/b"))], "a record after the last one"),
+        ([*GOOD[:3], chunk(SnapshotTrailer(1, 5), session(2))], "a record after the last one"),
     ],
 )
 def test_a_malformed_snapshot_is_refused(chunks: list[bytes], reason: str) -> None:

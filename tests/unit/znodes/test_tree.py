@@ -208,3 +208,30 @@ def test_an_owner_is_forgotten_with_its_last_ephemeral() -> None:
 )
 def test_cversion_wraps_as_a_32_bit_number(creates: int, children: int, cversion: int) -> None:
     assert cversion_of(creates, children) == cversion
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [(3, data_set("/a", b"new", 1))],
+        [(3, DeleteTxn("/a/b"))],
+        [(3, DeleteTxn("/a/b")), (4, created("/a/b", 2, b"again"))],
+    ],
+)
+def test_a_loaded_znode_may_change_before_it_is_hashed(changes: list[Step]) -> None:
+    grown = apply(new_tree(), (1, created("/a", 1, b"x")), (2, created("/a/b", 1, b"y", OWNER)))
+    loaded = Tree()
+    loaded.add_all(
+        (path, msgspec.structs.replace(znode, digest_hash=0, children=None))
+        for path, znode in grown.znodes.items()
+    )
+    assert loaded.unhashed == list(grown.znodes)
+    for tree in (grown, loaded):
+        apply(tree, *changes)
+    assert loaded.full_digest() == grown.digest
+    loaded.hash_loaded(2)
+    assert len(loaded.unhashed) == 4
+    assert loaded.full_digest() == grown.digest
+    loaded.hash_loaded(100)
+    assert (loaded.unhashed, loaded.digest) == ([], grown.digest)
