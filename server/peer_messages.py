@@ -12,7 +12,7 @@ from raykeeper.zab.ids import Zxid
 from raykeeper.zab.messages import WireZxid, ZabMessage
 from raykeeper.znodes.requests import Connect, SessionId, Write
 
-_ADDRESS_PATTERN: Final = r"^[][0-9A-Za-z.:_%-]{1,255}:[0-9]{1,5}\Z"
+_ADDRESS_PATTERN: Final = r"^[0-9A-Za-z.:_%\[\]-]{1,255}:[0-9]{1,5}\Z"
 
 
 class ForwardedWrite(Struct, frozen=True, array_like=True, gc=False):

@@ -83,6 +83,8 @@ def _scalar(info: inspect.Type) -> st.SearchStrategy[Any]:
             most = INT_MAX if info.le is None else info.le
             edges = [edge for edge in [*_EDGES, least, most] if least <= edge <= most]
             return st.integers(max(0, least), min(5, most)) | st.sampled_from(edges)
+        case inspect.StrType() if info.pattern is not None:
+            return st.from_regex(info.pattern)
         case inspect.StrType():
             most = info.max_length if info.max_length is not None else 20
             return texts.filter(lambda text: len(text) <= most)
