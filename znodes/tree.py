@@ -202,7 +202,8 @@ class Tree:
         if znode is None or znode.mzxid > zxid:
             return  # a replay: the znode, or its value, is already a later one
         value = change.value
-        version = change.stat.version
+        stat = change.stat
+        version = stat.version
         old = znode.digest_hash
         attributes = znode.attributes
         new = data_hash(
@@ -224,11 +225,11 @@ class Tree:
             znode_change = ZnodeChange(CHANGED, zxid, path, attributes)
             if self.value_watches:
                 znode_change.old = Content(znode.value or b"", stat_of(znode))
-                znode_change.new = Content(value or b"", change.stat)
+                znode_change.new = Content(value or b"", stat)
             self.changes.append(znode_change)
-        growth = len(value or b"") - len(znode.value or b"")
-        if growth:
-            self.data_bytes += growth
+        was = znode.value
+        if was is None or len(was) != stat.data_length:
+            self.data_bytes += stat.data_length - len(was or b"")
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms

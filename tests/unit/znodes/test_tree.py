@@ -14,9 +14,9 @@ NOBODY, OWNER = SessionId(0), SessionId(77)
 Step = tuple[int, CreateTxn | DeleteTxn | SetDataTxn]
 
 
-def stat(version: int) -> Stat:
-    """Of a SetDataTxn only the version is applied; the rest is what the client was told."""
-    return Stat(ZERO, ZERO, Millis(0), Millis(0), version, 0, 0, 0, 0, 0, ZERO)
+def stat(version: int, data_length: int = 0) -> Stat:
+    """Of a SetDataTxn only these two are applied; the rest is what the client was told."""
+    return Stat(ZERO, ZERO, Millis(0), Millis(0), version, 0, 0, 0, data_length, 0, ZERO)
 
 
 def created(path: str, creates: int, value: bytes = b"", owner: SessionId = NOBODY) -> CreateTxn:
@@ -24,7 +24,7 @@ def created(path: str, creates: int, value: bytes = b"", owner: SessionId = NOBO
 
 
 def data_set(path: str, value: bytes, version: int) -> SetDataTxn:
-    return SetDataTxn(path, value, stat(version))
+    return SetDataTxn(path, value, stat(version, len(value)))
 
 
 def new_tree() -> Tree:
