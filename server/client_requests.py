@@ -98,9 +98,6 @@ class ClientRequests:
         # Numbers closed in this step: the same step may hold more frames of their clients.
         self._closed_in_step: dict[int, None] = {}
 
-    def __len__(self) -> int:
-        return len(self._by_number)
-
     def stats(self) -> ServerStats:
         """Return the statistics of this server."""
         return collect_stats(self._context, self._by_number.values(), self.read_only)
