@@ -186,7 +186,7 @@ class Clients:
             due = self._told(seen, asked)
             if seen.speaks_jute and due is not None:
                 answer = with_stats_of_creations(answer, due)
-                if zxid == max(seen.zxid, due.zxid):
+                if zxid > due.zxid:
                     # Raised to that of a read before it, which had to wait for a leader.
                     answer, zxid = replace(answer, zxid=due.zxid), due.zxid
             answers.answer_is_the_outcome(seen, asked, answer, due)
