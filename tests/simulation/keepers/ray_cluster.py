@@ -235,7 +235,8 @@ class RayCluster:
             home.mend()
         self._homes[server] = node
         answers = {other: self.status(other) for other in self.actors if other != server}
-        disk.incarnation = max(disk.incarnation, newest_incarnation(server, answers))
+        # One more: a twin has the number behind that of the process for which it stands.
+        disk.incarnation = max(disk.incarnation, newest_incarnation(server, answers) + 1)
         slot.use_disk(disk, node.machine.ahead_ms)
         if home is not None:
             self._schedule.after(self.random.randint(10, START_MS), slot.start)
