@@ -457,6 +457,13 @@ def test_the_configuration_has_the_addresses_that_servers_tell() -> None:
     assert len(set(servers.digests())) == 1
 
 
+def test_a_leader_that_begins_writes_its_own_address() -> None:
+    host = PureServer(options=structs.replace(OPTIONS, zookeeper_address="10.0.0.1:2181"))
+    host.pass_time(reported())
+    text = host.server.state.tree.znodes[CONFIG_PATH].value or b""
+    assert parse_servers(text) == {ServerId(1): "10.0.0.1:2888:3888:participant;10.0.0.1:2181"}
+
+
 @pytest.mark.usefixtures("short_epochs")
 def test_an_exhausted_counter_delays_the_configuration_to_the_next_epoch() -> None:
     servers = PureServers(3)

@@ -49,6 +49,13 @@ def test_counts_what_is_left_of_its_epoch() -> None:
     assert (leader.role.next_zxid(), leader.role.counter_left) == (Z3, COUNTER_MAX - 2)
 
 
+def test_counts_the_read_indexes_that_wait_for_a_quorum() -> None:
+    leader = Leader()
+    assert leader.role.read_indexes_pending == 0
+    leader.role.read_index(7)
+    assert leader.role.read_indexes_pending == 1
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_proposes_not_more_than_there_is_room(count: int) -> None:
     leader = Leader()
