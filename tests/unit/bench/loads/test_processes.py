@@ -80,7 +80,8 @@ def test_a_generator_that_ended_by_itself_is_no_error() -> None:
     with LoadProcesses(python(SPEAKS), [TASK, TASK]) as load:
         load.begin()
         assert len(load.reports(30.0)) == 2
-        psutil.wait_procs([psutil.Process(pid) for pid in load.pids], timeout=30.0)
+        for process in load._processes:
+            process.wait(30.0)
 
 
 def test_other_lines_are_ignored() -> None:
