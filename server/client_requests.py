@@ -31,7 +31,6 @@ from raykeeper.server.dead_clients import DeadClients
 from raykeeper.server.effects import CloseClient, SendClient
 from raykeeper.server.four_letter_words import FourLetterWords
 from raykeeper.server.jute_clients import JuteClients
-from raykeeper.server.latency import BY_MS
 from raykeeper.server.read_only_mode import ReadOnlyMode
 from raykeeper.server.read_processor import ReadProcessor
 from raykeeper.server.slow_requests import SlowRequests
@@ -483,11 +482,7 @@ class ClientRequests:
                 break
             else:
                 is_released = is_released or connection.are_writes_held
-                took = now - arrived
-                if took < BY_MS:
-                    self._read_times.by_ms[took] += 1
-                else:
-                    self._read_times.observe(took)
+                self._read_times.observe(now - arrived)
                 self._reply(connection, request)
             if queue:
                 queue.popleft()
