@@ -40,7 +40,8 @@ def start_planned(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[Node
 
     uuid = _format(config, plan, nodes)
     _rewrite_records(config, plan, uuid)
-    answers = ask_statuses(config.name)
+    # Of a new ensemble no server runs that could have seen another.
+    answers = ask_statuses(config.name) if plan.ensemble_uuid is not None else {}
     for seat in plan.placements:
         node_id, pin = _location(config, seat, nodes)
         newest = newest_incarnation(seat.server_id, answers)
