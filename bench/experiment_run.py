@@ -2,8 +2,9 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -254,13 +255,19 @@ def server_pids(servers: Servers) -> list[int]:
 def cpu_s(pids: Sequence[int]) -> float:
     """Return the processor time of these processes so far; an ended process counts 0."""
     total = 0.0
-    for pid in pids:
-        try:
-            times = psutil.Process(pid).cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
+    for pid in filter(None, pids):  # clock 0 would be our own
+        with suppress(OSError):  # it has ended
+            total += time.clock_gettime(_cpu_clock(pid))
     return total
+
+
+def _cpu_clock(pid: int) -> int:
+    """Return the id of a process's processor clock, as `clock_getcpuclockid` of Linux does.
+
+    It counts nanoseconds. /proc counts ticks of 10 ms, which is more than a server takes for a
+    short round of one client.
+    """
+    return (~pid << 3) | 2
 
 
 def resident_mb(pids: Sequence[int]) -> float:

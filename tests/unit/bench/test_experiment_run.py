@@ -1,6 +1,9 @@
 """Shares of a load, the note about the generator, progress and contexts of a run."""
 
+import os
+import subprocess
 import sys
+import time
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -125,6 +128,17 @@ def test_generators_that_take_the_servers_cores_are_reported() -> None:
 
 def test_an_ended_process_took_no_time() -> None:
     assert cpu_s([0, 2**22 + 1]) == 0
+
+
+def test_time_of_another_process_is_counted_finer_than_ticks() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        mine = time.process_time()
+        both = cpu_s([os.getpid(), child.pid])
+        assert mine < both
+        child.communicate(b"")
+    assert cpu_s([child.pid]) == 0
+    started = cpu_s([os.getpid()])
+    assert started < cpu_s([os.getpid()])  # ticks of 10 ms would be equal
 
 
 def test_columns_cover_the_time_of_the_slowest_generator() -> None:
