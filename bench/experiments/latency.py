@@ -2,7 +2,8 @@
 
 One client makes one request at a time. A linearizable get of ZooKeeper is a `sync` and a get sent
 together. The latency of a watch runs from the start of another client's set to the call of the
-watcher.
+watcher. A lock without other contenders is acquired and released by the recipe of the library;
+the generator in Java and etcd's have none.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """One interface for all client libraries, so that each of them gets the same load."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 Done = Callable[[BaseException | None], object]
 """Called with the error, or None, on any thread of the library."""
@@ -61,8 +61,12 @@ class DoubleBarrier(Protocol):
         """Wait until all have left."""
 
 
-class BarrierClient(Protocol):
-    """One session of a library that has double barriers."""
+@runtime_checkable
+class RecipeClient(Protocol):
+    """One session of a library that has recipes."""
+
+    def locker(self, path: str) -> Callable[[], object]:
+        """Return a call that acquires the lock of this path and releases it."""
 
     def double_barrier(self, path: str, participants: int, name: str) -> DoubleBarrier:
         """Return the barrier for the participant `name`."""

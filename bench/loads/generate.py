@@ -14,11 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from random import Random
 from typing import Any, TypeVar
 
-from raykeeper.bench.loads.clients import (
-    BarrierClient,
-    BlockingClient,
-    PipelinedClient,
-)
+from raykeeper.bench.loads.clients import BlockingClient, PipelinedClient, RecipeClient
 from raykeeper.bench.loads.creations import Window, create_below, delete_below, turns_of
 from raykeeper.bench.loads.task import (
     END,
@@ -34,7 +30,7 @@ from raykeeper.bench.loads.task import (
 )
 from raykeeper.bench.measures import BIN_S
 
-C = TypeVar("C", BlockingClient, BarrierClient)
+C = TypeVar("C", BlockingClient, RecipeClient)
 T = TypeVar("T")
 
 SETTLE_S = 30.0
@@ -125,8 +121,8 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 # The clients, whose libraries are imported when they are needed.
 
 
-def open_with_barriers(task: LoadTask, number: int) -> BarrierClient:
-    """Open the session `number` of the process, of a library that has barriers."""
+def open_with_recipes(task: LoadTask, number: int) -> RecipeClient:
+    """Open the session `number` of the process, of a library that has recipes."""
     where = where_of(task, number)
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
@@ -383,10 +379,13 @@ def _latency(task: LoadTask) -> None:
     paths = (f"{root}/{index}" for index in itertools.count())
     with closing(open_blocking(task)) as client, closing(open_blocking(task)) as other:
         client.create(root, value)
+        lock = client.locker(f"{root}-lock") if isinstance(client, RecipeClient) else None
         for following, span in _rounds(task):
             timings: dict[str, list[tuple[float, float]]] = {}
             for _ in turns_of(following, span.began):
                 _one_turn(client, other, root, next(paths), value, timings)
+                if lock is not None:
+                    timings.setdefault("lock and unlock", []).append(_timed(lock))
             done = sum(map(len, timings.values()))
             _print_report(span.report(done=done, timings=timings))
 
@@ -430,11 +429,11 @@ def _sets(task: LoadTask) -> None:
 
 
 def _barriers(task: LoadTask) -> None:
-    with _all_clients(task, open_with_barriers) as clients:
+    with _all_clients(task, open_with_recipes) as clients:
         for number, (following, span) in enumerate(_rounds(task)):
             root = f"/barriers-{task.participants}-{number}"
 
-            def work(client: BarrierClient, index: int) -> int:
+            def work(client: RecipeClient, index: int) -> int:
                 name, count = f"{task.number}-{index}", following.count  # noqa: B023
                 barriers = [
                     client.double_barrier(f"{root}-{each}", task.participants, name)  # noqa: B023

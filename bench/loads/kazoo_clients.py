@@ -41,8 +41,18 @@ class BlockingKazoo:
         """See `BlockingClient`."""
         return self._client.get(path, watch=lambda _event: told())
 
+    def locker(self, path: str) -> Callable[[], object]:
+        """See `RecipeClient`."""
+        lock = self._client.Lock(path)
+
+        def acquire_and_release() -> None:
+            lock.acquire()
+            lock.release()
+
+        return acquire_and_release
+
     def double_barrier(self, path: str, participants: int, name: str) -> DoubleBarrier:
-        """See `BarrierClient`."""
+        """See `RecipeClient`."""
         return DoubleBarrier(self._client, path, participants, name)
 
     def close(self) -> None:

@@ -60,8 +60,13 @@ class BlockingRaykeeper:
         """See `BlockingClient`."""
         return self._client.get(path, watch=lambda _event: told())
 
+    def locker(self, path: str) -> Callable[[], object]:
+        """See `RecipeClient`."""
+        lock = self._client.lock(path)
+        return lambda: lock.acquire().release()
+
     def double_barrier(self, path: str, participants: int, name: str) -> DoubleBarrier:
-        """See `BarrierClient`. A crash of a participant is not reported, as with kazoo."""
+        """See `RecipeClient`. A crash of a participant is not reported, as with kazoo."""
         return self._client.double_barrier(path, participants, name.encode(), "continue")
 
 

@@ -56,8 +56,9 @@ class LoadTask(Struct, frozen=True, kw_only=True):
     one_by_one: one client creates `count` znodes, waiting for each; without a `count` for
     `seconds`, and deletes them when it has reported.
     pipelined, fill: the same with `outstanding` under way.
-    latency: one client creates, sets, gets, gets linearizably and is told by a watch, `count`
-    times each, one at a time; without a `count` for `seconds`.
+    latency: one client creates, sets, gets, gets linearizably, is told by a watch and, if its
+    library has locks, locks and unlocks, `count` times each, one at a time; without a `count` for
+    `seconds`.
     sets: one client sets one znode, one at a time, for `seconds`.
     barriers: each client enters `count` double barriers one after the other, then leaves them in
     the same order; `participants` clients of all processes are in each.
