@@ -121,17 +121,28 @@ def faults(name: str, function: Callable[..., Any]) -> list[str]:
     return found
 
 
-def test_every_public_name_is_in_the_reference() -> None:
+def identifiers() -> list[str]:
+    """Return the full names that the pages of the reference show."""
     pages = (ROOT / "docs/reference").glob("*.md")
+    return [name for page in pages for name in IDENTIFIER.findall(page.read_text())]
+
+
+def test_every_public_name_is_in_the_reference() -> None:
     shown = [
         getattr(importlib.import_module(module), name)
-        for page in pages
-        for module, _, name in (
-            path.rpartition(".") for path in IDENTIFIER.findall(page.read_text())
-        )
+        for module, _, name in (path.rpartition(".") for path in identifiers())
     ]
     missing = [name for name, value in public_names().items() if not any(s is value for s in shown)]
     assert missing == []
+
+
+def test_the_reference_shows_no_module_for_its_function() -> None:
+    # Of a function that is named as its module the site would show the module.
+    files = {
+        name: ROOT / f"{name.removeprefix('raykeeper.').replace('.', '/')}.py"
+        for name in identifiers()
+    }
+    assert [name for name, file in files.items() if file.exists()] == []
 
 
 def test_every_public_class_has_a_docstring() -> None:
