@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Client(Operations[Blocking], RecipeMethods[Blocking]):
-    """A handle of one session. Made by `connect`; see the module for what callbacks may rely on."""
+    """A handle of one session. Made by `connect`; docs/RECIPES.md says how callbacks are called."""
 
     def __init__(
         self,

@@ -263,7 +263,7 @@ class BlockingTransaction(Transaction):
 
         Raises:
             BadArgumentsError: the transaction was sent before, or is too large; nothing was sent.
-            KeeperError: an operation failed, see the module; nothing was changed.
+            KeeperError: an operation failed, that of the index `failed`; nothing was changed.
         """
         refuse_running_loop("commit")
         return self._wait(self.commit_async())

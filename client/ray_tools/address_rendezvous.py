@@ -93,7 +93,10 @@ class RendezvousResult(Generic[K]):
 
 
 class Rendezvous(Tool):
-    """A rendezvous of `size` participants with addresses, by name. It pickles; see the module."""
+    """A rendezvous of `size` participants with addresses, by name. It pickles.
+
+    docs/RECIPES.md has its guarantees.
+    """
 
     def __init__(
         self, ensemble: str, path: str, size: int, session_timeout_s: float = 10.0

@@ -31,7 +31,10 @@ from raykeeper.client.recipes.semaphore import Semaphore
 
 
 class ConcurrencyLimit(ContextTool[Held[Blocking], Held[Awaited]]):
-    """A number of permits for all processes that name the same path. It pickles; see the module."""
+    """A number of permits for all processes that name the same path. It pickles.
+
+    docs/RECIPES.md has its guarantees.
+    """
 
     def __init__(
         self,

@@ -127,7 +127,7 @@ class ElectedActor(Tool):
                 runs on an event loop, any other class in a thread, one call after the other.
             *args: Positional arguments of the class.
             candidates: The number of actors that stand for election.
-            promise: The promise about calls, see the module.
+            promise: What happens to a call whose answer was lost: see docs/RECIPES.md.
             call_timeout_s: How long a call may take; finding the leader and sending again count.
             session_timeout_s: How long a leader that was cut off holds up its successor.
             actor_options: Ray's options for the candidates. The defaults are `max_restarts=-1`,

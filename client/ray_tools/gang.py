@@ -56,7 +56,7 @@ _decode: Final = msgspec.json.Decoder(_FinishedCount).decode
 
 
 class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
-    """A gang of `size` members, by name. It pickles; see the module.
+    """A gang of `size` members, by name. It pickles; docs/RECIPES.md has its guarantees.
 
     A block, `with gang as meeting:`, has only the barrier at the start.
     """

@@ -176,7 +176,10 @@ class Bucket(Recipe[K]):
 
 
 class RateLimit(Tool):
-    """A rate limit over all processes that name the same path. It pickles; see the module."""
+    """A rate limit over all processes that name the same path. It pickles.
+
+    docs/RECIPES.md has its guarantees.
+    """
 
     _bucket_of_client: Bucket[Any] | None
 

@@ -89,7 +89,7 @@ class WorkerMembership(EphemeralMember[K]):
 
 
 class WorkerGroup(Tool):
-    """A group of workers, by name. It pickles; see the module.
+    """A group of workers, by name. It pickles; docs/RECIPES.md has its guarantees.
 
     Members of the group that are no workers are left out, and logged.
     """

@@ -107,7 +107,10 @@ class BaseHeld(Recipe[K]):
         super().__init__(client)
         self._what = what
         self.lost: LostEvent[K] = lost
-        """Is set when it is lost, of several when one of them is lost; see the module."""
+        """Is set when it is lost, of several when one of them is lost.
+
+        It is set before anybody else can hold the same.
+        """
         self._is_released = False
 
     def __reduce__(self) -> tuple[Any, ...]:
