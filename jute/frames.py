@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from raykeeper.jute.archives import INT_BYTES, InputArchive, OutputArchive
 from raykeeper.jute.errors import JuteError
 from raykeeper.jute.fields import Record, field_of
-from raykeeper.jute.opcodes import NOTIFICATION_XID, REPLIES, REQUESTS
+from raykeeper.jute.opcodes import NOTIFICATION_XID
 from raykeeper.jute.records import (
     ConnectRequest,
     ConnectResponse,
@@ -20,6 +20,7 @@ from raykeeper.jute.records import (
     RequestHeader,
     WatcherEvent,
 )
+from raykeeper.jute.schema import REPLIES, REQUESTS
 
 JUTE_MAXBUFFER: Final = 0xFFFFF
 """ZooKeeper's own bound of a frame, its setting `jute.maxbuffer`."""

@@ -12,6 +12,7 @@ from typing import Final
 from raykeeper.jute.archives import INT_BYTES, InputArchive, OutputArchive
 from raykeeper.jute.errors import JuteError
 from raykeeper.jute.fields import FIELDS, Field, Int, Record, field_of
+from raykeeper.jute.opcodes import OpCode
 from raykeeper.jute.records import (
     CheckVersionRequest,
     Create2Response,
@@ -32,29 +33,28 @@ ERROR_TYPE: Final = -1
 """The type of a result that is an `ErrorResponse`."""
 _NO_ERROR: Final = -1
 
-# By opcode. These are the numbers of `OpCode`, which cannot be imported here.
 _OPERATIONS: Final[dict[int, type[Record]]] = {
-    1: CreateRequest,
-    2: DeleteRequest,
-    4: PathWatchRequest,
-    5: SetDataRequest,
-    8: PathWatchRequest,
-    13: CheckVersionRequest,
-    15: CreateRequest,
-    19: CreateRequest,
-    21: CreateTTLRequest,
+    OpCode.CREATE: CreateRequest,
+    OpCode.DELETE: DeleteRequest,
+    OpCode.GET_DATA: PathWatchRequest,
+    OpCode.SET_DATA: SetDataRequest,
+    OpCode.GET_CHILDREN: PathWatchRequest,
+    OpCode.CHECK: CheckVersionRequest,
+    OpCode.CREATE2: CreateRequest,
+    OpCode.CREATE_CONTAINER: CreateRequest,
+    OpCode.CREATE_TTL: CreateTTLRequest,
 }
 _RESULTS: Final[dict[int, type[Record]]] = {
     ERROR_TYPE: ErrorResponse,
-    1: CreateResponse,
-    2: EmptyResponse,
-    4: GetDataResponse,
-    5: StatResponse,
-    8: GetChildrenResponse,
-    13: EmptyResponse,
-    15: Create2Response,
-    19: Create2Response,
-    21: Create2Response,
+    OpCode.CREATE: CreateResponse,
+    OpCode.DELETE: EmptyResponse,
+    OpCode.GET_DATA: GetDataResponse,
+    OpCode.SET_DATA: StatResponse,
+    OpCode.GET_CHILDREN: GetChildrenResponse,
+    OpCode.CHECK: EmptyResponse,
+    OpCode.CREATE2: Create2Response,
+    OpCode.CREATE_CONTAINER: Create2Response,
+    OpCode.CREATE_TTL: Create2Response,
 }
 
 

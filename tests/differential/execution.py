@@ -15,13 +15,7 @@ from raykeeper.jute.frames import (
     encode_request,
 )
 from raykeeper.jute.multi import MultiRequest
-from raykeeper.jute.opcodes import (
-    AUTH_XID,
-    PING_XID,
-    REPLIES,
-    SET_WATCHES_XID,
-    OpCode,
-)
+from raykeeper.jute.opcodes import AUTH_XID, PING_XID, SET_WATCHES_XID, OpCode
 from raykeeper.jute.records import (
     AddWatchRequest,
     AuthPacket,
@@ -36,6 +30,7 @@ from raykeeper.jute.records import (
     WatcherEvent,
     WatchesRequest,
 )
+from raykeeper.jute.schema import REPLIES
 from raykeeper.znodes.acl import OPEN_ACL
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import EventType

@@ -23,7 +23,7 @@ from msgspec.structs import astuple, fields
 
 from raykeeper.jute.fields import Record
 from raykeeper.jute.multi import MultiResponse
-from raykeeper.jute.opcodes import REPLIES, OpCode
+from raykeeper.jute.opcodes import OpCode
 from raykeeper.jute.records import (
     ConnectResponse,
     GetChildren2Response,
@@ -32,6 +32,7 @@ from raykeeper.jute.records import (
     WatcherEvent,
     WhoAmIResponse,
 )
+from raykeeper.jute.schema import REPLIES
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.stat import Stat
 from tests.differential.conversations import Told, Transcript

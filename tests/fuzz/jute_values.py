@@ -14,7 +14,7 @@ from raykeeper.jute.multi import (
     Operation,
     Result,
 )
-from raykeeper.jute.opcodes import NOTIFICATION_XID, REPLIES, REQUESTS, OpCode
+from raykeeper.jute.opcodes import NOTIFICATION_XID, OpCode
 from raykeeper.jute.records import (
     ConnectRequest,
     ConnectResponse,
@@ -22,6 +22,7 @@ from raykeeper.jute.records import (
     ReplyHeader,
     WatcherEvent,
 )
+from raykeeper.jute.schema import REPLIES, REQUESTS
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.stat import Stat
 from tests.fuzz.samples import texts, values_of

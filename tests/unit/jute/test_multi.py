@@ -14,7 +14,6 @@ from raykeeper.jute.multi import (
     Operation,
     Result,
 )
-from raykeeper.jute.opcodes import REPLIES, REQUESTS
 from raykeeper.jute.records import (
     CheckVersionRequest,
     Create2Response,
@@ -30,6 +29,7 @@ from raykeeper.jute.records import (
     SetDataRequest,
     StatResponse,
 )
+from raykeeper.jute.schema import REPLIES, REQUESTS
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.stat import Stat

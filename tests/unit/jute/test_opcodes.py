@@ -1,10 +1,6 @@
-"""The opcodes: ZooKeeper's numbers, and a record of request and reply for each."""
+"""The opcodes: ZooKeeper's numbers."""
 
-from raykeeper.jute.opcodes import REPLIES, REQUESTS, OpCode
-
-
-def test_each_opcode_has_a_request_and_a_reply() -> None:
-    assert set(REQUESTS) == set(REPLIES) == set(OpCode)
+from raykeeper.jute.opcodes import OpCode
 
 
 def test_the_numbers_are_those_of_zookeeper() -> None:
