@@ -35,7 +35,7 @@ class InputArchive:
         return len(self._data) - self._at
 
     def read_bool(self) -> bool:
-        """Read one byte; each value but 0 is true."""
+        """Read a byte; every value but 0 is true."""
         return self.read_bytes(BOOL_BYTES)[0] != 0
 
     def read_int(self) -> int:
@@ -75,7 +75,7 @@ class InputArchive:
         return count
 
     def read_bytes(self, size: int) -> bytes:
-        """Read so many bytes."""
+        """Read `size` bytes."""
         at = self._at
         self._skip(size)
         return self._data[at : self._at]

@@ -39,7 +39,7 @@ class FrameReader:
         self._buffer = bytearray()
 
     def __len__(self) -> int:
-        """Return the bytes that arrived and were not taken."""
+        """Return how many bytes arrived and were not taken."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> None:
@@ -97,7 +97,7 @@ def decode_connect(payload: bytes) -> ConnectRequest:
     """Read a client's first payload.
 
     Raises:
-        JuteError: it is none.
+        JuteError: the payload ends too early.
     """
     archive = InputArchive(payload)
     version, zxid = archive.read_int(), archive.read_long()
@@ -108,10 +108,10 @@ def decode_connect(payload: bytes) -> ConnectRequest:
 
 
 def decode_connect_response(payload: bytes) -> ConnectResponse:
-    """Read the answer to it.
+    """Read a server's first payload, the answer to the connect request.
 
     Raises:
-        JuteError: it is none.
+        JuteError: the payload ends too early.
     """
     archive = InputArchive(payload)
     version, timeout = archive.read_int(), archive.read_int()
@@ -124,7 +124,7 @@ def decode_request(payload: bytes) -> Request:
     """Read a request; bytes behind it are ignored, as by ZooKeeper.
 
     Raises:
-        JuteError: it is none.
+        JuteError: the payload is no request of its opcode.
     """
     archive = InputArchive(payload)
     header: RequestHeader = _request_header.read(archive)
@@ -136,7 +136,7 @@ def decode_reply(payload: bytes, opcode: int) -> Reply:
     """Read an event, or the reply to a request of `opcode`.
 
     Raises:
-        JuteError: it is none.
+        JuteError: the payload is neither.
     """
     archive = InputArchive(payload)
     header: ReplyHeader = _reply_header.read(archive)
@@ -158,7 +158,7 @@ def encode_connect(request: ConnectRequest) -> bytes:
 
 
 def encode_connect_response(response: ConnectResponse) -> bytes:
-    """Return the frame of the answer to it."""
+    """Return the frame of the answer to a connect request."""
     archive = OutputArchive()
     archive.write_int(response.protocol_version)
     archive.write_int(response.timeout)

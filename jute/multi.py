@@ -59,7 +59,7 @@ _RESULTS: Final[dict[int, type[Record]]] = {
 
 
 class MultiHeader(Record, frozen=True):
-    """Before each operation and each result, and behind the last."""
+    """The header before each operation and each result, and behind the last."""
 
     type: Int
     done: bool
@@ -74,7 +74,7 @@ class Operation(Record, frozen=True):
 
 
 class Result(Record, frozen=True):
-    """The result of one of them; an `ErrorResponse` has the type `ERROR_TYPE`."""
+    """The result of one operation or read; an `ErrorResponse` has the type `ERROR_TYPE`."""
 
     type: int
     body: Record

@@ -33,14 +33,14 @@ class ConnectResponse(Record, frozen=True):
 
 
 class RequestHeader(Record, frozen=True):
-    """Before each request: the client's number of it, and the opcode."""
+    """The header of a request: the client's number of it, and the opcode."""
 
     xid: Int
     type: Int
 
 
 class ReplyHeader(Record, frozen=True):
-    """Before each reply and event; nothing follows an error."""
+    """The header of a reply or an event; nothing follows an error."""
 
     xid: Int
     zxid: Long
@@ -51,7 +51,7 @@ class ReplyHeader(Record, frozen=True):
 
 
 class EmptyRequest(Record, frozen=True):
-    """Ping, whoAmI and closeSession have no members."""
+    """The request of ping, whoAmI and closeSession, which has no members."""
 
 
 class CreateRequest(Record, frozen=True):
@@ -75,7 +75,7 @@ class DeleteRequest(Record, frozen=True):
 
 
 class PathWatchRequest(Record, frozen=True):
-    """Exists, getData, getChildren and getChildren2."""
+    """The request of exists, getData, getChildren and getChildren2."""
 
     path: str
     watch: bool
@@ -88,7 +88,7 @@ class SetDataRequest(Record, frozen=True):
 
 
 class PathRequest(Record, frozen=True):
-    """GetACL, sync, getEphemerals (a prefix), getAllChildrenNumber and deleteContainer."""
+    """That of getACL, sync, getEphemerals (a prefix), getAllChildrenNumber and deleteContainer."""
 
     path: str
 
@@ -112,7 +112,7 @@ class ReconfigRequest(Record, frozen=True):
 
 
 class WatchesRequest(Record, frozen=True):
-    """CheckWatches and removeWatches; `type` is a `WatcherType`."""
+    """The request of checkWatches and removeWatches; `type` is a `WatcherType`."""
 
     path: str
     type: Int
@@ -153,7 +153,7 @@ class AddWatchRequest(Record, frozen=True):
 
 
 class EmptyResponse(Record, frozen=True):
-    """Nothing follows the header."""
+    """A reply without members: nothing follows the header."""
 
 
 class CreateResponse(Record, frozen=True):
@@ -166,7 +166,7 @@ class Create2Response(Record, frozen=True):
 
 
 class StatResponse(Record, frozen=True):
-    """Exists, setData and setACL."""
+    """The reply to exists, setData and setACL."""
 
     stat: Stat
 
@@ -216,13 +216,13 @@ class SetSASLResponse(Record, frozen=True):
 
 
 class ErrorResponse(Record, frozen=True):
-    """Of an operation in a multi; also what addWatch answers."""
+    """The result of an operation that failed in a multi; also the reply to addWatch."""
 
     err: Int
 
 
 class WatcherEvent(Record, frozen=True):
-    """A watch has fired: `type` is an `EventType`, `state` a `KeeperState`."""
+    """The event of a watch: `type` is an `EventType`, `state` a `KeeperState`."""
 
     type: Int
     state: Int
