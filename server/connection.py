@@ -25,7 +25,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from raykeeper.server.answered import Answered
+from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.pages import PagedReply
 from raykeeper.znodes.replies import (
@@ -88,7 +88,7 @@ class Translator(Protocol):
     port: int
     """From which the client speaks."""
     is_reading_paused: bool
-    answered: Answered
+    responses: ResponseCounters
 
     def encode(self, frame: ConnectReply | ServerFrame | CloseFrame) -> bytes:
         """Return the bytes for the client, none if it is told nothing."""

@@ -8,15 +8,15 @@ ZooKeeper: `ServerCnxn.getConnectionInfo`.
 
 from msgspec import Struct
 
-from raykeeper.server.answered import Answered
 from raykeeper.server.connection import Connection
 from raykeeper.server.context import ServerContext
+from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.requests import SessionId
 
 
-class AnsweredStats(Struct, frozen=True):
-    """See `Answered`."""
+class ResponseStats(Struct, frozen=True):
+    """What a client of ZooKeeper was answered last, and how long all its requests took."""
 
     operation: str
     xid: int
@@ -44,7 +44,7 @@ class ConnectionStats(Struct, frozen=True):
     opened_at_ms: Millis
     """By the wall clock."""
     timeout_ms: Millis
-    answered: AnsweredStats | None
+    responses: ResponseStats | None
     """None of a native client."""
 
 
@@ -62,18 +62,18 @@ def connection_stats(context: ServerContext, connection: Connection) -> Connecti
         session_id=connection.session_id,
         opened_at_ms=connection.opened_at,
         timeout_ms=Millis(0) if session is None else session.timeout_ms,
-        answered=None if translator is None else _answered_stats(translator.answered),
+        responses=None if translator is None else _response_stats(translator.responses),
     )
 
 
-def _answered_stats(answered: Answered) -> AnsweredStats:
-    latency = answered.latency.stats()
-    return AnsweredStats(
-        answered.operation,
-        answered.xid,
-        max(answered.zxid, ZERO),
-        answered.at,
-        answered.took_ms,
+def _response_stats(counters: ResponseCounters) -> ResponseStats:
+    latency = counters.latency.stats()
+    return ResponseStats(
+        counters.operation,
+        counters.xid,
+        max(counters.zxid, ZERO),
+        counters.at,
+        counters.took_ms,
         latency.min_ms,
         latency.total_ms // max(latency.count, 1),
         latency.max_ms,

@@ -244,7 +244,7 @@ class FourLetterWords:
         for connection in self._connections.values():
             self._context.counters.take_over(connection)
             if connection.translator is not None:
-                connection.translator.answered.reset()
+                connection.translator.responses.reset()
         return "Connection stats reset.\n"
 
     def _session(self, number: int) -> str:
@@ -267,22 +267,22 @@ def _described(each: ConnectionStats, *, is_brief: bool) -> str:
         f"recved={each.packets_received}",
         f"sent={each.packets_sent}",
     ]
-    answered = each.answered
+    responses = each.responses
     if not is_brief and each.session_id:
         told.append(f"sid={_hex(each.session_id)}")
-        if answered is not None:
-            told.append(f"lop={answered.operation}")
+        if responses is not None:
+            told.append(f"lop={responses.operation}")
         told += [f"est={each.opened_at_ms}", f"to={each.timeout_ms}"]
-        if answered is not None:
-            if answered.xid >= 0:
-                told.append(f"lcxid={_hex(answered.xid)}")
+        if responses is not None:
+            if responses.xid >= 0:
+                told.append(f"lcxid={_hex(responses.xid)}")
             told += [
-                f"lzxid={_hex(answered.zxid)}",
-                f"lresp={answered.at_ms}",
-                f"llat={answered.took_ms}",
-                f"minlat={answered.min_ms}",
-                f"avglat={answered.average_ms}",
-                f"maxlat={answered.max_ms}",
+                f"lzxid={_hex(responses.zxid)}",
+                f"lresp={responses.at_ms}",
+                f"llat={responses.took_ms}",
+                f"minlat={responses.min_ms}",
+                f"avglat={responses.average_ms}",
+                f"maxlat={responses.max_ms}",
             ]
     return f"{_address(each)}[{int(each.is_read)}]({','.join(told)})"
 

@@ -37,11 +37,11 @@ from raykeeper.jute.opcodes import NOTIFICATION_XID, PING_XID, OpCode
 from raykeeper.jute.records import AuthPacket, ConnectRequest, ConnectResponse, SetSASLResponse
 from raykeeper.jute.records import WatcherEvent as JuteEvent
 from raykeeper.server import server_trace_events as trace_events
-from raykeeper.server.answered import Answered
 from raykeeper.server.connection import CheckWatches, Connection, Phase, RejectedRequest
 from raykeeper.server.context import ServerContext
 from raykeeper.server.jute_replies import UnansweredRequest, reply_to
 from raykeeper.server.jute_requests import read_request, reply_detail, write_op
+from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes import requests as native
 from raykeeper.znodes.acl import Identity, authenticate, identities_of
@@ -101,7 +101,7 @@ class JuteTranslator:
         self.number = number
         self.host = host
         self.port = port
-        self.answered = Answered()
+        self.responses = ResponseCounters()
         self.reader = FrameReader(FIRST_FRAME_BYTES_MAX)
         self.connection: Connection | None = None
         self.is_over = False
@@ -306,7 +306,7 @@ class JuteTranslator:
         while pings and (pings[0][0] <= frame.heartbeat_seq or is_read_only):
             heartbeat, count = pings.popleft()
             zxid, arrived = self._zxid, _time_of(heartbeat)
-            self.answered.observe(OpCode.PING, PING_XID, zxid, arrived, self._context.now)
+            self.responses.observe(OpCode.PING, PING_XID, zxid, arrived, self._context.now)
             out.append(count * self._reply(PING_XID, zxid, Code.OK, None))
             connection.packets_sent += count - 1
         return b"".join(out)
@@ -337,7 +337,7 @@ class JuteTranslator:
             session_id = SessionId(-self.number)  # a server's own session, and never 0
         self._number = self._answered = reply.last_number
         self._window, self._zxid = reply.window, asked.last_zxid_seen
-        self.answered.connected(reply.zxid, self._arrived_at, self._context.now)
+        self.responses.observe_connect(reply.zxid, self._arrived_at, self._context.now)
         flag = self._flagged(is_read_only=reply.read_only)
         password = connection.connect.password
         return encode_connect_response(
@@ -370,7 +370,9 @@ class JuteTranslator:
             self.is_over = True
         if request.opcode == OpCode.SASL:
             body = SetSASLResponse(None)  # which follows the error all the same
-        self.answered.observe(request.opcode, request.xid, zxid, request.arrived, self._context.now)
+        self.responses.observe(
+            request.opcode, request.xid, zxid, request.arrived, self._context.now
+        )
         return self._reply(request.xid, zxid, code, body)
 
     def _joined(

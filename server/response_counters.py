@@ -39,11 +39,11 @@ _SHORT_NAMES: Final[dict[int, str]] = {
     OpCode.AUTH: "AUTH",
     OpCode.CLOSE_SESSION: "CLOS",
 }
-"""By which ZooKeeper's monitoring knows the operations."""
+"""The names by which ZooKeeper's monitoring knows the operations."""
 CONNECTED: Final = "SESS"
 
 
-class Answered:
+class ResponseCounters:
     """What a client of ZooKeeper was answered last, and how long all its requests took."""
 
     __slots__ = ("at", "latency", "operation", "took_ms", "xid", "zxid")
@@ -64,16 +64,16 @@ class Answered:
     def observe(self, opcode: int, xid: int, zxid: int, arrived: Millis, now: Now) -> None:
         """Count the answer to a request that arrived at `arrived`."""
         self.operation = _SHORT_NAMES.get(opcode, NO_OPERATION)
-        if xid >= 0:  # those of pings and credentials say nothing
+        if xid >= 0:  # the xids of pings and credentials say nothing
             self.xid = xid
-        self._answered(zxid, arrived, now)
+        self._observe(zxid, arrived, now)
 
-    def connected(self, zxid: int, arrived: Millis, now: Now) -> None:
+    def observe_connect(self, zxid: int, arrived: Millis, now: Now) -> None:
         """Count the answer to the connect request."""
         self.operation, self.xid = CONNECTED, 0
-        self._answered(zxid, arrived, now)
+        self._observe(zxid, arrived, now)
 
-    def _answered(self, zxid: int, arrived: Millis, now: Now) -> None:
+    def _observe(self, zxid: int, arrived: Millis, now: Now) -> None:
         self.zxid = Zxid(zxid)
         self.at = now.wall
         self.took_ms = now.mono - arrived
