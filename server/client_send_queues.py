@@ -9,9 +9,9 @@ connection is closed, and the client resumes elsewhere from the last zxid it was
 
 | state | turns to | when |
 |---|---|---|
-| OPEN | BLOCKED | too much is on its way, or a client of ZooKeeper was not heard for too long |
+| OPEN | BLOCKED | too much is on its way, or a client of ZooKeeper has no recent heartbeat |
 | OPEN | SENDABLE | a paged reply starts, and not too much is on its way |
-| BLOCKED | SENDABLE | the client took enough, and was heard |
+| BLOCKED | SENDABLE | the client took enough, and has a recent heartbeat |
 | SENDABLE | BLOCKED | a frame or page left, others wait, and too much is on its way |
 | SENDABLE | OPEN | nothing waits any more |
 | any | OPEN | the connection is closed; nothing is sent on it any more |
@@ -124,7 +124,7 @@ class ClientSendQueues:
         size, connection.frame_bytes = connection.frame_bytes, 0
         self._forget_flush(connection)
         translator = connection.translator
-        if translator is not None and not translator.may_be_told():
+        if translator is not None and not translator.may_send():
             if items and connection.send_state is SendState.OPEN:
                 connection.send_state = SendState.BLOCKED
             elif not items:
@@ -155,7 +155,7 @@ class ClientSendQueues:
         self._schedule_if_sendable(connection)
 
     def on_heartbeat_confirmed(self, connection: Connection) -> None:
-        """Send a frame that says so, and what a client that was not heard could not be told."""
+        """Send a frame that says so, and what waited for the heartbeat."""
         self.schedule_flush(connection)
         if connection.translator is not None:
             self._schedule_if_sendable(connection)
@@ -204,7 +204,7 @@ class ClientSendQueues:
         """Put a blocked connection in the line if its next frame may leave."""
         is_blocked = connection.send_state is SendState.BLOCKED
         translator = connection.translator
-        if translator is not None and not translator.may_be_told():
+        if translator is not None and not translator.may_send():
             return
         if is_blocked and connection.unsent_bytes <= self._unsent_max:
             connection.send_state = SendState.SENDABLE
@@ -221,7 +221,9 @@ class ClientSendQueues:
 
     def _send_frame(self, connection: Connection, zxid: Zxid, items: list[Item]) -> None:
         heartbeat, window = connection.confirmed_heartbeat, self.window
-        if connection.translator is None:  # which counts what it makes of a frame
+        if (
+            connection.translator is None
+        ):  # a translator counts the frames that it makes of this one
             connection.packets_sent += len(items) or 1
         self.send(connection, ServerFrame(heartbeat, zxid, items, window, self.return_spread_ms))
 

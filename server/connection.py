@@ -91,10 +91,10 @@ class Translator(Protocol):
     responses: ResponseCounters
 
     def encode(self, frame: ConnectReply | ServerFrame | CloseFrame) -> bytes:
-        """Return the bytes for the client, none if it is told nothing."""
+        """Return the bytes for the client, empty if it is sent nothing."""
 
-    def may_be_told(self) -> bool:
-        """Return whether the client may be told anything now."""
+    def may_send(self) -> bool:
+        """Return whether the client may be sent anything now."""
 
 
 class PendingSync:

@@ -1,9 +1,9 @@
 """The clients of ZooKeeper's protocol: bytes in, and when they may be read on.
 
 A connection reads no further while its window of requests is full and enough bytes wait, or while
-it waits for its session: memory stays bounded, and no request is dropped. One whose client has not
-been heard for too long is told nothing (`ClientSendQueues`), and must be read to be heard again; so
-it reads a little even then.
+it waits for its session: memory stays bounded, and no request is dropped. A client without a recent
+heartbeat is sent nothing (`ClientSendQueues`), and its heartbeats are the bytes that it sends; so a
+connection reads a little even then.
 
 ZooKeeper: `NIOServerCnxn`, `ZooKeeperServer.shouldThrottle`.
 """
@@ -78,7 +78,7 @@ class JuteClients:
             translator = self._by_number[number]
             connection = translator.connection
             if translator.is_over:
-                assert connection is not None, "only a connection is told something"
+                assert connection is not None, "only a connection is sent something"
                 self._close_connection(connection, Code.CONNECTION_LOSS)
             else:
                 self._advance(translator, has_arrived=False)
@@ -135,10 +135,10 @@ class JuteClients:
             self._set_paused(translator, False)
         elif has_arrived:
             self._set_paused(translator, True)
-        elif not translator.is_heard() and connection.confirmed_heartbeat >= (
+        elif not translator.has_recent_heartbeat() and connection.confirmed_heartbeat >= (
             connection.heartbeat_seq
         ):
-            # Nothing is under way that could let the client be told the replies that it waits for.
+            # No heartbeat is under way whose confirmation would let the replies leave.
             self._set_paused(translator, False)
 
     def _set_paused(self, translator: JuteTranslator, is_paused: bool) -> None:

@@ -49,13 +49,15 @@ from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, OpResult, OpValu
 class UnansweredRequest(NamedTuple):
     """A request that is not answered yet: its xid and opcode, when it came, what its reply needs.
 
-    `detail` is the path of a read, or the opcodes of the operations of a multi.
+    `detail` is the path of a read, or the opcodes of the operations of a multi. `closes`: the
+    connection is closed after the reply.
     """
 
     xid: int
     opcode: int
     arrived: Millis
     detail: Any = None
+    closes: bool = False
 
 
 def reply_to(request: UnansweredRequest, item: Item) -> Record | int:
@@ -64,7 +66,7 @@ def reply_to(request: UnansweredRequest, item: Item) -> Record | int:
     return answer
 
 
-def _written(request: UnansweredRequest, item: WriteReply) -> Record | int:
+def _reply_to_write(request: UnansweredRequest, item: WriteReply) -> Record | int:
     if item.results is not None:
         return MultiResponse(_results(item.results.results, request.detail))
     if item.code:
@@ -110,13 +112,13 @@ def _result(result: OpResult, opcode: int) -> Result:
     return Result(OpCode.CREATE2, Create2Response(result.path, stat))
 
 
-def _listed(request: UnansweredRequest, item: GetChildrenReply) -> Record:
+def _reply_to_get_children(request: UnansweredRequest, item: GetChildrenReply) -> Record:
     if request.opcode == OpCode.GET_CHILDREN:
         return GetChildrenResponse(item.children)
     return GetChildren2Response(item.children, item.stat)
 
 
-def _done(request: UnansweredRequest, _item: EmptyReply) -> Record:
+def _empty_reply(request: UnansweredRequest, _item: EmptyReply) -> Record:
     match request.opcode:
         case OpCode.SYNC:
             return SyncResponse(request.detail)
@@ -126,7 +128,7 @@ def _done(request: UnansweredRequest, _item: EmptyReply) -> Record:
             return EmptyResponse()
 
 
-def _refused(request: UnansweredRequest, item: ErrorReply) -> int:
+def _error_code(request: UnansweredRequest, item: ErrorReply) -> int:
     code = item.code
     if code == Code.BAD_ARGUMENTS and request.opcode in _CODE_OF_MALFORMED_PATH:
         assert isinstance(request.detail, str), request
@@ -147,18 +149,18 @@ _CODE_OF_MALFORMED_PATH: Final[Mapping[int, Code]] = {
 def _client_info(identity: Identity) -> ClientInfo:
     name = identity.id
     if identity.scheme in AUTH_SCHEMES:
-        name = name.partition(":")[0]  # the hash is nobody's business
+        name = name.partition(":")[0]  # nobody is told the hash
     return ClientInfo(identity.scheme, name)
 
 
 _BY_TYPE: Final[Mapping[type, Callable[[UnansweredRequest, Any], Record | int]]] = {
-    WriteReply: _written,
+    WriteReply: _reply_to_write,
     GetDataReply: lambda _, item: GetDataResponse(item.value, item.stat),
     ExistsReply: lambda _, item: Code.NO_NODE if item.stat is None else StatResponse(item.stat),
-    GetChildrenReply: _listed,
+    GetChildrenReply: _reply_to_get_children,
     GetEphemeralsReply: lambda _, item: GetEphemeralsResponse(item.paths),
-    EmptyReply: _done,
-    ErrorReply: _refused,
+    EmptyReply: _empty_reply,
+    ErrorReply: _error_code,
     GetAclsReply: lambda _, item: GetACLResponse(list(item.acls), item.stat),
     WhoAmIReply: lambda _, item: WhoAmIResponse([_client_info(x) for x in item.identities]),
     CountDescendantsReply: lambda _, item: GetAllChildrenNumberResponse(item.count),

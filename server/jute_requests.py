@@ -40,19 +40,19 @@ _WATCH_KINDS: Final = frozenset(native.WatchKind)
 
 
 def write_op(opcode: int, body: Record) -> native.WriteOp | Code | None:
-    """Return the write that a request asks for, the code if it has none; None if it is no write."""
-    made = _WRITES.get(opcode)
-    return None if made is None else made(body)
+    """Return the write of a request, or the code of its error; None if it is no write."""
+    build = _WRITES.get(opcode)
+    return None if build is None else build(body)
 
 
 def read_request(opcode: int, xid: int, body: Record) -> LocalOrRead | Code | None:
-    """Return the read or watch request, the code if it has none; None if it is something else."""
-    made = _READS.get(opcode)
-    return None if made is None else made(xid, body)
+    """Return the read or watch request, or the code of its error; None if it is neither."""
+    build = _READS.get(opcode)
+    return None if build is None else build(xid, body)
 
 
 def reply_detail(body: Record) -> list[int] | str | None:
-    """Return what the reply needs: the path, or the opcodes of several operations."""
+    """Return what the reply needs of a request: the path, or the opcodes of its operations."""
     if isinstance(body, MultiRequest):
         return [_result_opcode(op) for op in body.ops]
     path: str | None = getattr(body, "path", None)
@@ -113,10 +113,10 @@ _OPERATIONS: Final[Mapping[int, Callable[[Any], native.TxnOp]]] = {
 def _multi(body: MultiRequest) -> native.Multi | Code:
     ops: list[native.TxnOp] = []
     for op in body.ops:
-        made = _OPERATIONS.get(op.type)
-        if made is None:
+        build = _OPERATIONS.get(op.type)
+        if build is None:
             return Code.MARSHALLING_ERROR  # a read
-        ops.append(made(op.body))
+        ops.append(build(op.body))
     return native.Multi([], ops, [])
 
 
@@ -139,20 +139,20 @@ def _read_operation(op: Operation) -> native.ReadData | native.ReadChildren | No
 
 
 def _set_watches(xid: int, body: SetWatches | SetWatches2) -> native.SetWatches:
-    lasting: list[native.PersistentWatch] = []
+    persistent: list[native.PersistentWatch] = []
     if isinstance(body, SetWatches2):
         for mode, paths in (
             (WatchMode.PERSISTENT, body.persistent_watches),
             (WatchMode.RECURSIVE, body.persistent_recursive_watches),
         ):
-            lasting += [native.PersistentWatch(path, mode) for path in paths or ()]
+            persistent += [native.PersistentWatch(path, mode) for path in paths or ()]
     return native.SetWatches(
         xid,
         Zxid(body.relative_zxid),
         body.data_watches or [],
         body.exist_watches or [],
         body.child_watches or [],
-        lasting,
+        persistent,
     )
 
 

@@ -14,7 +14,7 @@ and counts what arrives as heartbeats. A heartbeat's number holds the time at wh
 
 Invariants: a reply stands in the order of its request and an event before each reply that could
 show it, as `ClientRequests` queues them; no more than `window` requests are unanswered, later ones
-stay bytes; nothing is said after `is_over`; the zxids of replies do not go back.
+stay bytes; nothing is sent after `is_over`; the zxids of replies do not go back.
 
 ZooKeeper: `ServerCnxn`, `ZooKeeperServer.processConnectRequest`, `processPacket`.
 """
@@ -64,8 +64,9 @@ from raykeeper.znodes.sessions import Session
 
 FIRST_FRAME_BYTES_MAX: Final = 1024
 """A first frame has 45 bytes; nobody without a session can make a server keep more."""
-TELLS_PER_TIMEOUT: Final = 3
-"""A client believes itself connected for two thirds of its timeout after it was told something."""
+HEARTBEAT_VALID_DIVISOR: Final = 3
+"""Frames leave for a third of the session timeout after a heartbeat: a client believes itself
+connected for two thirds of it after each frame."""
 _SYNC_CONNECTED: Final = 3
 """The state in an event, ZooKeeper's `KeeperState.SyncConnected`."""
 _HEARTBEATS_BITS: Final = 20
@@ -82,7 +83,7 @@ ToServer = native.Request | CheckWatches | RejectedRequest
 class JuteTranslator:
     """The translator of connection `number`.
 
-    `is_over`: nothing more is to be told, and the connection is to be closed.
+    `is_over`: nothing more is sent, and the connection is to be closed.
     """
 
     def __init__(
@@ -112,8 +113,8 @@ class JuteTranslator:
         """Why what arrived cannot be read any further."""
         self._context = context
         self._schedule = schedule
-        self._tell_ms = Millis(0)  # how long after a heartbeat it may be told something; 0: ever
-        self._takes_no_more = False  # a request was taken whose answer ends the connection
+        self._heartbeat_valid_ms = Millis(0)  # how long after one frames may leave; 0: for ever
+        self._is_last_taken = False  # the request behind whose reply the connection is closed
         self._drawn_password = password
         self._connect = ConnectRequest(0, 0, 0, 0, None)
         self._arrived_at = Millis(0)  # the connect request
@@ -131,29 +132,29 @@ class JuteTranslator:
         """Whether no request is taken until another one is answered."""
         return len(self._unanswered) >= self._window
 
-    def is_heard(self) -> bool:
-        """Whether the newest confirmed heartbeat is new enough for the client to be told anything.
+    def has_recent_heartbeat(self) -> bool:
+        """Whether the newest confirmed heartbeat is new enough to send the client anything.
 
         Else a client that is cut off could believe itself connected when its session has ended.
-        That its session has ended by its own request, it may be told at any time.
+        The reply to its own closeSession is sent at any time.
         """
         connection = self.connection
         assert connection is not None, "only a connection has frames"
-        if not self._tell_ms:
+        if not self._heartbeat_valid_ms:
             return True
-        oldest = Millis(self._context.now.mono - self._tell_ms)
+        oldest = Millis(self._context.now.mono - self._heartbeat_valid_ms)
         if connection.confirmed_heartbeat >= _heartbeat_at(oldest):
             return True
         head = self._unanswered[0].opcode if self._unanswered else None
         sessions = self._context.state.sessions
         return head == OpCode.CLOSE_SESSION and sessions.get(connection.session_id) is None
 
-    def may_be_told(self) -> bool:
-        """Return `is_heard`; a connection that is not heard, and not read, must be read."""
-        is_heard = self.is_heard()
-        if not is_heard and self.is_reading_paused:
+    def may_send(self) -> bool:
+        """Return `has_recent_heartbeat`; if not, have a paused connection read for a new one."""
+        is_recent = self.has_recent_heartbeat()
+        if not is_recent and self.is_reading_paused:
             self._schedule(self.number)
-        return is_heard
+        return is_recent
 
     # From the client.
 
@@ -166,27 +167,27 @@ class JuteTranslator:
         """Return the first request, None until all of it has arrived.
 
         Raises:
-            JuteError: it is none.
+            JuteError: the first frame is no connect request.
         """
         payload = self.reader.next()
         if payload is None:
             return None
-        asked = self._connect = decode_connect(payload)
+        request = self._connect = decode_connect(payload)
         self.reader.bytes_max = self._context.options.jute_frame_bytes_max
         self._arrived_at = self._context.now.mono
-        password = (asked.password or b"") if asked.session_id else self._drawn_password
+        password = (request.password or b"") if request.session_id else self._drawn_password
         return Connect(
-            SessionId(asked.session_id),
+            SessionId(request.session_id),
             password,
-            Millis(asked.timeout),
-            Zxid(asked.last_zxid_seen),
-            read_only=bool(asked.read_only),
+            Millis(request.timeout),
+            Zxid(request.last_zxid_seen),
+            read_only=bool(request.read_only),
         )
 
     def take_requests(self, connection: Connection) -> list[ToServer]:
         """Return the requests that have arrived, as many as the window allows; see `fault`."""
         taken: list[ToServer] = []
-        while not self.is_full and not self._takes_no_more:
+        while not self.is_full and not self._is_last_taken:
             try:
                 payload = self.reader.next()
             except JuteError as error:
@@ -201,59 +202,59 @@ class JuteTranslator:
                 self.fault = str(error)
                 break
             if request.opcode == OpCode.PING:
-                self._ping()
+                self._take_ping()
             else:
-                taken.append(self._translated(connection, request))
+                taken.append(self._translate(connection, request))
         return taken
 
-    def _ping(self) -> None:
+    def _take_ping(self) -> None:
         count = 1
         if self._pings and self._pings[-1][0] == self.heartbeat_seq:
             count += self._pings.pop()[1]
         self._pings.append((self.heartbeat_seq, count))
 
-    def _translated(self, connection: Connection, request: Request) -> ToServer:
+    def _translate(self, connection: Connection, request: Request) -> ToServer:
         xid, opcode, body = request
         if body is None:
             # ZooKeeper closes too: a client that speaks another language cannot go on.
-            return self._fixed(request, Code.UNIMPLEMENTED, closes=True)
+            return self._reject(request, Code.UNIMPLEMENTED, closes=True)
         if opcode == OpCode.AUTH:
             assert isinstance(body, AuthPacket), body
             return self._auth(connection, request, body)
         if connection.phase is Phase.READ_ONLY and opcode == OpCode.CLOSE_SESSION:
-            return self._fixed(request, Code.OK, closes=True)
+            return self._reject(request, Code.OK, closes=True)
         read = read_request(opcode, xid, body)
         if read is not None:
             if isinstance(read, Code):
-                return self._fixed(request, read)
-            self._expect(request, reply_detail(body))
+                return self._reject(request, read)
+            self._add_unanswered(request, reply_detail(body))
             return read
         op = write_op(opcode, body)
         if op is not None and not isinstance(op, Code):
             return self._write(request, op, reply_detail(body))
         if op is not None:
-            return self._fixed(request, op)
+            return self._reject(request, op)
         if opcode in _UNIMPLEMENTED:
-            return self._fixed(request, Code.UNIMPLEMENTED)
+            return self._reject(request, Code.UNIMPLEMENTED)
         if opcode == OpCode.RECONFIG:
-            return self._fixed(request, _RECONFIG_DISABLED)
+            return self._reject(request, _RECONFIG_DISABLED)
         assert opcode == OpCode.SASL, opcode
-        return self._fixed(request, Code.AUTH_FAILED, closes=True)
+        return self._reject(request, Code.AUTH_FAILED, closes=True)
 
     def _write(self, request: Request, op: native.WriteOp, detail: Any = None) -> native.Write:
         ops_max = self._context.limits.transaction_ops_max
         if isinstance(op, native.Multi) and len(op.then) > ops_max:  # which the leader refuses
-            self._limited(
+            self._trace_limit(
                 f"a transaction of {len(op.then)} operations", "transaction_ops_max", ops_max
             )
-        self._expect(request, detail)
+        self._add_unanswered(request, detail)
         self._number += 1
         return native.Write(self._number, self._answered, native.encode_op(op))
 
-    def _fixed(self, request: Request, code: int, *, closes: bool = False) -> RejectedRequest:
-        """Answer a request by `code` alone, in its place in the order."""
-        self._expect(request, closes)
-        self._takes_no_more = closes
+    def _reject(self, request: Request, code: int, *, closes: bool = False) -> RejectedRequest:
+        """Answer a request by `code` alone, in its place in the order; `closes` closes behind it."""
+        self._add_unanswered(request, None, closes=closes)
+        self._is_last_taken = closes
         zxid = self._context.state.zxid
         if code == Code.OK:
             return RejectedRequest(EmptyReply(request.xid, zxid))
@@ -261,21 +262,21 @@ class JuteTranslator:
 
     def _auth(self, connection: Connection, request: Request, body: AuthPacket) -> ToServer:
         if body.scheme == "ip":
-            return self._fixed(request, Code.OK)  # every session has its address already
+            return self._reject(request, Code.OK)  # every session has its address already
         identity = authenticate(body.scheme, body.auth or b"")
         if identity is None:
-            return self._fixed(request, Code.AUTH_FAILED, closes=True)
+            return self._reject(request, Code.AUTH_FAILED, closes=True)
         session = self._session_of(connection)
         if identity in session.auth_ids:
-            return self._fixed(request, Code.OK)  # a client repeats this on every connection
+            return self._reject(request, Code.OK)  # a client repeats this on every connection
         if connection.phase is Phase.READ_ONLY:
             _identify(session, identity)
-            return self._fixed(request, Code.OK)
+            return self._reject(request, Code.OK)
         return self._write(request, native.AddAuth(body.scheme, body.auth or b""))
 
-    def _expect(self, request: Request, detail: Any) -> None:
-        arrived = self._context.now.mono
-        self._unanswered.append(UnansweredRequest(request.xid, request.opcode, arrived, detail))
+    def _add_unanswered(self, request: Request, detail: Any, *, closes: bool = False) -> None:
+        xid, opcode, arrived = request.xid, request.opcode, self._context.now.mono
+        self._unanswered.append(UnansweredRequest(xid, opcode, arrived, detail, closes))
 
     def _session_of(self, connection: Connection) -> Session:
         sessions = self._context.state.sessions
@@ -284,19 +285,22 @@ class JuteTranslator:
     # To the client.
 
     def encode(self, frame: ConnectReply | ServerFrame | CloseFrame) -> bytes:
-        """Return the bytes for a client, none if it is told nothing."""
+        """Return the bytes for a client, empty if it is sent nothing."""
         if self.is_over or isinstance(frame, CloseFrame):
             return b""
-        told = self._connected(frame) if isinstance(frame, ConnectReply) else self._replies(frame)
+        if isinstance(frame, ConnectReply):
+            data = self._encode_connect_reply(frame)
+        else:
+            data = self._encode_frame(frame)
         if self.is_over or len(self.reader):
             self._schedule(self.number)
-        return told
+        return data
 
-    def _replies(self, frame: ServerFrame) -> bytes:
+    def _encode_frame(self, frame: ServerFrame) -> bytes:
         self._window = frame.window
         out: list[bytes] = []
         for item in frame.items:
-            out.append(self._told(item))
+            out.append(self._encode_item(item))
             if self.is_over:
                 return b"".join(out)
         connection = self.connection
@@ -307,85 +311,85 @@ class JuteTranslator:
             heartbeat, count = pings.popleft()
             zxid, arrived = self._zxid, _time_of(heartbeat)
             self.responses.observe(OpCode.PING, PING_XID, zxid, arrived, self._context.now)
-            out.append(count * self._reply(PING_XID, zxid, Code.OK, None))
+            out.append(count * self._encode_reply(PING_XID, zxid, Code.OK, None))
             connection.packets_sent += count - 1
         return b"".join(out)
 
-    def _connected(self, reply: ConnectReply) -> bytes:
-        asked, connection = self._connect, self.connection
+    def _encode_connect_reply(self, reply: ConnectReply) -> bytes:
+        request, connection = self._connect, self.connection
         assert connection is not None, "it was opened by its connect request"
         if reply.code != Code.OK:
             self.is_over = True
             if reply.code == Code.CONNECTION_LOSS:
-                return b""  # the session lives, so the client must not be told that it has ended
-            refusal = self._flagged(is_read_only=False)
+                return b""  # the session lives, and a refusal would say that it has ended
+            refusal = self._read_only_flag(is_read_only=False)
             return encode_connect_response(ConnectResponse(0, 0, 0, _NO_PASSWORD, refusal))
         session_id = reply.session_id
         if not reply.read_only:
-            tell_ms = reply.timeout_ms // TELLS_PER_TIMEOUT
-            if self._context.now.mono - self._arrived_at > tell_ms:
+            valid_ms = reply.timeout_ms // HEARTBEAT_VALID_DIVISOR
+            if self._context.now.mono - self._arrived_at > valid_ms:
                 self.is_over = True  # too late: it would believe itself connected for too long
                 return b""
-            self._tell_ms = Millis(tell_ms)
+            self._heartbeat_valid_ms = Millis(valid_ms)
             connection.confirmed_heartbeat = _heartbeat_at(self._arrived_at)
-        elif self._is_known(asked):
-            session_id = SessionId(asked.session_id)
-        elif asked.session_id > reply.zxid:
+        elif self._is_known(request):
+            session_id = SessionId(request.session_id)
+        elif request.session_id > reply.zxid:
             self.is_over = True  # a session that this server has not seen yet: it may live
             return b""
         else:
             session_id = SessionId(-self.number)  # a server's own session, and never 0
         self._number = self._answered = reply.last_number
-        self._window, self._zxid = reply.window, asked.last_zxid_seen
+        self._window, self._zxid = reply.window, request.last_zxid_seen
         self.responses.observe_connect(reply.zxid, self._arrived_at, self._context.now)
-        flag = self._flagged(is_read_only=reply.read_only)
+        flag = self._read_only_flag(is_read_only=reply.read_only)
         password = connection.connect.password
         return encode_connect_response(
             ConnectResponse(0, reply.timeout_ms, session_id, password, flag)
         )
 
-    def _flagged(self, *, is_read_only: bool) -> bool | None:
-        """Return the last field of the answer; an old client's connect request has none."""
+    def _read_only_flag(self, *, is_read_only: bool) -> bool | None:
+        """Return the last field of the connect response; None if the client does not know it."""
         return None if self._connect.read_only is None else is_read_only
 
-    def _is_known(self, asked: ConnectRequest) -> bool:
-        session = self._context.state.sessions.get(SessionId(asked.session_id))
-        return session is not None and session.password == asked.password
+    def _is_known(self, request: ConnectRequest) -> bool:
+        session = self._context.state.sessions.get(SessionId(request.session_id))
+        return session is not None and session.password == request.password
 
-    def _told(self, item: Item) -> bytes:
+    def _encode_item(self, item: Item) -> bytes:
         if isinstance(item, WatcherEvent):
-            return self._event(item)
+            return self._encode_event(item)
         if isinstance(item, GetChildrenReply | GetEphemeralsReply) and (item.more or self._names):
-            whole = self._joined(item)
+            whole = self._join_page(item)
             if whole is None:
                 return b""
             item = whole
         request = self._unanswered.popleft()
         if isinstance(item, WriteReply):
             self._answered = item.number
-        zxid = self._zxid if request.opcode == OpCode.AUTH else self._raised(item.zxid)
+        zxid = self._zxid if request.opcode == OpCode.AUTH else self._raise_zxid(item.zxid)
         answer = reply_to(request, item)
         code, body = (Code.OK, answer) if isinstance(answer, Record) else (answer, None)
-        if request.detail is True or (request.opcode == OpCode.AUTH and code):
+        if request.closes or (request.opcode == OpCode.AUTH and code):
             self.is_over = True
         if request.opcode == OpCode.SASL:
             body = SetSASLResponse(None)  # which follows the error all the same
         self.responses.observe(
             request.opcode, request.xid, zxid, request.arrived, self._context.now
         )
-        return self._reply(request.xid, zxid, code, body)
+        return self._encode_reply(request.xid, zxid, code, body)
 
-    def _joined(
+    def _join_page(
         self, page: GetChildrenReply | GetEphemeralsReply
     ) -> GetChildrenReply | GetEphemeralsReply | None:
-        """Add a page of a list; return the whole list at its last page."""
+        """Add a page of a list; return the whole list with its last page."""
         names = page.children if isinstance(page, GetChildrenReply) else page.paths
         self._names += names
         self._names_bytes += sum(map(len, names)) + 4 * len(names)
         bytes_max = self._context.options.jute_list_bytes_max
         if self._names_bytes > bytes_max:
             self.is_over = True  # no frame may be so long
-            self._limited("a list", "zookeeper_list_bytes", bytes_max)
+            self._trace_limit("a list", "zookeeper_list_bytes", bytes_max)
         if page.more or self.is_over:
             return None
         whole, self._names, self._names_bytes = self._names, [], 0
@@ -393,28 +397,28 @@ class JuteTranslator:
             return GetChildrenReply(page.xid, page.zxid, whole, page.stat)
         return GetEphemeralsReply(page.xid, page.zxid, whole)
 
-    def _limited(self, what: str, setting: str, most: int) -> None:
-        """Note that something is above a limit: no error of this protocol can name the setting."""
+    def _trace_limit(self, what: str, setting: str, most: int) -> None:
+        """Trace what is above a limit: no error of this protocol can name the setting."""
         reason = f"{what}: the setting {setting} is {most}"
         self._context.trace(trace_events.CLIENT_LIMITED, (self.number, reason))
 
-    def _event(self, event: WatcherEvent) -> bytes:
+    def _encode_event(self, event: WatcherEvent) -> bytes:
         if event.kind is EventType.RESYNC:
-            # This protocol cannot say it. ZooKeeper tells a client that sets its watches again
-            # nothing of what persistent ones have missed; any other client must come again.
+            # This protocol has no such event. To a client that sets its watches again ZooKeeper
+            # says nothing of what persistent ones have missed; any other client must reconnect.
             head = self._unanswered[0].opcode if self._unanswered else None
             self.is_over = head not in _SETTING_WATCHES
             return b""
         body = JuteEvent(event.kind, _SYNC_CONNECTED, event.path)
-        return self._reply(NOTIFICATION_XID, event.zxid, Code.OK, body)
+        return self._encode_reply(NOTIFICATION_XID, event.zxid, Code.OK, body)
 
-    def _reply(self, xid: int, zxid: int, code: int, body: Record | None) -> bytes:
+    def _encode_reply(self, xid: int, zxid: int, code: int, body: Record | None) -> bytes:
         assert self.connection is not None, "only a connection has frames"
         self.connection.packets_sent += 1
         return encode_reply(xid, zxid, code, body)
 
-    def _raised(self, zxid: int) -> int:
-        """Return the zxid of a reply: not below an earlier one, for a client adopts any.
+    def _raise_zxid(self, zxid: int) -> int:
+        """Return the zxid for a reply, which is not below an earlier one: a client adopts any.
 
         It sets its watches again as of that one. So pings and credentials, which may be answered
         before the setWatches of their connection and so before what was missed, do not raise it.

@@ -81,8 +81,8 @@ def _constant(value: Any) -> Callable[[Any], Any]:
 
 PLANTED: dict[str, list[Change]] = {
     "an event comes after the reply": [(ClientSendQueues, "flush", _event_after_the_reply)],
-    "each event comes twice": [(JuteTranslator, "_event", _events_twice)],
-    "no event tells of children": [(JuteTranslator, "_event", _no_child_events)],
+    "each event comes twice": [(JuteTranslator, "_encode_event", _events_twice)],
+    "no event tells of children": [(JuteTranslator, "_encode_event", _no_child_events)],
     "operations behind the failed one have no error": [
         (jute_replies, "_result", _later_operations_succeed)
     ],
