@@ -1,7 +1,7 @@
-"""What a server can say of each connection: where it is from, what it sent and was told.
+"""The statistics of each connection: where it is from, and its packets.
 
-Of a client of ZooKeeper also its last operation and how long its requests took; the path of a
-native client counts packets alone.
+For a client of ZooKeeper also its last operation and how long its requests took; of a native client
+only packets are counted.
 
 ZooKeeper: `ServerCnxn.getConnectionInfo`.
 """
@@ -34,7 +34,7 @@ class ConnectionStats(Struct, frozen=True):
 
     host: str
     port: int
-    """0 of a native client."""
+    """0 for a native client."""
     is_read: bool
     """False while what has arrived on it waits to be taken."""
     outstanding: int
@@ -45,7 +45,7 @@ class ConnectionStats(Struct, frozen=True):
     """By the wall clock."""
     timeout_ms: Millis
     responses: ResponseStats | None
-    """None of a native client."""
+    """None for a native client."""
 
 
 def connection_stats(context: ServerContext, connection: Connection) -> ConnectionStats:

@@ -1,7 +1,8 @@
 """What a server counts while it serves: plain integers, added to where the work is done.
 
-A connection counts its own packets (`Connection`); what is gone with it stands here. So the path of
-a request adds to one integer for each frame, and to one for each request that waited. `stats.py`
+A connection counts its own packets (`Connection`); the packets of closed connections are counted
+here. So the path of a request adds to one integer for each frame, and to one for each request that
+waited. `stats.py`
 puts the numbers together.
 
 ZooKeeper: `ServerStats`.

@@ -1,17 +1,17 @@
-"""ZooKeeper's four-letter words: what a connection is told that begins with one, and then closed.
+"""ZooKeeper's four-letter words: a connection that begins with one gets its text, and is closed.
 
-| word | tells |
+| word | its text |
 |---|---|
-| ruok, isro | that it is there; whether it takes writes |
+| ruok, isro | that the server is there; whether it takes writes |
 | envi, gtmk | the process; the trace mask |
 | srvr, stat, mntr | state, counts and latencies; `stat` the connections too |
 | conf, dirs | settings; sizes on disk |
 | cons, wchs, dump, wchc, wchp | connections, watches, sessions and ephemerals |
 | srst, crst | that the counts of the server, or of its connections, begin anew |
 
-Without a leader, and until read-only mode begins, all but the first four tell only that the server
-does not serve. What a word tells of the process, the server cannot know: it asks the shell
-(`ReadProcessFacts`), once for all words that wait.
+Without a leader, and until read-only mode begins, all but the first four say only that the server
+does not serve. Of the process the server knows nothing: it asks the shell (`ReadProcessFacts`),
+once for all words that wait.
 
 ZooKeeper: `FourLetterCommands`, `CommandExecutor`, `server/command/`.
 """
@@ -39,7 +39,6 @@ NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests\
 ALWAYS_ALLOWED: Final = ("srvr", "isro")
 """As in ZooKeeper: its own scripts and read-only clients need them."""
 EVERY_WORD: Final = "*"
-OF_THE_PROCESS: Final = ("envi", "mntr", "conf", "dirs")
 NEVER_ANSWERED: Final = ("hash", "stmk")
 _WITHOUT_LEADER: Final = ("ruok", "isro", "envi", "gtmk")
 
@@ -58,7 +57,7 @@ class FourLetterWords:
         self._read_only = read_only
         self._connections = connections
         self._waiting: dict[int, str] = {}  # for the facts of the process, by connection
-        self._is_asked = False  # the shell will tell them
+        self._has_requested_facts = False  # the shell has not answered yet
         self._texts: dict[str, Callable[[], str]] = {
             "ruok": lambda: "imok",
             "isro": self._isro,
@@ -92,24 +91,24 @@ class FourLetterWords:
         allowed = self._context.options.zookeeper.words
         is_allowed = word in ALWAYS_ALLOWED or word in allowed or EVERY_WORD in allowed
         if not (is_known and is_allowed):
-            self._tell(number, f"{word} is not executed because it is not in the whitelist.\n")
+            self._answer(number, f"{word} is not executed because it is not in the whitelist.\n")
         elif word not in _WITHOUT_LEADER and not self._is_serving:
-            self._tell(number, NOT_SERVING)
+            self._answer(number, NOT_SERVING)
         elif word in self._texts:
-            self._tell(number, self._texts[word]())
+            self._answer(number, self._texts[word]())
         else:
             self._waiting[number] = word
-            if not self._is_asked:
-                self._is_asked = True
+            if not self._has_requested_facts:
+                self._has_requested_facts = True
                 self._context.out.append(ReadProcessFacts())
         return True
 
     def on_process_facts(self, facts: ProcessFacts) -> None:
-        """Answer the words that waited for them."""
+        """Answer the words that waited for the facts."""
         waiting, self._waiting = self._waiting, {}
-        self._is_asked = False
+        self._has_requested_facts = False
         for number, word in waiting.items():
-            self._tell(number, self._texts_of_process[word](facts))
+            self._answer(number, self._texts_of_process[word](facts))
 
     def discard(self, number: int) -> None:
         """Forget a connection that is gone."""
@@ -119,7 +118,7 @@ class FourLetterWords:
     def _is_serving(self) -> bool:
         return self._context.peer.is_active or self._read_only.is_active
 
-    def _tell(self, number: int, text: str) -> None:
+    def _answer(self, number: int, text: str) -> None:
         self._context.out += [SendClient(number, text.encode()), CloseClient(number)]
 
     def _stats(self) -> ServerStats:
@@ -169,7 +168,7 @@ class FourLetterWords:
     def _connection_lines(self, *, is_brief: bool) -> str:
         context = self._context
         every = (connection_stats(context, each) for each in self._connections.values())
-        return _lines(f" {_described(each, is_brief=is_brief)}" for each in every)
+        return _lines(f" {_describe(each, is_brief=is_brief)}" for each in every)
 
     def _conf(self, facts: ProcessFacts) -> str:
         context = self._context
@@ -260,23 +259,23 @@ def _dirs(facts: ProcessFacts) -> str:
     return f"datadir_size: {facts.snapshot_bytes}\nlogdir_size: {facts.log_bytes}\n"
 
 
-def _described(each: ConnectionStats, *, is_brief: bool) -> str:
-    """Return what a connection is and did; of a native client less is known."""
-    told = [
+def _describe(each: ConnectionStats, *, is_brief: bool) -> str:
+    """Return the line of a connection; that of a native client has fewer fields."""
+    parts = [
         f"queued={each.outstanding}",
         f"recved={each.packets_received}",
         f"sent={each.packets_sent}",
     ]
     responses = each.responses
     if not is_brief and each.session_id:
-        told.append(f"sid={_hex(each.session_id)}")
+        parts.append(f"sid={_hex(each.session_id)}")
         if responses is not None:
-            told.append(f"lop={responses.operation}")
-        told += [f"est={each.opened_at_ms}", f"to={each.timeout_ms}"]
+            parts.append(f"lop={responses.operation}")
+        parts += [f"est={each.opened_at_ms}", f"to={each.timeout_ms}"]
         if responses is not None:
             if responses.xid >= 0:
-                told.append(f"lcxid={_hex(responses.xid)}")
-            told += [
+                parts.append(f"lcxid={_hex(responses.xid)}")
+            parts += [
                 f"lzxid={_hex(responses.zxid)}",
                 f"lresp={responses.at_ms}",
                 f"llat={responses.took_ms}",
@@ -284,7 +283,7 @@ def _described(each: ConnectionStats, *, is_brief: bool) -> str:
                 f"avglat={responses.average_ms}",
                 f"maxlat={responses.max_ms}",
             ]
-    return f"{_address(each)}[{int(each.is_read)}]({','.join(told)})"
+    return f"{_address(each)}[{int(each.is_read)}]({','.join(parts)})"
 
 
 def _address(each: ConnectionStats) -> str:

@@ -1,6 +1,6 @@
-"""How long requests took: of one client their number, sum, least and most; of a server all of them.
+"""How long requests took: number, sum, minimum and maximum for a client, a histogram for a server.
 
-ZooKeeper: `AvgMinMaxCounter`, and for the second `AvgMinMaxPercentileCounter`.
+ZooKeeper: `AvgMinMaxCounter`, `AvgMinMaxPercentileCounter`.
 """
 
 from typing import Final

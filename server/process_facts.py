@@ -1,4 +1,4 @@
-"""What a server is told of the process that runs it: it cannot look for itself."""
+"""What the shell tells a server of the process that runs it: a pure server cannot look itself."""
 
 from msgspec import Struct
 
