@@ -11,7 +11,7 @@ from raykeeper.actors.disk.identity import FolderOwner
 from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.links.jute_listener import BACKLOG, PortSettings
 from raykeeper.links.jute_tls import TlsFiles
-from raykeeper.server.context import ALLOWED_WORDS, PortOptions, ServerOptions
+from raykeeper.server.context import ALLOWED_WORDS, ServerOptions, ZooKeeperOptions
 from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.acl import Identity
@@ -184,22 +184,22 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ),
             snapshot_every_txns=self.snapshot_every_txns,
             outstanding_requests_max=self.requests_max,
-            zookeeper=PortOptions(
+            zookeeper=ZooKeeperOptions(
                 self.zookeeper_words,
                 self.zookeeper_port,
                 self.zookeeper_tls_port,
                 self.zookeeper_clients_per_address,
                 BACKLOG,
                 str(self.path),
+                self.zookeeper_request_bytes,
+                self.zookeeper_list_bytes,
+                self.zookeeper_address_at(node_host, self.zookeeper_port),
             ),
             ensemble=self.ensemble_uuid,
             change_log_count_max=self.watch_history_changes,
             change_log_bytes_max=self.watch_history_bytes,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
-            zookeeper_address=self.zookeeper_address_at(node_host, self.zookeeper_port),
             observers=self.observers,
-            jute_frame_bytes_max=self.zookeeper_request_bytes,
-            jute_list_bytes_max=self.zookeeper_list_bytes,
         )
 
     def zookeeper_settings(

@@ -24,8 +24,11 @@ ALLOWED_WORDS: Final = (
 """The words that cost little and change nothing."""
 
 
-class PortOptions(Struct, frozen=True):
-    """What the server tells of the ports for clients of ZooKeeper, which are the shell's."""
+class ZooKeeperOptions(Struct, frozen=True):
+    """Settings for clients of ZooKeeper's protocol.
+
+    The ports are the shell's. The server only says what it knows of them, in a four-letter word.
+    """
 
     words: tuple[str, ...] = ALLOWED_WORDS
     """The four-letter words that are answered, beside those that always are; `*` is all."""
@@ -35,6 +38,13 @@ class PortOptions(Struct, frozen=True):
     per_address_max: int = 0
     backlog: int = 0
     data_dir: str = ""
+    frame_bytes_max: int = JUTE_MAXBUFFER
+    """The largest request; a larger one closes its connection."""
+    list_bytes_max: int = 64 << 20
+    """The names of one list, which the protocol sends in one frame; a longer one closes its
+    connection."""
+    address: str = ""
+    """Where they find this server, "host:port"; "" if it takes none."""
 
 
 class ServerOptions(Struct, frozen=True):
@@ -69,14 +79,7 @@ class ServerOptions(Struct, frozen=True):
     is closed."""
     queued_bytes_max: int = 64 << 20
     """Bytes of values that may wait with them."""
-    jute_frame_bytes_max: int = JUTE_MAXBUFFER
-    """The largest request of a client of ZooKeeper; a larger one closes its connection."""
-    zookeeper: PortOptions = PortOptions()
-    jute_list_bytes_max: int = 64 << 20
-    """The names of one list for such a client, whose protocol sends them in one frame; a longer one
-    closes its connection."""
-    zookeeper_address: str = ""
-    """Where clients of ZooKeeper find this server, "host:port"; "" if it takes none."""
+    zookeeper: ZooKeeperOptions = ZooKeeperOptions()
     observers: tuple[ServerId, ...] = ()
     """Servers of the ensemble without a vote, which /zookeeper/config names as such."""
     ensemble: str = ""

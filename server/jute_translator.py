@@ -173,7 +173,7 @@ class JuteTranslator:
         if payload is None:
             return None
         request = self._connect = decode_connect(payload)
-        self.reader.bytes_max = self._context.options.jute_frame_bytes_max
+        self.reader.bytes_max = self._context.options.zookeeper.frame_bytes_max
         self._arrived_at = self._context.now.mono
         password = (request.password or b"") if request.session_id else self._drawn_password
         return Connect(
@@ -252,7 +252,7 @@ class JuteTranslator:
         return native.Write(self._number, self._answered, native.encode_op(op))
 
     def _reject(self, request: Request, code: int, *, closes: bool = False) -> RejectedRequest:
-        """Answer a request by `code` alone, in its place in the order; `closes` closes behind it."""
+        """Answer a request by `code` alone, in its place; `closes` closes the connection then."""
         self._add_unanswered(request, None, closes=closes)
         self._is_last_taken = closes
         zxid = self._context.state.zxid
@@ -386,7 +386,7 @@ class JuteTranslator:
         names = page.children if isinstance(page, GetChildrenReply) else page.paths
         self._names += names
         self._names_bytes += sum(map(len, names)) + 4 * len(names)
-        bytes_max = self._context.options.jute_list_bytes_max
+        bytes_max = self._context.options.zookeeper.list_bytes_max
         if self._names_bytes > bytes_max:
             self.is_over = True  # no frame may be so long
             self._trace_limit("a list", "zookeeper_list_bytes", bytes_max)

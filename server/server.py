@@ -536,7 +536,7 @@ class Server:
     def _tell_address(self) -> None:
         """Tell the leader where clients of ZooKeeper find this server: it may have moved."""
         context = self._context
-        address, leader = context.options.zookeeper_address, context.peer.leader
+        address, leader = context.options.zookeeper.address, context.peer.leader
         if not address:
             return
         if self._leader_requests is not None:

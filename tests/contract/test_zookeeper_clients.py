@@ -20,7 +20,7 @@ from kazoo.recipe.watchers import ChildrenWatch, DataWatch
 from kazoo.security import make_digest_acl
 from msgspec import structs
 
-from raykeeper.server.context import ALLOWED_WORDS
+from raykeeper.server.context import ALLOWED_WORDS, ZooKeeperOptions
 from tests.harness.jute_port import JutePort
 from tests.harness.pure_servers import OPTIONS
 from tests.harness.tls_files import TlsFolder
@@ -33,7 +33,9 @@ Connect = Callable[..., KazooClient]
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[JutePort]:
-    with JutePort(options=structs.replace(OPTIONS, zookeeper_address=ADDRESS)) as opened:
+    with JutePort(
+        options=structs.replace(OPTIONS, zookeeper=ZooKeeperOptions(address=ADDRESS))
+    ) as opened:
         yield opened
 
 

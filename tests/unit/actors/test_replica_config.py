@@ -11,7 +11,7 @@ from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.jute.frames import JUTE_MAXBUFFER
 from raykeeper.links.jute_listener import BACKLOG, PortSettings
 from raykeeper.links.jute_tls import TlsFiles
-from raykeeper.server.context import PortOptions
+from raykeeper.server.context import ZooKeeperOptions
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
@@ -92,8 +92,8 @@ def test_settings_reach_the_parts() -> None:
     assert config(sessions_max=5).limits().sessions_max == 5
     assert config(transaction_ops_max=5).limits().transaction_ops_max == 5
     port = config(zookeeper_request_bytes=2048, zookeeper_list_bytes=4096).options()
-    assert (port.jute_frame_bytes_max, port.jute_list_bytes_max) == (2048, 4096)
-    assert config().options().jute_frame_bytes_max == JUTE_MAXBUFFER
+    assert (port.zookeeper.frame_bytes_max, port.zookeeper.list_bytes_max) == (2048, 4096)
+    assert config().options().zookeeper.frame_bytes_max == JUTE_MAXBUFFER
     root = Identity("digest", "root:hash")
     assert config(super_identities=(root,)).limits().super_identities == (root,)
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2
@@ -146,15 +146,17 @@ def test_the_server_knows_what_the_words_tell_of_its_port() -> None:
     made = config(
         zookeeper_port=2182, zookeeper_words=("*",), zookeeper_clients_per_address=7, folder="/d/1"
     )
-    assert made.options().zookeeper == PortOptions(("*",), 2182, 0, 7, BACKLOG, "/d/1")
+    assert made.options().zookeeper == ZooKeeperOptions(
+        ("*",), 2182, 0, 7, BACKLOG, "/d/1", address="127.0.0.1:2182"
+    )
 
 
 def test_the_server_tells_where_clients_of_zookeeper_find_it() -> None:
     observers = (ServerId(4),)
     made = config(zookeeper_port=2182, zookeeper_address="0.0.0.0", observers=observers)
     options = made.options("10.0.0.7")
-    assert (options.zookeeper_address, options.observers) == ("10.0.0.7:2182", observers)
-    assert config().options("10.0.0.7").zookeeper_address == ""
+    assert (options.zookeeper.address, options.observers) == ("10.0.0.7:2182", observers)
+    assert config().options("10.0.0.7").zookeeper.address == ""
 
 
 def test_the_settings_of_the_port_for_clients_of_zookeeper() -> None:

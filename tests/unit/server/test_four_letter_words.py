@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from raykeeper.jute.opcodes import OpCode
 from raykeeper.jute.records import AddWatchRequest
-from raykeeper.server.context import ALLOWED_WORDS, PortOptions
+from raykeeper.server.context import ALLOWED_WORDS, ZooKeeperOptions
 from raykeeper.server.effects import ReadProcessFacts
 from raykeeper.server.events import ClientDisconnected, JuteBytesArrived
 from raykeeper.server.four_letter_words import NEVER_ANSWERED
@@ -18,7 +18,7 @@ from raykeeper.znodes.requests import GetData, Sync, WatchMode
 from tests.harness.jute_caller import JuteCaller, connected
 from tests.harness.pure_servers import OPTIONS, TIMING, PureServer, PureServers
 
-ALL = replace(OPTIONS, zookeeper=PortOptions(("*",), 2181, 0, 60, 1024, "/data/c/1"))
+ALL = replace(OPTIONS, zookeeper=ZooKeeperOptions(("*",), 2181, 0, 60, 1024, "/data/c/1"))
 VERSION = "3.9.5-raykeeper, built on 2026-11-24 00:00 UTC"
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
 ZXID = re.compile(r"0x[1-9a-f][0-9a-f]{9,}")
@@ -66,14 +66,14 @@ def test_a_server_says_that_it_is_there(pieces: tuple[bytes, ...]) -> None:
 def test_words_that_are_not_in_the_whitelist_are_refused(word: str) -> None:
     refusal = f"{word} is not executed because it is not in the whitelist.\n"
     assert told(PureServer(), word.encode()) == refusal
-    only = PureServer(options=replace(OPTIONS, zookeeper=PortOptions((word,))))
+    only = PureServer(options=replace(OPTIONS, zookeeper=ZooKeeperOptions((word,))))
     assert (told(only, word.encode()) == refusal) is (word in NEVER_ANSWERED)
 
 
 @pytest.mark.parametrize("word", ALLOWED_WORDS)
 def test_the_whitelist_allows_what_stands_in_it(word: str) -> None:
     assert "whitelist" not in told(PureServer(), word.encode())
-    none = PureServer(options=replace(OPTIONS, zookeeper=PortOptions(())))
+    none = PureServer(options=replace(OPTIONS, zookeeper=ZooKeeperOptions(())))
     assert ("whitelist" not in told(none, word.encode())) is (word in ("srvr", "isro"))
 
 

@@ -33,7 +33,7 @@ from raykeeper.jute.records import (
     WhoAmIResponse,
 )
 from raykeeper.server import server_trace_events
-from raykeeper.server.context import ServerOptions
+from raykeeper.server.context import ServerOptions, ZooKeeperOptions
 from raykeeper.server.events import JuteBytesArrived
 from raykeeper.zab.settings import RecentLogLimits
 from raykeeper.znodes.acl import OPEN_ACL, Acl, digest_id
@@ -392,7 +392,9 @@ def test_a_first_frame_that_is_none_ends_the_connection(data: bytes) -> None:
 
 
 def test_a_request_may_be_as_long_as_the_setting_says() -> None:
-    options = ServerOptions(session_report_ms=OPTIONS.session_report_ms, jute_frame_bytes_max=100)
+    options = ServerOptions(
+        session_report_ms=OPTIONS.session_report_ms, zookeeper=ZooKeeperOptions(frame_bytes_max=100)
+    )
     caller = connected(PureServer(options=options))
     assert caller.create("/a", b"x" * 30).err == 0
     caller.send(OpCode.CREATE, CreateRequest("/b", b"x" * 100, OPEN, 0))
@@ -415,7 +417,9 @@ def test_a_transaction_has_as_many_operations_as_the_setting_says() -> None:
 @pytest.mark.parametrize("bytes_max", [64 << 20, 60])
 def test_long_lists_come_in_one_frame(bytes_max: int) -> None:
     options = ServerOptions(
-        session_report_ms=OPTIONS.session_report_ms, page_names=3, jute_list_bytes_max=bytes_max
+        session_report_ms=OPTIONS.session_report_ms,
+        page_names=3,
+        zookeeper=ZooKeeperOptions(list_bytes_max=bytes_max),
     )
     caller = connected(PureServer(options=options))
     names = [f"n{index:02}" for index in range(20)]

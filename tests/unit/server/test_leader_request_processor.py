@@ -5,6 +5,7 @@ from msgspec import structs
 
 from raykeeper.jute.records import WatcherEvent as JuteEvent
 from raykeeper.server import server_trace_events
+from raykeeper.server.context import ZooKeeperOptions
 from raykeeper.server.effects import TrackSessions
 from raykeeper.server.events import (
     ClientFrameArrived,
@@ -420,7 +421,9 @@ def move(servers: PureServers, server: int, address: str) -> None:
     """Start a server again that takes clients of ZooKeeper at this address."""
     servers.crash(server)
     servers.pass_time(2_000)
-    servers.down[server].options = structs.replace(OPTIONS, zookeeper_address=address)
+    servers.down[server].options = structs.replace(
+        OPTIONS, zookeeper=ZooKeeperOptions(address=address)
+    )
     servers.restart(server)
     servers.pass_time(2_000)
 
@@ -458,7 +461,9 @@ def test_the_configuration_has_the_addresses_that_servers_tell() -> None:
 
 
 def test_a_leader_that_begins_writes_its_own_address() -> None:
-    host = PureServer(options=structs.replace(OPTIONS, zookeeper_address="10.0.0.1:2181"))
+    host = PureServer(
+        options=structs.replace(OPTIONS, zookeeper=ZooKeeperOptions(address="10.0.0.1:2181"))
+    )
     host.pass_time(reported())
     text = host.server.state.tree.znodes[CONFIG_PATH].value or b""
     assert parse_servers(text) == {ServerId(1): "10.0.0.1:2888:3888:participant;10.0.0.1:2181"}
@@ -480,7 +485,9 @@ def test_an_observer_is_named_as_one() -> None:
     options = structs.replace(OPTIONS, observers=(observer,))
     servers = PureServers(3, options=options, observers=1)
     servers.crash(4)
-    servers.down[4].options = structs.replace(options, zookeeper_address="10.0.0.4:2184")
+    servers.down[4].options = structs.replace(
+        options, zookeeper=ZooKeeperOptions(address="10.0.0.4:2184")
+    )
     servers.restart(4)
     servers.pass_time(2_000)
     assert config_at(servers, 1) == {observer: "10.0.0.4:2888:3888:observer;10.0.0.4:2184"}
