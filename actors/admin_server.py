@@ -4,8 +4,6 @@ It only tells, and nobody who asks is authenticated. The package aiohttp speaks 
 needs it, and only where the port is set. Bound: `CONNECTIONS_MAX` connections, and those that come
 in the same turn of the loop; a further one is closed.
 
-The port is tried again every second until it is free, as that of ZooKeeper's clients.
-
 ZooKeeper: `JettyAdminServer`.
 """
 
@@ -14,7 +12,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from raykeeper.links.jute_listener import LISTEN_RETRY_S
+from raykeeper.links.retried_port import RetriedPort
 from raykeeper.server.admin_commands import COMMANDS, Document
 from raykeeper.server.monitoring import Average
 
@@ -45,18 +43,23 @@ class AdminServer:
 
         A port of 0 is one that the system picks.
         """
-        self.problem = ""
-        """Why nothing listens, "" if it does, or has not been tried yet."""
-        self.port = 0
-        """The port that it listens on, 0 while it does not."""
+        self._answer = answer
         self._address = address
         self._wanted = port
-        self._answer = answer
-        self._log = log
         self._loop = asyncio.get_running_loop()
+        self._port = RetriedPort("admin", address, port, log)
         self._http: Server | None = None
-        self._server: asyncio.Server | None = None
         self._listening = self._loop.create_task(self._listen())
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on, 0 while it does not."""
+        return self._port.number
+
+    @property
+    def problem(self) -> str:
+        """Why nothing listens, "" if it does, or has not been tried yet."""
+        return self._port.problem
 
     async def listening(self) -> None:
         """Wait until it listens, or never will."""
@@ -65,9 +68,7 @@ class AdminServer:
     async def close(self) -> None:
         """End the port and its connections."""
         self._listening.cancel()
-        self.port = 0
-        if self._server is not None:
-            self._server.close()
+        self._port.close()
         if self._http is not None:
             await self._http.shutdown(timeout=CLOSE_S)
 
@@ -75,22 +76,13 @@ class AdminServer:
         try:
             from aiohttp import web
         except ImportError:
-            self._note(MISSING)
+            self._port.report(MISSING)
             return
         self._http = web.Server(self._on_request, access_log=None)
-        while True:
-            try:
-                self._server = await self._loop.create_server(
-                    self._on_connection, self._address, self._wanted
-                )
-            except OSError as error:
-                self._note(f"cannot listen at {self._address}:{self._wanted}: {error}")
-                await asyncio.sleep(LISTEN_RETRY_S)
-            else:
-                self.problem = ""
-                self.port = int(self._server.sockets[0].getsockname()[1])
-                self._log("admin.listens", address=self._address, port=self.port)
-                return
+        await self._port.open(self._create_server)
+
+    def _create_server(self) -> Awaitable[asyncio.Server]:
+        return self._loop.create_server(self._on_connection, self._address, self._wanted)
 
     def _on_connection(self) -> asyncio.Protocol:
         assert self._http is not None, "it was made before the port"
@@ -112,11 +104,6 @@ class AdminServer:
             return web.Response(status=404, text=f"the commands are below {PREFIX}\n")
         document = await self._answer(name)
         return web.json_response(text=json.dumps(document, indent=2, default=_number))
-
-    def _note(self, problem: str) -> None:
-        if not self.problem:
-            self._log("admin.off", reason=problem)
-        self.problem = problem
 
 
 class _Refusal(asyncio.Protocol):

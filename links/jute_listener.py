@@ -5,9 +5,8 @@ server as it is. Bounds: connections of one address, connections without a sessi
 they may be without one. One connection more takes the place of the one that has been without a
 session for longest, so that connections that never speak keep nobody out.
 
-The port is tried again every second until it is free: another process, or the server's own
-predecessor, may still have it. With TLS (`jute_tls.py`) so are files that cannot be used, and files
-that change are read again: certificates that are renewed need no restart.
+A port that is taken is tried again (`retried_port.py`), and so are files of TLS (`jute_tls.py`)
+that cannot be used. Files that change are read again: renewed certificates need no restart.
 
 ZooKeeper: `NIOServerCnxnFactory`; its settings `maxClientCnxns`, `clientPortAddress`,
 `secureClientPort`.
@@ -23,11 +22,11 @@ from msgspec import Struct
 
 from raykeeper.links.contract import LinkRefused
 from raykeeper.links.jute_tls import TlsAcceptor, TlsEnd, TlsFiles
+from raykeeper.links.retried_port import RetriedPort
 
 ZOOKEEPER: Final = "zookeeper"
 """The carrier of these connections, for log lines and status."""
 ZOOKEEPER_TLS: Final = "zookeeper-tls"
-LISTEN_RETRY_S: Final = 1.0
 RENEW_S: Final = 10.0
 """How often it is checked whether a file of TLS has changed."""
 BACKLOG: Final = 1024
@@ -211,8 +210,6 @@ class JuteListener:
         self, acceptor: JuteAcceptor, settings: PortSettings, log: Callable[..., None]
     ) -> None:
         """`log` takes a name and fields for a log line."""
-        self.problem = ""
-        """Why nothing listens, "" if it does, or has not been tried yet."""
         self.tls: TlsAcceptor | None = None
         """What the files of TLS hold, for `JuteStream`; None in the clear."""
         self._renewing: asyncio.TimerHandle | None = None
@@ -220,7 +217,7 @@ class JuteListener:
         self._settings = settings
         self._log = log
         self._loop = asyncio.get_running_loop()
-        self._server: asyncio.Server | None = None
+        self._port = RetriedPort(ZOOKEEPER, settings.address, settings.port, log)
         self._by_host: Counter[str] = Counter()
         # Connections without a session, the oldest first, with what ends them.
         self._unanswered: dict[JuteStream, asyncio.TimerHandle] = {}
@@ -229,9 +226,12 @@ class JuteListener:
     @property
     def port(self) -> int:
         """The port that it listens on, 0 while it does not."""
-        if self._server is None or not self._server.sockets:
-            return 0
-        return int(self._server.sockets[0].getsockname()[1])
+        return self._port.number
+
+    @property
+    def problem(self) -> str:
+        """Why nothing listens, "" if it does, or has not been tried yet."""
+        return self._port.problem
 
     async def listening(self) -> None:
         """Wait until it listens."""
@@ -242,8 +242,7 @@ class JuteListener:
         self._listening.cancel()
         if self._renewing is not None:
             self._renewing.cancel()
-        if self._server is not None:
-            self._server.close()
+        self._port.close()
         for end in self._unanswered.values():
             end.cancel()
 
@@ -283,25 +282,16 @@ class JuteListener:
             del self._by_host[stream.host]
 
     async def _listen(self) -> None:
+        await self._port.open(self._create_server)
+        self._renew_later()
+
+    async def _create_server(self) -> asyncio.Server:
         settings = self._settings
-        while True:
-            try:
-                if settings.tls is not None:
-                    self.tls = TlsAcceptor(settings.tls)
-                self._server = await self._loop.create_server(
-                    lambda: JuteStream(self), settings.address, settings.port, backlog=BACKLOG
-                )
-            except OSError as error:
-                problem = f"cannot listen at {settings.address}:{settings.port}: {error}"
-                if not self.problem:
-                    self._log("zookeeper.off", reason=problem)
-                self.problem = problem
-                await asyncio.sleep(LISTEN_RETRY_S)
-            else:
-                self.problem = ""
-                self._log("zookeeper.listens", address=settings.address, port=self.port)
-                self._renew_later()
-                return
+        if settings.tls is not None:
+            self.tls = TlsAcceptor(settings.tls)
+        return await self._loop.create_server(
+            lambda: JuteStream(self), settings.address, settings.port, backlog=BACKLOG
+        )
 
     def _renew_later(self) -> None:
         if self.tls is not None:

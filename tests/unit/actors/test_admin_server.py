@@ -12,6 +12,7 @@ import pytest
 
 from raykeeper.actors import admin_server
 from raykeeper.actors.admin_server import AdminServer
+from raykeeper.links import retried_port
 from raykeeper.server.admin_commands import COMMANDS, Document
 from raykeeper.server.monitoring import Average
 
@@ -99,7 +100,7 @@ def test_one_connection_too_many_is_closed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_port_that_is_taken_is_tried_until_it_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_server, "LISTEN_RETRY_S", 0.01)
+    monkeypatch.setattr(retried_port, "LISTEN_RETRY_S", 0.01)
 
     async def scenario() -> None:
         with socket.socket() as taken:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.links import jute_listener
+from raykeeper.links import jute_listener, retried_port
 from raykeeper.links.contract import LinkRefused
 from raykeeper.links.jute_listener import ZOOKEEPER_TLS, JuteListener, JuteStream, PortSettings
 from raykeeper.links.jute_tls import TlsFiles
@@ -202,7 +202,7 @@ def test_a_client_in_the_clear_finds_no_port_for_tls(files: TlsFolder) -> None:
 def test_files_of_tls_are_awaited_and_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jute_listener, "LISTEN_RETRY_S", 0.01)
+    monkeypatch.setattr(retried_port, "LISTEN_RETRY_S", 0.01)
     monkeypatch.setattr(jute_listener, "RENEW_S", 0.01)
 
     async def scenario(owner: Owner) -> None:
