@@ -111,21 +111,21 @@ def place(
     refused |= choice.doubtful
     allowed = [node for node in nodes if targets is None or node.node_id in targets]
     loads = Counter(running.values())
-    seats = []
+    placements = []
     # Servers with a disk first: they have the fewest possible nodes.
     for server_id in sorted(set(disks) - set(running)) + missing:
         candidates = disks.get(server_id) or _candidate_nodes(config, allowed, server_id)
         node_id = min(candidates, key=lambda node_id: (loads[node_id], node_id))
         loads[node_id] += 1
         fresh = FolderFormat.JOINING if was_started else FolderFormat.FOUNDING
-        seats.append(
+        placements.append(
             Placement(server_id, node_id, FolderFormat.KEEP if server_id in disks else fresh)
         )
-    seats.sort(key=lambda seat: seat.server_id)
+    placements.sort(key=lambda placement: placement.server_id)
     records = _records_to_rewrite(config, nodes, found)
-    warnings = _check_spread(config, nodes, loads, seats)
+    warnings = _check_spread(config, nodes, loads, placements)
     warnings += choice.warnings + _unreadable_warnings(nodes, refused, records)
-    return LaunchPlan(seats, uuid, warnings, refused, records)
+    return LaunchPlan(placements, uuid, warnings, refused, records)
 
 
 def _was_started(nodes: Sequence[NodeReport]) -> bool:
@@ -275,11 +275,11 @@ def _check_spread(
     config: EnsembleConfig,
     nodes: Sequence[NodeReport],
     loads: Mapping[str, int],
-    seats: Sequence[Placement],
+    placements: Sequence[Placement],
 ) -> list[str]:
     names = {node.node_id: node.name for node in nodes}
     crowded = [f"{n} on {names.get(node_id, node_id)}" for node_id, n in loads.items() if n > 1]
-    if not crowded or not seats:
+    if not crowded or not placements:
         return []
     problem = f"servers of ensemble {config.name!r} share a node ({', '.join(crowded)})"
     if config.placement == "spread":

@@ -42,10 +42,10 @@ def start_planned(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[Node
     _rewrite_records(config, plan, uuid)
     # Of a new ensemble no server runs that could have seen another.
     answers = ask_statuses(config.name) if plan.ensemble_uuid is not None else {}
-    for seat in plan.placements:
-        node_id, pin = _location(config, seat, nodes)
-        newest = newest_incarnation(seat.server_id, answers)
-        start_replica(replica_config(config, uuid, seat.server_id, newest), node_id, pin)
+    for placement in plan.placements:
+        node_id, pin = _location(config, placement, nodes)
+        newest = newest_incarnation(placement.server_id, answers)
+        start_replica(replica_config(config, uuid, placement.server_id, newest), node_id, pin)
 
 
 def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> str:
@@ -54,38 +54,40 @@ def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport
     Raises:
         StorageError: a folder cannot be written; names its node. No server was started.
     """
-    seats = [seat for seat in plan.placements if seat.format is not FolderFormat.KEEP]
+    placements = [
+        placement for placement in plan.placements if placement.format is not FolderFormat.KEEP
+    ]
     uuid = plan.ensemble_uuid
-    if seats and uuid is None:
+    if placements and uuid is None:
         # Of two concurrent launches the one that formats the first folder determines the uuid.
-        uuid = _prepare(config, str(uuid4()), seats[:1], nodes)
-        seats = seats[1:]
+        uuid = _prepare(config, str(uuid4()), placements[:1], nodes)
+        placements = placements[1:]
     assert uuid is not None, plan
-    if seats:
-        _prepare(config, uuid, seats, nodes)
+    if placements:
+        _prepare(config, uuid, placements, nodes)
     return uuid
 
 
 def _prepare(
-    config: EnsembleConfig, uuid: str, seats: Sequence[Placement], nodes: Sequence[NodeReport]
+    config: EnsembleConfig, uuid: str, placements: Sequence[Placement], nodes: Sequence[NodeReport]
 ) -> str:
     record = EnsembleRecord(uuid, config.servers)
     tasks = [
         on_node(
-            seat.node_id,
+            placement.node_id,
             prepare_folder,
-            *(config.data_dir, config.name, record, seat.server_id),
-            seat.format is FolderFormat.FOUNDING,
+            *(config.data_dir, config.name, record, placement.server_id),
+            placement.format is FolderFormat.FOUNDING,
         )
-        for seat in seats
+        for placement in placements
     ]
     names = {node.node_id: node.name for node in nodes}
-    for seat, task in zip(seats, tasks, strict=True):
+    for placement, task in zip(placements, tasks, strict=True):
         try:
             uuid = ray.get(task).owner.ensemble_uuid
         except StorageError as error:
             cause = getattr(error, "cause", error)
-            raise StorageError(f"{cause} (node {names[seat.node_id]})") from None
+            raise StorageError(f"{cause} (node {names[placement.node_id]})") from None
     return uuid
 
 
@@ -100,17 +102,17 @@ def _rewrite_records(config: EnsembleConfig, plan: LaunchPlan, uuid: str) -> Non
 
 
 def _location(
-    config: EnsembleConfig, seat: Placement, nodes: Sequence[NodeReport]
+    config: EnsembleConfig, placement: Placement, nodes: Sequence[NodeReport]
 ) -> tuple[str | None, dict[str, Any] | None]:
     """Return a node id or a pin for Ray. A pin outlives its node, which returns with a new id."""
-    pin, node = config.placement, next(n for n in nodes if n.node_id == seat.node_id)
-    if isinstance(pin, LabelPin) and node.labels.get(pin.label) == str(seat.server_id):
-        return None, {"label_selector": {pin.label: str(seat.server_id)}}
+    pin, node = config.placement, next(n for n in nodes if n.node_id == placement.node_id)
+    if isinstance(pin, LabelPin) and node.labels.get(pin.label) == str(placement.server_id):
+        return None, {"label_selector": {pin.label: str(placement.server_id)}}
     if isinstance(pin, ResourcePin):
-        resource = f"{pin.resource}_{seat.server_id}"
+        resource = f"{pin.resource}_{placement.server_id}"
         if resource in node.resources:
             return None, {"resources": {resource: _PIN_CPU_SHARE}}
-    return seat.node_id, None
+    return placement.node_id, None
 
 
 def replica_config(
