@@ -13,9 +13,9 @@ launch.py                        start, complete or attach an ensemble
 keeper.py                        moves servers whose nodes are lost
     healing/                     its decisions: pure
     keeper_view.py               what it sees, made of answers
-    moves.py                     asks Ray and the nodes, and acts there
+    step_executor.py             asks Ray and the nodes, and acts there
     keeper_journal.py            what it writes into the tree
-    keeper_status.py             what it tells
+    keeper_status.py             what it answers, and its decisions in words
     draining.py                  has it move the servers away from a node
     stale_folders.py             folders of which another disk has the vote
 ensemble.py                      the handle: connect, status, wait for a leader, shut down

@@ -2,10 +2,11 @@
 
 There is one per ensemble. Ray may run two of them for a while, when the node of one only seems to
 be dead; so the keeper stands for election in the ensemble, and acts while it leads. It decides
-nothing itself: it does the steps of `Leading`, in order.
+nothing itself: it does the steps of `KeeperLoop`, in order.
 
 Invariant: before each effect on Ray it checks by its own clock that nobody else can lead. A keeper
-that stands still just then acts too late; clusters/healing/moving.py tells why that does no harm.
+that stands still just then acts too late; clusters/healing/move_steps.py says why that does no
+harm.
 """
 
 import logging
@@ -27,8 +28,8 @@ from raykeeper.client import connect as connect_client
 from raykeeper.client.errors import LostError, WaitTimeoutError
 from raykeeper.client.recipes.election import Leadership
 from raykeeper.clusters.config import EnsembleConfig
-from raykeeper.clusters.healing.leading import BUSY_LOOK_MS, Leading
-from raykeeper.clusters.healing.moving import MoveError
+from raykeeper.clusters.healing.keeper_loop import BUSY_PAUSE_MS, KeeperLoop
+from raykeeper.clusters.healing.move_steps import MoveError
 from raykeeper.clusters.healing.vocabulary import (
     AskNodes,
     Entry,
@@ -36,19 +37,18 @@ from raykeeper.clusters.healing.vocabulary import (
     HealSettings,
     KeeperStep,
     Log,
-    Look,
-    Note,
-    Now,
+    Observe,
     Pause,
-    SaveSeats,
-    Seat,
+    ReadClock,
+    SaveLocations,
+    ServerLocation,
     Survey,
     View,
+    WriteDecision,
 )
-from raykeeper.clusters.healing.wording import describe
 from raykeeper.clusters.keeper_journal import ELECTION, Journal
-from raykeeper.clusters.keeper_status import KeeperStatus
-from raykeeper.clusters.moves import RayHands
+from raykeeper.clusters.keeper_status import KeeperStatus, describe
+from raykeeper.clusters.step_executor import StepExecutor
 from raykeeper.links.ray_names import keeper_name
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, ServerId
@@ -63,7 +63,7 @@ _log = logging.getLogger("raykeeper.keeper")
 
 
 class Keeper:
-    """The actor. Its thread does everything; its methods only tell."""
+    """The actor. Its thread does everything; its methods only read what it knows."""
 
     def __init__(self, config: EnsembleConfig, nodes: Mapping[ServerId, str]) -> None:
         """Begin to watch over the ensemble; `nodes` are those on which its servers were started.
@@ -72,7 +72,7 @@ class Keeper:
         """
         share_fate_with_raylet()
         self._config = config
-        self._seats = {server: Seat(node, node[:8]) for server, node in nodes.items()}
+        self._locations = {server: ServerLocation(node, node[:8]) for server, node in nodes.items()}
         self._status = KeeperStatus(leads=False, problem="it is starting")
         self._thread = threading.Thread(target=self._run, name="raykeeper-keeper", daemon=True)
         self._thread.start()
@@ -85,7 +85,7 @@ class Keeper:
         """Return the process that the actor runs in."""
         return os.getpid()
 
-    def _tell(self, **changes: Any) -> None:
+    def _set_status(self, **changes: Any) -> None:
         self._status = replace(self._status, **changes)
 
     def _run(self) -> None:
@@ -93,15 +93,15 @@ class Keeper:
             try:
                 timeout_s = min(SESSION_TIMEOUT_S, self._config.session_timeout_max_s)
                 with connect_client(self._config.name, timeout_s, _CONNECT_S) as client:
-                    self._tell(leads=False, problem="")
-                    self._stand(client)
+                    self._set_status(leads=False, problem="")
+                    self._stand_for_election(client)
             except (RayKeeperError, ray.exceptions.RayError) as error:
                 problem = first_line(error)
                 _log.warning("keeper of %r: %s", self._config.name, problem)
-                self._tell(leads=False, problem=problem)
+                self._set_status(leads=False, problem=problem)
             time.sleep(RETRY_S)
 
-    def _stand(self, client: Client) -> None:
+    def _stand_for_election(self, client: Client) -> None:
         """Stand for election until the session ends, and lead when elected."""
         Journal(client).create_paths()
         identifier = f"{ray.get_runtime_context().get_node_id()} {os.getpid()}".encode()
@@ -114,12 +114,12 @@ class Keeper:
                 try:
                     self._lead(client, leadership)
                 except LostError as error:
-                    self._tell(leads=False, problem=first_line(error))
+                    self._set_status(leads=False, problem=first_line(error))
 
     def _lead(self, client: Client, leadership: "Leadership[Any]") -> None:
-        """Look and act until the leadership is lost."""
-        leader = _Leader(self._config, client, leadership, self._seats, self._tell)
-        steps, answer = leader.leading.steps(), None
+        """Do the steps until the leadership is lost."""
+        leader = _Leader(self._config, client, leadership, self._locations, self._set_status)
+        steps, answer = leader.loop.steps(), None
         step = next(steps)
         while True:
             try:
@@ -138,19 +138,19 @@ class _Leader:
         config: EnsembleConfig,
         client: Client,
         leadership: "Leadership[Any]",
-        seats: Mapping[ServerId, Seat],
-        tell: Callable[..., None],
+        locations: Mapping[ServerId, ServerLocation],
+        set_status: Callable[..., None],
     ) -> None:
-        """Go on from what stands in the tree; `seats` count where that says nothing."""
+        """Go on from what stands in the tree; `locations` count where that says nothing."""
         self._config = config
         self._journal = Journal(client)
         self._leadership = leadership
-        self._hands = RayHands(config, leadership)
-        self._tell = tell
-        self.leading = Leading(
+        self._executor = StepExecutor(config, leadership)
+        self._set_status = set_status
+        self.loop = KeeperLoop(
             heal_settings(config),
             self._journal.read_entries(),
-            {**seats, **self._journal.read_seats()},
+            {**locations, **self._journal.read_locations()},
             _now(),
         )
 
@@ -163,53 +163,53 @@ class _Leader:
             MoveError: an act is not possible.
         """
         match step:
-            case Look():
-                return self._look()
-            case Now():
+            case Observe():
+                return self._observe()
+            case ReadClock():
                 return _now()
             case Pause():
                 time.sleep(step.ms / 1000)
-            case SaveSeats():
-                return self._journal.save_seats(self._leadership, step.seats)
+            case SaveLocations():
+                return self._journal.save_locations(self._leadership, step.locations)
             case AskNodes():
                 return self._survey()
-            case Note():
-                return self._note(step)
+            case WriteDecision():
+                return self._write_decision(step)
             case Log():
                 _log.warning("ensemble %r: %s", self._config.name, step.line)
             case ForgetDrains():
                 self._journal.forget_dead_drains(step.nodes)
-                self._report(self.leading.healing.waiting)
+                self._report(self.loop.healing.waiting)
             case _:
-                return self._hands.act(step)
+                return self._executor.act(step)
         return None
 
-    def _look(self) -> View:
+    def _observe(self) -> View:
         while True:
             self._leadership.lost.check()
             try:
-                return self._hands.look(self._journal.read_drains())
+                return self._executor.observe(self._journal.read_drains())
             except ray.exceptions.RayError as error:  # what is unknown is no reason to resign
                 self._report(f"Ray does not answer: {first_line(error)}")
-                time.sleep(BUSY_LOOK_MS / 1000)
+                time.sleep(BUSY_PAUSE_MS / 1000)
 
     def _survey(self) -> Survey:
         # The write proves that this keeper leads and has a majority.
-        time_ms = self._journal.save_seats(self._leadership, self.leading.healing.seats)
-        return self._hands.survey(time_ms)
+        time_ms = self._journal.save_locations(self._leadership, self.loop.healing.locations)
+        return self._executor.survey(time_ms)
 
-    def _note(self, step: Note) -> Entry:
-        entry = self._journal.note(self._leadership, step.decision)
+    def _write_decision(self, step: WriteDecision) -> Entry:
+        entry = self._journal.write_decision(self._leadership, step.decision)
         _log.warning("ensemble %r: %s", self._config.name, describe(entry))
         return entry
 
     def _report(self, problem: str) -> None:
-        leading = self.leading
-        self._tell(
+        loop = self.loop
+        self._set_status(
             leads=True,
             problem=problem,
-            entries=leading.healing.entries,
-            stale_folders=leading.stale_folders,
+            entries=loop.healing.entries,
+            stale_folders=loop.stale_folders,
         )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from raykeeper.client.core.compound_operations import create_if_missing
 from raykeeper.client.core.flows import Flow
@@ -24,7 +24,7 @@ from raykeeper.client.recipes.election import Leadership
 from raykeeper.client.recipes.primitives import delete, get_children, get_or_none, transact
 from raykeeper.client.recipes.recipe import K, Recipe, operation
 from raykeeper.clusters.healing.healing import ENTRIES_KEPT
-from raykeeper.clusters.healing.vocabulary import Decision, Entry, Seat
+from raykeeper.clusters.healing.vocabulary import Decision, Entry, ServerLocation
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.requests import (
     ANY_VERSION,
@@ -40,13 +40,13 @@ from raykeeper.znodes.requests import (
 ROOT: Final = "/zookeeper/keeper"
 ELECTION: Final = f"{ROOT}/election"
 EVENTS: Final = f"{ROOT}/events"
-_SEATS: Final = f"{ROOT}/servers"
+_SERVERS: Final = f"{ROOT}/servers"
 _DRAINS: Final = f"{ROOT}/drains"
 _PREFIX: Final = "event-"
 
 
-class _Seats(Struct):
-    seats: dict[str, Seat] = {}
+class _Locations(Struct):
+    locations: dict[str, ServerLocation] = field(default_factory=dict, name="seats")
 
 
 class Journal(Recipe[K]):
@@ -55,7 +55,7 @@ class Journal(Recipe[K]):
     @operation
     def create_paths(self) -> Flow[None]:
         """Create what is missing of it."""
-        for path in (ELECTION, EVENTS, _DRAINS, _SEATS):
+        for path in (ELECTION, EVENTS, _DRAINS, _SERVERS):
             yield from create_if_missing(Create(path, b"", 0))
 
     @operation
@@ -76,15 +76,15 @@ class Journal(Recipe[K]):
         return entries
 
     @operation
-    def read_seats(self) -> Flow[dict[ServerId, Seat]]:
+    def read_locations(self) -> Flow[dict[ServerId, ServerLocation]]:
         """Return where the servers were seen to run.
 
         Raises:
             InvalidValueError: the value of the znode is of something else.
         """
-        value, _ = yield Query(GetData, _SEATS)
-        seats = _decode(_SEATS, value, _Seats).seats if value else {}
-        return {ServerId(int(server)): seat for server, seat in seats.items()}
+        value, _ = yield Query(GetData, _SERVERS)
+        locations = _decode(_SERVERS, value, _Locations).locations if value else {}
+        return {ServerId(int(server)): location for server, location in locations.items()}
 
     @operation
     def read_drains(self) -> Flow[list[str]]:
@@ -110,7 +110,7 @@ class Journal(Recipe[K]):
                 yield from delete(f"{_DRAINS}/{node}")
 
     @operation
-    def note(self, leadership: Leadership[Any], decision: Decision) -> Flow[Entry]:
+    def write_decision(self, leadership: Leadership[Any], decision: Decision) -> Flow[Entry]:
         """Write a decision, and remove the oldest if there are too many.
 
         Raises:
@@ -127,8 +127,8 @@ class Journal(Recipe[K]):
         return Entry(_number(path.rpartition("/")[2]), stat.ctime, decision)
 
     @operation
-    def save_seats(
-        self, leadership: Leadership[Any], seats: Mapping[ServerId, Seat]
+    def save_locations(
+        self, leadership: Leadership[Any], locations: Mapping[ServerId, ServerLocation]
     ) -> Flow[Millis]:
         """Write where the servers run; return the ensemble's time.
 
@@ -136,8 +136,10 @@ class Journal(Recipe[K]):
             LostError: another keeper may lead; nothing was written.
             KeeperError: it is unknown whether it was written.
         """
-        value = msgspec.json.encode(_Seats({str(server): seat for server, seat in seats.items()}))
-        (stat,) = yield from _commit(leadership, [SetData(_SEATS, value, ANY_VERSION)])
+        value = msgspec.json.encode(
+            _Locations({str(server): location for server, location in locations.items()})
+        )
+        (stat,) = yield from _commit(leadership, [SetData(_SERVERS, value, ANY_VERSION)])
         return Millis(stat.mtime)
 
 

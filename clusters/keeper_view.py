@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.config import EnsembleConfig
-from raykeeper.clusters.healing.vocabulary import Cause, NodeSurvey, Seat, Survey, View
+from raykeeper.clusters.healing.vocabulary import Cause, NodeSurvey, ServerLocation, Survey, View
 from raykeeper.clusters.node_report import NodeReport, unread
 from raykeeper.clusters.placement import allows
 from raykeeper.clusters.voting_disks import LeaderWithQuorum, find_leader, find_voting_disks
@@ -37,15 +37,15 @@ def make_view(
         nodes=dict(alive),
         leaving={node: cause for node, cause in leaving.items() if alive.get(node, False)},
         running={
-            server: Seat(answer.node_id, names.get(answer.node_id, answer.node_id[:8]))
+            server: ServerLocation(answer.node_id, names.get(answer.node_id, answer.node_id[:8]))
             for server, answer in answers.items()
             if isinstance(answer, ReplicaStatus)
         },
         actors=dict(actors),
         doubt=leader.doubt,
-        heard=_heard(leader),
+        linked=_linked(leader),
         voting=leader.following,
-        changing=_changing(voters, leader),
+        open_change=_open_change(voters, leader),
     )
 
 
@@ -85,14 +85,14 @@ def make_survey(
     )
 
 
-def _heard(leader: LeaderWithQuorum) -> tuple[ServerId, ...]:
+def _linked(leader: LeaderWithQuorum) -> tuple[ServerId, ...]:
     if leader.status is None:
         return ()
     linked = [peer for peer, state in leader.status.links.items() if state == "linked"]
     return tuple(sorted([leader.status.server_id, *linked]))
 
 
-def _changing(voters: Sequence[ServerId], leader: LeaderWithQuorum) -> str:
+def _open_change(voters: Sequence[ServerId], leader: LeaderWithQuorum) -> str:
     """Return which vote is moving, or which server waits for its vote."""
     if leader.status is None:
         return ""

@@ -1,8 +1,8 @@
 """What the keeper asks Ray, the nodes and the servers, and what it does to them.
 
-`RayHands` does the steps of clusters/healing/moving.py by those of a launch. Every step can be done
-twice. A server is started by its name, of which Ray has one actor; a folder is formatted once; and
-a folder that the member list does not name has no vote (rule D3).
+`StepExecutor` does the steps of clusters/healing/move_steps.py by those of a launch. Every step can
+be done twice. A server is started by its name, of which Ray has one actor; a folder is formatted
+once; and a folder that the member list does not name has no vote (rule D3).
 """
 
 import time
@@ -20,7 +20,7 @@ from raykeeper.client.errors import LostError
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.clusters.config import EnsembleConfig
 from raykeeper.clusters.ensemble import call_actors, find_actor
-from raykeeper.clusters.healing.moving import MoveError
+from raykeeper.clusters.healing.move_steps import MoveError
 from raykeeper.clusters.healing.vocabulary import (
     Act,
     Cause,
@@ -54,17 +54,17 @@ _TIMEOUT_S = 15.0
 """How long a server may take to end, or a node to rename a folder."""
 
 
-class RayHands:
-    """What a keeper sees of a Ray cluster, and does there, during one leadership."""
+class StepExecutor:
+    """The view and the acts of a keeper in a Ray cluster, during one leadership."""
 
     def __init__(self, config: EnsembleConfig, leadership: Held[Any]) -> None:
         """Act under the token of `leadership`."""
         self._config = config
         self._leadership = leadership
         self._names: dict[str, str] = {}
-        """Of the nodes, at the last look."""
+        """Of the nodes, at the last observation."""
         self._handles: dict[str, Any] = {}
-        """Of the actors, at the last look: another actor of the same name has another handle."""
+        """Of the actors, at the last observation, by the id that no other actor ever has."""
         self._reports: list[NodeReport] = []
         """Of the nodes, when they were asked last."""
         self._acts: dict[type[Act], Callable[[Any], Any]] = {
@@ -75,7 +75,7 @@ class RayHands:
             RemoveStaleFolders: self._remove_stale,
         }
 
-    def look(self, drained: list[str]) -> View:
+    def observe(self, drained: list[str]) -> View:
         """Take a look at Ray and the servers; `drained` are the ids of nodes that leave.
 
         Raises:

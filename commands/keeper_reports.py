@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from rich.console import Console
 
-from raykeeper.clusters.healing.vocabulary import Entry, Step
-from raykeeper.clusters.healing.wording import describe
+from raykeeper.clusters.healing.vocabulary import Entry, MoveStep
+from raykeeper.clusters.keeper_status import describe
 from raykeeper.commands.output import Document
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ def show_keeper(console: Console, keeper: "KeeperStatus | None") -> None:
     """Print the newest moves, the one under way, and why a server does not move."""
     if keeper is None:
         return
-    ended = [each for each in keeper.entries if each.decision.step in (Step.DONE, Step.UNDONE)]
+    ended = [
+        each for each in keeper.entries if each.decision.step in (MoveStep.DONE, MoveStep.UNDONE)
+    ]
     for entry in ended[-_MOVES_SHOWN:]:
         console.print(_status_line(entry))
-    if keeper.entries and keeper.entries[-1].decision.step in (Step.BEGUN, Step.STARTED):
+    if keeper.entries and keeper.entries[-1].decision.step in (MoveStep.BEGUN, MoveStep.STARTED):
         console.print(_status_line(keeper.entries[-1]), style="yellow")
     for folder in keeper.stale_folders:
         console.print(folder)

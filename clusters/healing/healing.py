@@ -1,4 +1,4 @@
-"""The decisions of a keeper during one leadership: looks in, effects out.
+"""The decisions of a keeper during one leadership: views and answers in, effects out.
 
 A voter moves when all of this holds: a leader with a majority behind it is known and does not hear
 the voter; Ray says that the voter's node is dead, or has no actor of it since a move was undone;
@@ -12,7 +12,7 @@ server that is linked to the leader, or whose node is alive, does not move. With
 nothing is begun, started or undone. What is unknown counts neither as dead nor as alive: a clock
 that runs goes on, and nothing happens before the next sight of a majority.
 
-Each effect but SaveSeats has one answer, and the next look comes after it.
+Each effect but SaveLocations has one answer, and the next view comes after it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,14 +31,14 @@ from raykeeper.clusters.healing.vocabulary import (
     Entry,
     HealSettings,
     Move,
-    Note,
-    SaveSeats,
-    Seat,
+    MoveStep,
+    SaveLocations,
+    ServerLocation,
     SetAside,
-    Step,
     Survey,
     Undo,
     View,
+    WriteDecision,
 )
 from raykeeper.zab.ids import Millis, ServerId
 
@@ -56,7 +56,7 @@ class _OpenMove(Struct):
     decision: Decision
     started_at: Millis | None
     """When this keeper knew the server started; None before."""
-    why_undone: str = ""
+    undo_reason: str = ""
     """Why the move is given up, while what it did is undone."""
 
 
@@ -67,7 +67,7 @@ class Healing:
         self,
         settings: HealSettings,
         entries: Iterable[Entry],
-        seats: Mapping[ServerId, Seat],
+        locations: Mapping[ServerId, ServerLocation],
         now: Millis,
     ) -> None:
         """Go on from what stands in the tree.
@@ -75,20 +75,20 @@ class Healing:
         Args:
             settings: The limits.
             entries: The decisions of all keepers, in order.
-            seats: Where the servers were seen by the last keeper.
+            locations: Where the servers were seen by the last keeper.
             now: This keeper's clock; so are all times below.
         """
         self.waiting: str = ""
         """Why a server that should move does not; empty if all is well or a move is under way."""
         self.entries: list[Entry] = list(entries)
-        self.seats: dict[ServerId, Seat] = dict(seats)
+        self.locations: dict[ServerId, ServerLocation] = dict(locations)
         self._settings = settings
         self._alive_since: dict[str, Millis] = {}
         self._dead: dict[str, Millis] = {}
         self._leaving: dict[str, Cause] = {}
         self._actors: dict[ServerId, str] = {}
         self._lost_since: dict[ServerId, Millis] = {}
-        self._made_at: dict[int, Millis] = {}
+        self._written_at: dict[int, Millis] = {}
         self._read_at = now  # the other entries
         self._survey_at = now
         self._survey_problem = ""
@@ -108,29 +108,29 @@ class Healing:
         """Whether the keeper should look often."""
         return self.is_moving or bool(self._lost_since) or bool(self._due)
 
-    def look(self, view: View, now: Millis) -> list[Effect]:
-        """Take a look at Ray and the servers."""
-        effects = self._take_seats(view)
+    def on_view(self, view: View, now: Millis) -> list[Effect]:
+        """Take what was seen of Ray and the servers."""
+        effects = self._take_locations(view)
         self._take_nodes(view, now)
         self._take_losses(view, now)
         self._actors = view.actors
         if self._open is not None:
             self.waiting = view.doubt
-            return effects + self._go_on(self._open, view, now)
+            return effects + self._continue_move(self._open, view, now)
         self._due = self._find_due(view, now)
-        self.waiting = self._why_not(view) if self._due else ""
+        self.waiting = self._reason_to_wait(view) if self._due else ""
         if self._due and not self.waiting:
             if now >= self._survey_at:
                 return [*effects, AskNodes()]
             self.waiting = self._survey_problem
         return effects + self._set_aside(view, now)
 
-    def surveyed(self, survey: Survey, now: Millis) -> list[Effect]:
+    def on_survey(self, survey: Survey, now: Millis) -> list[Effect]:
         """Take what the nodes have; begin the first move that is possible."""
         staying = [node for node in self._alive_since if node not in self._leaving]
         age = self._settings.node_age_ms
-        ripe = [node for node in staying if now - self._alive_since[node] >= age]
-        ages = {number: now - made_at for number, made_at in self._made_at.items()}
+        old_enough = [node for node in staying if now - self._alive_since[node] >= age]
+        ages = {number: now - written_at for number, written_at in self._written_at.items()}
         problems = []
         for server, cause in self._due:
             left, why = pause_left(
@@ -145,31 +145,31 @@ class Healing:
             if left > 0:
                 problems.append(f"server {server} waits for {duration(left)}: {why}")
                 continue
-            target = choose_target(server, survey, self.seats, staying, ripe)
+            target = choose_target(server, survey, self.locations, staying, old_enough)
             if target.node is None:
                 problems.append(f"no node for server {server}: {target.problem}")
                 continue
             decision = Decision(
-                step=Step.BEGUN,
+                step=MoveStep.BEGUN,
                 server=server,
                 cause=cause,
-                source=self.seats[server].node_id,
-                source_name=self.seats[server].node_name,
+                source=self.locations[server].node_id,
+                source_name=self.locations[server].node_name,
                 target=target.node.node_id,
                 target_name=target.node.name,
                 reason=self._reason(server, cause, now),
                 actor=self._actors.get(server, ""),
             )
             self.waiting = ""
-            return [Note(decision)]
+            return [WriteDecision(decision)]
         self.waiting = self._survey_problem = "; ".join(problems)
         self._survey_at = Millis(now + SURVEY_PAUSE_MS)
         return []
 
-    def noted(self, entry: Entry, now: Millis) -> None:
-        """Take a decision that stands in the tree now. The next look acts on it."""
+    def on_decision_written(self, entry: Entry, now: Millis) -> None:
+        """Take a decision that stands in the tree now. The next view acts on it."""
         self.entries = [*self.entries, entry][-ENTRIES_KEPT:]
-        self._made_at[entry.number] = now
+        self._written_at[entry.number] = now
         self._open = _open_move(self.entries, now)
         if self._open is None:
             # If it is lost again, its time begins anew.
@@ -177,25 +177,25 @@ class Healing:
             # A node that was drained is alive still, with the old folder.
             self._quiet_since, self._set_aside_at = now, None
 
-    def acted(self, problem: str) -> list[Effect]:
+    def on_act_done(self, problem: str) -> list[Effect]:
         """Take the end of `Move` or `Undo`; `problem` says why it failed, or is empty."""
         assert self._open is not None
-        decision, why = self._open.decision, self._open.why_undone
+        decision, why = self._open.decision, self._open.undo_reason
         if why:
             return [
-                _note(decision, Step.UNDONE, "; ".join(text for text in (why, problem) if text))
+                _note(decision, MoveStep.UNDONE, "; ".join(text for text in (why, problem) if text))
             ]
         if problem:
-            self._open.why_undone = problem
+            self._open.undo_reason = problem
             return [Undo(decision)]
-        return [_note(decision, Step.STARTED)]
+        return [_note(decision, MoveStep.STARTED)]
 
-    def _take_seats(self, view: View) -> list[Effect]:
-        seats = {**self.seats, **view.running}
-        if seats == self.seats:
+    def _take_locations(self, view: View) -> list[Effect]:
+        locations = {**self.locations, **view.running}
+        if locations == self.locations:
             return []
-        self.seats = seats
-        return [SaveSeats(seats)]
+        self.locations = locations
+        return [SaveLocations(locations)]
 
     def _take_nodes(self, view: View, now: Millis) -> None:
         self._leaving = dict(view.leaving)
@@ -214,7 +214,7 @@ class Healing:
 
     def _set_aside(self, view: View, now: Millis) -> list[Effect]:
         """Have old folders set aside when all is well: soon after a node or server came, hourly."""
-        is_well = not view.doubt and not view.changing and not self._due
+        is_well = not view.doubt and not view.open_change and not self._due
         if not is_well or len(view.voting) < len(self._settings.voters):
             self._quiet_since = now
             return []
@@ -227,10 +227,10 @@ class Healing:
 
     def _take_losses(self, view: View, now: Millis) -> None:
         for server in self._settings.voters:
-            seat = self.seats.get(server)
-            is_there = server in view.heard or server in view.running
-            is_gone = seat is not None and (
-                seat.node_id in self._dead
+            location = self.locations.get(server)
+            is_there = server in view.linked or server in view.running
+            is_gone = location is not None and (
+                location.node_id in self._dead
                 or (server not in view.actors and self._was_given_up(server))
             )
             if is_there or not is_gone:
@@ -241,7 +241,7 @@ class Healing:
     def _was_given_up(self, server: ServerId) -> bool:
         """Return whether the last move of this server was undone: it may have been left stopped."""
         steps = [e.decision.step for e in self.entries if e.decision.server == server]
-        return steps[-1:] == [Step.UNDONE]
+        return steps[-1:] == [MoveStep.UNDONE]
 
     def _find_due(self, view: View, now: Millis) -> list[tuple[ServerId, Cause]]:
         """Return the servers that should move, those of dead nodes first."""
@@ -251,54 +251,54 @@ class Healing:
             if now - since >= self._settings.heal_after_ms
         ]
         leaving = [
-            (server, view.leaving[seat.node_id])
-            for server, seat in sorted(view.running.items())
-            if server in self._settings.voters and seat.node_id in view.leaving
+            (server, view.leaving[location.node_id])
+            for server, location in sorted(view.running.items())
+            if server in self._settings.voters and location.node_id in view.leaving
         ]
         return lost + leaving
 
-    def _why_not(self, view: View) -> str:
-        """Return why nothing may move; drop from `_due` what the majority needs."""
-        if view.doubt or view.changing:
-            return view.doubt or view.changing
+    def _reason_to_wait(self, view: View) -> str:
+        """Return why nothing may move. Remove from `_due` the servers that the majority needs."""
+        if view.doubt or view.open_change:
+            return view.doubt or view.open_change
         self._due = [each for each in self._due if self._is_spare(each[0], view)]
         return "" if self._due else _NEEDED
 
-    def _go_on(self, move: _OpenMove, view: View, now: Millis) -> list[Effect]:
+    def _continue_move(self, move: _OpenMove, view: View, now: Millis) -> list[Effect]:
         decision = move.decision
         server = decision.server
         if view.doubt:
             return []
-        seat = view.running.get(server)
-        has_left = seat is not None and (
-            seat.node_id != decision.source or decision.source == decision.target
+        location = view.running.get(server)
+        has_left = location is not None and (
+            location.node_id != decision.source or decision.source == decision.target
         )
         if has_left and server in view.voting:
-            return [_note(decision, Step.DONE)]
+            return [_note(decision, MoveStep.DONE)]
         is_target_lost = decision.target not in self._alive_since
         why = ""
-        if is_target_lost and seat is None and server not in view.heard:
+        if is_target_lost and location is None and server not in view.linked:
             why = f"{decision.target_name} was lost too"
         elif move.started_at is not None:
             if now - move.started_at >= self._settings.vote_wait_ms:
                 why = _NO_VOTE
         elif has_left:
             # The keeper before this one has started it.
-            return [_note(decision, Step.STARTED)]
-        elif not (why := self._why_stay(decision, view)):
+            return [_note(decision, MoveStep.STARTED)]
+        elif not (why := self._reason_to_stay(decision, view)):
             return [Move(decision, view)]
         else:
-            return [_note(decision, Step.UNDONE, why)]
+            return [_note(decision, MoveStep.UNDONE, why)]
         if not why:
             return []
-        move.why_undone = why
+        move.undo_reason = why
         return [Undo(decision)]
 
-    def _why_stay(self, decision: Decision, view: View) -> str:
+    def _reason_to_stay(self, decision: Decision, view: View) -> str:
         """Return why a server that still runs on its old node must stay there after all."""
         server = decision.server
         if decision.cause is Cause.LOST:
-            return "it is there again" if server in view.heard else ""
+            return "it is there again" if server in view.linked else ""
         if server not in view.running:
             return ""  # it was stopped for the move
         if decision.source not in view.leaving:
@@ -333,13 +333,13 @@ def duration(ms: int) -> str:
     return f"{seconds} s"
 
 
-def _note(decision: Decision, step: Step, detail: str = "") -> Note:
-    return Note(replace(decision, step=step, detail=detail))
+def _note(decision: Decision, step: MoveStep, detail: str = "") -> WriteDecision:
+    return WriteDecision(replace(decision, step=step, detail=detail))
 
 
 def _open_move(entries: list[Entry], now: Millis) -> _OpenMove | None:
     """Return the move that the keeper before has left open."""
-    if not entries or entries[-1].decision.step in (Step.DONE, Step.UNDONE):
+    if not entries or entries[-1].decision.step in (MoveStep.DONE, MoveStep.UNDONE):
         return None
     decision = entries[-1].decision
-    return _OpenMove(decision, now if decision.step is Step.STARTED else None)
+    return _OpenMove(decision, now if decision.step is MoveStep.STARTED else None)

@@ -17,8 +17,8 @@ from raykeeper.clusters.healing.vocabulary import (
     Decision,
     KeeperStep,
     Kill,
-    Look,
     NodeSurvey,
+    Observe,
     Pause,
     RemoveStaleFolders,
     SetFolderAside,
@@ -31,7 +31,7 @@ from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import DiskId, ServerId
 
 T = TypeVar("T")
-Steps = Generator[KeeperStep, Any, T]
+KeeperSteps = Generator[KeeperStep, Any, T]
 
 _POLL_MS: Final = 100
 _POLLS: Final = 150
@@ -42,11 +42,11 @@ class MoveError(RayKeeperError):
     """Raised when a step of a move cannot be done. The keeper gives the move up."""
 
 
-def move(decision: Decision, view: View) -> Steps[None]:
+def move(decision: Decision, view: View) -> KeeperSteps[None]:
     """End what is left of the server on its old node, and start it on the new one.
 
     Does nothing if another actor of it was started since the decision, or runs on another node.
-    `view` is the look that shows that the server is lost, or can be spared; with a newer one that
+    `view` is the one that shows that the server is lost, or can be spared; with a newer one that
     would have to be judged again.
 
     Raises:
@@ -54,8 +54,8 @@ def move(decision: Decision, view: View) -> Steps[None]:
     """
     server = decision.server
     is_return = decision.source == decision.target
-    seat, actor = view.running.get(server), view.actors.get(server)
-    if seat is not None and (seat.node_id != decision.source or is_return):
+    location, actor = view.running.get(server), view.actors.get(server)
+    if location is not None and (location.node_id != decision.source or is_return):
         return
     if actor is not None and actor != decision.actor:
         return  # it may not answer yet
@@ -66,7 +66,7 @@ def move(decision: Decision, view: View) -> Steps[None]:
     yield from _start(server, survey, nodes, decision.target)
 
 
-def undo(decision: Decision) -> Steps[None]:
+def undo(decision: Decision) -> KeeperSteps[None]:
     """Stop the server on the new node, and start it where its vote rests, if that is at hand.
 
     Its folder on the new node is set aside, unless the vote rests there now.
@@ -75,14 +75,14 @@ def undo(decision: Decision) -> Steps[None]:
         MoveError: it could not be done; the text tells why.
     """
     server = decision.server
-    view = yield from _look_until(lambda _view: "")
-    seat = view.running.get(server)
-    if seat is not None and seat.node_id != decision.target:
+    view = yield from _observe_until(lambda _view: "")
+    location = view.running.get(server)
+    if location is not None and location.node_id != decision.target:
         return
     yield from _end(server, view)
     # As long as the leader hears the server, it may give the vote to the disk there.
-    yield from _look_until(
-        lambda view: f"the leader still hears server {server}" * (server in view.heard)
+    yield from _observe_until(
+        lambda view: f"the leader still hears server {server}" * (server in view.linked)
     )
     survey = yield from _survey(server)
     named = _voting_disk(survey, server)
@@ -92,7 +92,7 @@ def undo(decision: Decision) -> Steps[None]:
     yield from _start(server, survey, list(survey.nodes), None)
 
 
-def set_folders_aside(older_than_s: int) -> Steps[list[str]]:
+def set_folders_aside(older_than_s: int) -> KeeperSteps[list[str]]:
     """Set aside the folders of voters whose vote rests on another disk, where they run and vote.
 
     Also remove those that were set aside earlier than `older_than_s` ago. Returns a line for each.
@@ -101,22 +101,22 @@ def set_folders_aside(older_than_s: int) -> Steps[list[str]]:
         MoveError: a folder could not be renamed or removed; the text tells why.
     """
     survey: Survey = yield AskNodes()
-    view: View = yield Look()
-    told = []
+    view: View = yield Observe()
+    lines = []
     for node in survey.nodes:
         for server in sorted(node.disks):
             if server in view.voting and server in survey.voting_disks:
                 stale = yield from _set_aside(node, server, survey.voting_disks[server])
                 if stale:
-                    told.append(
+                    lines.append(
                         f"server {server} votes elsewhere: its folder on {node.name} is now {stale}"
                     )
         removed = yield RemoveStaleFolders(node.node_id, older_than_s)
-        told += [f"removed {path} on {node.name}" for path in removed]
-    return told
+        lines += [f"removed {path} on {node.name}" for path in removed]
+    return lines
 
 
-def _end(server: ServerId, view: View) -> Steps[None]:
+def _end(server: ServerId, view: View) -> KeeperSteps[None]:
     """End the actor of a server. A pinned one waits for its node, and holds the name."""
     actor = view.actors.get(server)
     if actor is not None:
@@ -124,15 +124,15 @@ def _end(server: ServerId, view: View) -> Steps[None]:
         yield Kill(server, actor)
 
 
-def _look_until(objection: Callable[[View], str]) -> Steps[View]:
-    """Look until a leader with a majority is known and there is no objection; return that look.
+def _observe_until(objection: Callable[[View], str]) -> KeeperSteps[View]:
+    """Observe until a leader with a majority is known and there is no objection; return that view.
 
     Raises:
         MoveError: the objection was not removed in time.
     """
     why = ""
     for _ in range(_POLLS):
-        view: View = yield Look()
+        view: View = yield Observe()
         why = view.doubt or objection(view)
         if not why:
             return view
@@ -140,13 +140,13 @@ def _look_until(objection: Callable[[View], str]) -> Steps[View]:
     raise MoveError(why)
 
 
-def _survey(server: ServerId) -> Steps[Survey]:
+def _survey(server: ServerId) -> KeeperSteps[Survey]:
     """Ask the nodes when it is known on which disk the server's vote rests.
 
     The server that was ended may have been the leader, so there may be an election now.
     """
     for _ in range(_SURVEYS):
-        yield from _look_until(lambda _view: "")
+        yield from _observe_until(lambda _view: "")
         survey: Survey = yield AskNodes()
         if server in survey.voting_disks:
             break
@@ -154,7 +154,7 @@ def _survey(server: ServerId) -> Steps[Survey]:
     return survey
 
 
-def _set_aside(node: NodeSurvey, server: ServerId, named: DiskId) -> Steps[str | None]:
+def _set_aside(node: NodeSurvey, server: ServerId, named: DiskId) -> KeeperSteps[str | None]:
     if node.disks.get(server, named) == named:
         return None
     path: str | None = yield SetFolderAside(node.node_id, server, named, node.incarnations[server])
@@ -163,7 +163,7 @@ def _set_aside(node: NodeSurvey, server: ServerId, named: DiskId) -> Steps[str |
 
 def _start(
     server: ServerId, survey: Survey, nodes: list[NodeSurvey], target: str | None
-) -> Steps[None]:
+) -> KeeperSteps[None]:
     """Start a server where the disk with its vote is, or else with an empty folder on `target`.
 
     Without a target it is not started anywhere else.

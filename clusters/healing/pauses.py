@@ -9,7 +9,7 @@ behind. So at least the time counts for which the keeper has known of a move.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from raykeeper.clusters.healing.vocabulary import Cause, Entry, HealSettings, Step
+from raykeeper.clusters.healing.vocabulary import Cause, Entry, HealSettings, MoveStep
 from raykeeper.zab.ids import Millis, ServerId
 
 HOUR_MS: Final = 3_600_000
@@ -39,7 +39,7 @@ def pause_left(
         own_ages_ms: For the numbers of entries of this keeper: how long ago they were made, by its
             own clock.
     """
-    begun = [each for each in entries if each.decision.step is Step.BEGUN]
+    begun = [each for each in entries if each.decision.step is MoveStep.BEGUN]
 
     def age(entry: Entry) -> int:
         own = own_ages_ms.get(entry.number)

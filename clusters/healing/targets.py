@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from raykeeper.clusters.healing.vocabulary import NodeSurvey, Seat, Survey
+from raykeeper.clusters.healing.vocabulary import NodeSurvey, ServerLocation, Survey
 from raykeeper.zab.ids import ServerId
 
 CLOCK_BEHIND_MAX_S: Final = 60
@@ -27,18 +27,18 @@ class Target(Struct, frozen=True):
 def choose_target(
     server: ServerId,
     survey: Survey,
-    seats: Mapping[ServerId, Seat],
+    locations: Mapping[ServerId, ServerLocation],
     staying: Collection[str],
-    ripe: Collection[str],
+    old_enough: Collection[str],
 ) -> Target:
     """Choose a node for a server.
 
     Args:
         server: The server that moves.
         survey: What the live nodes have.
-        seats: Where the servers were seen last.
+        locations: Where the servers were seen last.
         staying: The nodes that are alive and will stay.
-        ripe: Those of them that have been alive for long enough.
+        old_enough: Those of them that have been alive for long enough.
     """
     named = survey.voting_disks.get(server)
     nodes = sorted(survey.nodes, key=lambda node: node.node_id)
@@ -52,12 +52,12 @@ def choose_target(
     earliest = clocks[len(clocks) // 2] - CLOCK_BEHIND_MAX_S if clocks else 0
     problems = []
     for node in nodes:
-        there = [i for i, seat in seats.items() if i != server and seat.node_id == node.node_id]
-        if there:
-            problem = f"has server {', '.join(str(i) for i in sorted(there))}"
+        others = [i for i, at in locations.items() if i != server and at.node_id == node.node_id]
+        if others:
+            problem = f"has server {', '.join(str(i) for i in sorted(others))}"
         elif server not in node.fits:
             problem = "is not the one to which the server is pinned"
-        elif node.node_id not in ripe:
+        elif node.node_id not in old_enough:
             problem = "is too new, or will go"
         elif node.free_bytes < 2 * data:
             problem = f"has {node.free_bytes} bytes free, of {2 * data} that are needed"

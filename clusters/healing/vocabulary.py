@@ -23,7 +23,7 @@ class Cause(Enum):
     """Ray is about to take its node away."""
 
 
-class Step(Enum):
+class MoveStep(Enum):
     """How far a move has come."""
 
     BEGUN = "begun"
@@ -38,7 +38,7 @@ class Step(Enum):
 class Decision(Struct, frozen=True, kw_only=True):
     """A step of a move, as it stands in the tree."""
 
-    step: Step
+    step: MoveStep
     server: ServerId
     cause: Cause
     source: str
@@ -65,8 +65,8 @@ class Entry(Struct, frozen=True):
     decision: Decision
 
 
-class Seat(Struct, frozen=True):
-    """Where a server was seen to run last."""
+class ServerLocation(Struct, frozen=True):
+    """The Ray node on which a server was seen to run last."""
 
     node_id: str
     node_name: str
@@ -79,18 +79,18 @@ class View(Struct, frozen=True, kw_only=True):
     """For each node that Ray knows, whether it is alive."""
     leaving: dict[str, Cause] = {}
     """Nodes that will go although they are alive."""
-    running: dict[ServerId, Seat] = {}
+    running: dict[ServerId, ServerLocation] = {}
     """The servers that answered."""
     actors: dict[ServerId, str] = {}
     """For each server of which Ray has an actor, the id of that actor: no other ever has it."""
     doubt: str = ""
     """Why no leader with a majority behind it is known; empty if one is."""
-    heard: tuple[ServerId, ...] = ()
+    linked: tuple[ServerId, ...] = ()
     """The voters to which that leader is linked, itself included."""
     voting: tuple[ServerId, ...] = ()
     """The voters with a vote that follow it, itself included."""
-    changing: str = ""
-    """The change of a member or the repair that is open; empty if there is none."""
+    open_change: str = ""
+    """The change of a member or the repair that has not ended; empty if there is none."""
 
 
 class NodeSurvey(Struct, frozen=True, kw_only=True):
@@ -143,24 +143,26 @@ class HealSettings(Struct, frozen=True, kw_only=True):
     """How long folders are kept that were set aside."""
 
 
-class SaveSeats(Struct, frozen=True):
+class SaveLocations(Struct, frozen=True):
     """Write into the tree where the servers run; the answer is the ensemble's time."""
 
-    seats: dict[ServerId, Seat]
+    locations: dict[ServerId, ServerLocation]
 
 
 class AskNodes(Struct, frozen=True):
     """Ask all live nodes what they have, then the servers for the member list: a `Survey`."""
 
 
-class Note(Struct, frozen=True):
+class WriteDecision(Struct, frozen=True):
     """Write a decision into the tree; the answer is its `Entry`."""
 
     decision: Decision
 
 
 class Move(Struct, frozen=True):
-    """Start the server on the target, once nothing is left of it on the source; `acted` answers.
+    """Start the server on the target, once nothing is left of it on the source.
+
+    The answer is `Healing.on_act_done`.
 
     `view` is the look on which this rests.
     """
@@ -170,7 +172,10 @@ class Move(Struct, frozen=True):
 
 
 class Undo(Struct, frozen=True):
-    """Stop the server on the target, and set aside its folder there if it has no vote; `acted`."""
+    """Stop the server on the target, and set aside its folder there if it has no vote.
+
+    The answer is `Healing.on_act_done`.
+    """
 
     decision: Decision
 
@@ -184,15 +189,15 @@ class SetAside(Struct, frozen=True):
     older_than_s: int
 
 
-Effect = SaveSeats | AskNodes | Note | Move | Undo | SetAside
+Effect = SaveLocations | AskNodes | WriteDecision | Move | Undo | SetAside
 
 
-class Look(Struct, frozen=True):
+class Observe(Struct, frozen=True):
     """Take a look at Ray and the servers: a `View`."""
 
 
-class Now(Struct, frozen=True):
-    """Tell the keeper's own monotonic clock."""
+class ReadClock(Struct, frozen=True):
+    """Read the keeper's own monotonic clock."""
 
 
 class Pause(Struct, frozen=True):
@@ -257,5 +262,15 @@ class RemoveStaleFolders(Struct, frozen=True):
 
 Act = Stop | Kill | Start | SetFolderAside | RemoveStaleFolders
 """What changes something in Ray or on a node. It raises MoveError when it is not possible."""
-KeeperStep = SaveSeats | AskNodes | Note | Look | Now | Pause | ForgetDrains | Log | Act
-"""The steps of a leadership (leading.py); each has an answer, perhaps None."""
+KeeperStep = (
+    SaveLocations
+    | AskNodes
+    | WriteDecision
+    | Observe
+    | ReadClock
+    | Pause
+    | ForgetDrains
+    | Log
+    | Act
+)
+"""The steps of a leadership (keeper_loop.py); each has an answer, perhaps None."""

@@ -5,13 +5,13 @@ from msgspec.structs import replace
 
 from raykeeper.client.errors import InvalidValueError, LostError
 from raykeeper.clusters.healing.healing import ENTRIES_KEPT
-from raykeeper.clusters.healing.vocabulary import Seat, Step
+from raykeeper.clusters.healing.vocabulary import MoveStep, ServerLocation
 from raykeeper.clusters.keeper_journal import ELECTION, ROOT, Journal
 from raykeeper.zab.ids import ServerId
 from tests.contract.client_handles import Room, open_blocking
 from tests.harness.decisions import BEGUN
 
-SEATS = {ServerId(3): Seat("1f", "a")}
+LOCATIONS = {ServerId(3): ServerLocation("1f", "a")}
 
 
 def test_the_next_keeper_reads_what_the_last_one_wrote(room: Room) -> None:
@@ -20,16 +20,18 @@ def test_the_next_keeper_reads_what_the_last_one_wrote(room: Room) -> None:
         assert second.read_entries() == []
         first.create_paths()
         second.create_paths()
-        assert (first.read_entries(), first.read_seats()) == ([], {})
+        assert (first.read_entries(), first.read_locations()) == ([], {})
         leadership = one.election(ELECTION).lead()
-        before = first.save_seats(leadership, SEATS)
-        begun = first.note(leadership, BEGUN)
-        done = first.note(leadership, replace(BEGUN, step=Step.DONE))
+        before = first.save_locations(leadership, LOCATIONS)
+        value, _ = other.get(f"{ROOT}/servers", consistency="linearizable")
+        assert value == b'{"seats":{"3":{"node_id":"1f","node_name":"a"}}}', "as always"
+        begun = first.write_decision(leadership, BEGUN)
+        done = first.write_decision(leadership, replace(BEGUN, step=MoveStep.DONE))
         assert begun.number < done.number and before <= begun.time_ms <= done.time_ms
         leadership.resign()
         other.election(ELECTION).lead()
         assert second.read_entries() == [begun, done]
-        assert second.read_seats() == SEATS
+        assert second.read_locations() == LOCATIONS
 
 
 def test_a_keeper_that_is_deposed_writes_nothing(room: Room) -> None:
@@ -38,17 +40,17 @@ def test_a_keeper_that_is_deposed_writes_nothing(room: Room) -> None:
         first, second = Journal(one), Journal(other)
         first.create_paths()
         leadership = one.election(ELECTION).lead()
-        entry = first.note(leadership, BEGUN)
+        entry = first.write_decision(leadership, BEGUN)
         other.delete(leadership.path)
         held = other.election(ELECTION).lead()
         with pytest.raises(LostError):
-            first.note(leadership, replace(BEGUN, step=Step.DONE))
+            first.write_decision(leadership, replace(BEGUN, step=MoveStep.DONE))
         with pytest.raises(LostError):
-            first.save_seats(leadership, SEATS)
-        assert (second.read_entries(), second.read_seats()) == ([entry], {})
-        second.note(held, replace(BEGUN, step=Step.UNDONE))
+            first.save_locations(leadership, LOCATIONS)
+        assert (second.read_entries(), second.read_locations()) == ([entry], {})
+        second.write_decision(held, replace(BEGUN, step=MoveStep.UNDONE))
         steps = [each.decision.step for each in second.read_entries()]
-        assert steps == [Step.BEGUN, Step.UNDONE]
+        assert steps == [MoveStep.BEGUN, MoveStep.UNDONE]
 
 
 def test_the_newest_decisions_are_kept(room: Room) -> None:
@@ -56,8 +58,8 @@ def test_the_newest_decisions_are_kept(room: Room) -> None:
         journal = Journal(client)
         journal.create_paths()
         leadership = client.election(ELECTION).lead()
-        noted = [journal.note(leadership, BEGUN) for _ in range(ENTRIES_KEPT + 2)]
-        assert journal.read_entries() == noted[2:]
+        written = [journal.write_decision(leadership, BEGUN) for _ in range(ENTRIES_KEPT + 2)]
+        assert journal.read_entries() == written[2:]
 
 
 def test_values_of_others_are_refused(room: Room) -> None:
@@ -68,7 +70,7 @@ def test_values_of_others_are_refused(room: Room) -> None:
         with pytest.raises(
             InvalidValueError, match="/zookeeper/keeper/servers is not the keeper's"
         ):
-            journal.read_seats()
+            journal.read_locations()
         client.create(f"{ROOT}/events/event-", b"?", sequence=True)
         with pytest.raises(InvalidValueError, match="event-0000000000"):
             journal.read_entries()

@@ -1,10 +1,10 @@
 """A decision of a keeper; tests replace what matters to them."""
 
-from raykeeper.clusters.healing.vocabulary import Cause, Decision, Step
+from raykeeper.clusters.healing.vocabulary import Cause, Decision, MoveStep
 from raykeeper.zab.ids import ServerId
 
 BEGUN = Decision(
-    step=Step.BEGUN,
+    step=MoveStep.BEGUN,
     server=ServerId(3),
     cause=Cause.LOST,
     source="1f",

@@ -8,7 +8,14 @@ from random import Random
 
 from msgspec import Struct
 
-from raykeeper.clusters.healing.vocabulary import Cause, Entry, NodeSurvey, Seat, Survey, View
+from raykeeper.clusters.healing.vocabulary import (
+    Cause,
+    Entry,
+    NodeSurvey,
+    ServerLocation,
+    Survey,
+    View,
+)
 from raykeeper.zab.ids import DiskId, Millis, ServerId
 
 HOUR = 3_600_000
@@ -59,7 +66,7 @@ class World:
         """When moves were begun, by the number of the entry, in the world's time."""
         self.last_time = 0
         self.entries: list[Entry] = []
-        self.seats: dict[ServerId, Seat] = {}
+        self.locations: dict[ServerId, ServerLocation] = {}
         self.holder = 0
         """The leadership that the tree accepts; 0 if nobody has one."""
         self.numbers = 0
@@ -67,7 +74,7 @@ class World:
             node = self.add_machine()
             self.start(server, node)
             self.named[server] = self.disks[self.nodes[node].machine][server]
-            self.seats[server] = Seat(node, node)
+            self.locations[server] = ServerLocation(node, node)
         self.add_machine()
 
     def number(self) -> int:
@@ -152,12 +159,12 @@ class World:
         return View(
             nodes={name: node.is_alive for name, node in self.nodes.items()},
             leaving={node: Cause.DRAINED for node in sorted(self.drained) if node in alive},
-            running={s: Seat(p.node, p.node) for s, p in self.answers().items()},
+            running={s: ServerLocation(p.node, p.node) for s, p in self.answers().items()},
             actors={server: self.actor_ids[server] for server in self.actors},
             doubt="" if has_majority else "no leader",
-            heard=tuple(self.heard()) if has_majority else (),
+            linked=tuple(self.heard()) if has_majority else (),
             voting=tuple(voting) if has_majority else (),
-            changing=f"server {waiting[0]} waits for its vote" if waiting else "",
+            open_change=f"server {waiting[0]} waits for its vote" if waiting else "",
         )
 
     def survey(self) -> Survey:

@@ -1,8 +1,8 @@
 """Two keepers in a small world of nodes, disks and servers, against chance.
 
-The keepers are `Leading`. Nodes die, seem to be dead, and return with their old disks under other
-ids; servers are cut off; leaders change; clocks jump; sessions of keepers end while they stand
-still between two steps, after which they go on; operators drain nodes.
+The keepers are `KeeperLoop`. Nodes die, seem to be dead, and return with their old disks under
+other ids; servers are cut off; leaders change; clocks jump; sessions of keepers end while they
+stand still between two steps, after which they go on; operators drain nodes.
 
 Checked at every step: one move at a time, and each with a majority; the limits of moves, by the
 ensemble's clock and by that of a keeper; no voter is ended that its leader hears (a lost one) or
@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from raykeeper.clusters.healing.leading import BUSY_LOOK_MS, LOOK_MS, Leading
-from raykeeper.clusters.healing.moving import MoveError
+from raykeeper.clusters.healing.keeper_loop import BUSY_PAUSE_MS, PAUSE_MS, KeeperLoop
+from raykeeper.clusters.healing.move_steps import MoveError
 from raykeeper.clusters.healing.vocabulary import (
     AskNodes,
     Cause,
@@ -29,17 +29,17 @@ from raykeeper.clusters.healing.vocabulary import (
     KeeperStep,
     Kill,
     Log,
-    Look,
-    Note,
-    Now,
+    MoveStep,
+    Observe,
     Pause,
+    ReadClock,
     RemoveStaleFolders,
-    SaveSeats,
+    SaveLocations,
     SetFolderAside,
     Start,
-    Step,
     Stop,
     View,
+    WriteDecision,
 )
 from raykeeper.zab.ids import Millis
 from tests.model.healing_world import (
@@ -66,7 +66,7 @@ SETTINGS = HealSettings(
 
 
 class Keeper:
-    """One process with `Leading`; each call of the iterator is one step of it."""
+    """One process with `KeeperLoop`; each call of the iterator is one step of it."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -74,7 +74,7 @@ class Keeper:
         self.leadership = 0
         self.steps = self.run()
         self.began_at: list[int] = []
-        self.leading: Leading | None = None
+        self.leading: KeeperLoop | None = None
         self.view: View | None = None
         """What the decisions rest on: the last look before them."""
         self.is_deciding = True
@@ -93,17 +93,17 @@ class Keeper:
                 continue
             self.leadership = world.holder = world.number()
             self.began_at = []
-            self.leading = Leading(SETTINGS, world.entries, world.seats, self.now())
+            self.leading = KeeperLoop(SETTINGS, world.entries, world.locations, self.now())
             with suppress(Deposed):
                 yield from self.lead(self.leading)
             self.leading = None
 
-    def lead(self, leading: Leading) -> Iterator[None]:
+    def lead(self, leading: KeeperLoop) -> Iterator[None]:
         steps = leading.steps()
         step = next(steps)
         self.is_deciding = True
         while True:
-            if not isinstance(step, Now):
+            if not isinstance(step, ReadClock):
                 yield
             try:
                 answer = yield from self.do(leading, step)
@@ -116,29 +116,29 @@ class Keeper:
         if not self.holds():
             raise Deposed
 
-    def do(self, leading: Leading, step: KeeperStep) -> Generator[None, None, Any]:
+    def do(self, leading: KeeperLoop, step: KeeperStep) -> Generator[None, None, Any]:
         world = self.world
         match step:
-            case Now():
+            case ReadClock():
                 return self.now()
             case Pause():
-                self.is_deciding = step.ms in (LOOK_MS, BUSY_LOOK_MS)
+                self.is_deciding = step.ms in (PAUSE_MS, BUSY_PAUSE_MS)
             case ForgetDrains() | Log():
                 pass
-            case Look():
+            case Observe():
                 self.check()
                 view = world.view()
                 if self.is_deciding:
                     self.view, self.is_deciding = view, False
                 return view
-            case SaveSeats():
+            case SaveLocations():
                 yield from self.await_majority()
-                world.seats = dict(step.seats)
+                world.locations = dict(step.locations)
                 return world.time()
             case AskNodes():
                 yield from self.await_majority()
                 return world.survey()
-            case Note():
+            case WriteDecision():
                 assert self.view is not None
                 check_sight(step.decision, self.view)
                 yield from self.await_majority()
@@ -158,9 +158,9 @@ class Keeper:
     def note(self, decision: Decision) -> Entry:
         world = self.world
         last = world.entries[-1].decision if world.entries else None
-        is_open = last is not None and last.step in (Step.BEGUN, Step.STARTED)
+        is_open = last is not None and last.step in (MoveStep.BEGUN, MoveStep.STARTED)
         entry = Entry(world.number(), world.time(), decision)
-        if decision.step is Step.BEGUN:
+        if decision.step is MoveStep.BEGUN:
             assert not is_open, "two moves at a time"
             self.check_limits(entry)
             world.begun_at[entry.number] = world.now
@@ -174,14 +174,14 @@ class Keeper:
             return
         # By one of the clocks: the ensemble's time jumps with its leaders, or stands still.
         now, world = self.world.now, self.world
-        begun = [each for each in world.entries if each.decision.step is Step.BEGUN]
+        begun = [each for each in world.entries if each.decision.step is MoveStep.BEGUN]
         ages = [max(entry.time_ms - e.time_ms, now - world.begun_at[e.number]) for e in begun]
         assert not ages or ages[-1] >= SETTINGS.pause_ms, "too soon"
         assert len([age for age in ages if age < HOUR]) < SETTINGS.moves_per_hour, "too many"
         assert not self.began_at or self.world.now - self.began_at[-1] >= SETTINGS.pause_ms
         self.began_at.append(self.world.now)
 
-    def act(self, step: KeeperStep, leading: Leading) -> Any:
+    def act(self, step: KeeperStep, leading: KeeperLoop) -> Any:
         world = self.world
         match step:
             case Stop():
@@ -241,11 +241,11 @@ class Keeper:
 def check_sight(decision: Decision, view: View) -> None:
     """What a keeper decides rests on what it saw last."""
     assert not view.doubt, "without a majority"
-    if decision.step is not Step.BEGUN:
+    if decision.step is not MoveStep.BEGUN:
         return
     assert view.nodes[decision.target], "to a node that is dead"
     if decision.cause is Cause.LOST:
-        assert decision.server not in view.heard, "a lost server that is heard"
+        assert decision.server not in view.linked, "a lost server that is heard"
         assert not view.nodes[decision.source] or decision.server not in view.actors
 
 
@@ -275,11 +275,11 @@ def play(seed: int) -> World:
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
 def test_two_keepers_against_chance(first: int) -> None:
-    steps: list[Step] = []
+    steps: list[MoveStep] = []
     for seed in range(first, first + 20):
         world = play(seed)
         assert world.voting() == list(VOTERS), f"seed {seed}: {world.view()}, {world.entries[-3:]}"
         steps += [entry.decision.step for entry in world.entries]
     # Not all is quiet.
-    assert steps.count(Step.DONE) > 20
-    assert steps.count(Step.UNDONE) > 2
+    assert steps.count(MoveStep.DONE) > 20
+    assert steps.count(MoveStep.UNDONE) > 2

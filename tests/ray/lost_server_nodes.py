@@ -15,14 +15,14 @@ import ray
 from raykeeper.client import Client
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.draining import drain_node, end_drain
-from raykeeper.clusters.healing.vocabulary import Step
+from raykeeper.clusters.healing.vocabulary import MoveStep
 from raykeeper.clusters.keeper_journal import Journal
 from raykeeper.clusters.keeper_status import KeeperStatus
 from tests.ray import programs
 from tests.ray.three_nodes import PATIENCE_S, Nodes, eventually, homes
 
 HEAL_AFTER_S = 2.0
-STEPS = (Step.BEGUN, Step.STARTED, Step.DONE)
+STEPS = (MoveStep.BEGUN, MoveStep.STARTED, MoveStep.DONE)
 VOTE_BACK_S = 120.0
 """On a busy machine; `raykeeper chaos --lose-nodes` measures how long it takes."""
 
@@ -67,7 +67,7 @@ def moved_server(ensemble: Ensemble, gone: set[str]) -> dict[int, str] | None:
     return None if gone & set(at.values()) else at
 
 
-def steps_of(client: Client) -> list[Step]:
+def steps_of(client: Client) -> list[MoveStep]:
     return [entry.decision.step for entry in Journal(client).read_entries()]
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from raykeeper.clusters.healing.pauses import HOUR_MS
-from raykeeper.clusters.healing.vocabulary import Cause, Decision, Start, Step
+from raykeeper.clusters.healing.vocabulary import Cause, Decision, MoveStep, Start
 from raykeeper.clusters.keeper_journal import EVENTS
 from raykeeper.zab.ids import ServerId
 from tests.harness.schedule import Schedule
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _QUICKEST: Final = 1 + 2 * DRIFT_PPM_MAX / 1_000_000
 """How much quicker than the world's time a keeper's clock may be."""
 DISKS_EVERY: Final = 200
-"""Steps between two looks at the disks with votes."""
+"""KeeperSteps between two looks at the disks with votes."""
 
 
 class Judge:
@@ -43,7 +43,9 @@ class Judge:
     def open_move(self) -> Decision | None:
         """The move under way, by all that was committed."""
         last = self.decisions[-1] if self.decisions else None
-        return last if last is not None and last.step in (Step.BEGUN, Step.STARTED) else None
+        return (
+            last if last is not None and last.step in (MoveStep.BEGUN, MoveStep.STARTED) else None
+        )
 
     def look(self) -> None:
         """See what was committed, after each step of the world."""
@@ -58,7 +60,7 @@ class Judge:
 
     def _decided(self, decision: Decision, time_ms: int) -> None:
         before = self.open_move
-        if decision.step is Step.BEGUN:
+        if decision.step is MoveStep.BEGUN:
             assert before is None, f"OneMove: {decision} while {before}"
             self._begins(decision, time_ms)
         else:
@@ -78,7 +80,7 @@ class Judge:
             assert lost_ms >= self._plan.heal_after_ms, f"HealAfter: {decision} after {lost_ms} ms"
         else:
             steps = [each.step for each in self.decisions if each.server == decision.server]
-            was_left = steps[-1:] == [Step.UNDONE]
+            was_left = steps[-1:] == [MoveStep.UNDONE]
             assert was_left, f"HealAfter: {decision}, and its node is alive"
         # By one of the clocks: the ensemble's time jumps with its leaders, or stands still.
         ages_ms = [max(time_ms - e, (self._schedule.now - w) * _QUICKEST) for e, w in begun]
@@ -103,7 +105,7 @@ class Judge:
         assert move is not None and move.server == server, f"OneMove: {server} ends, {move} is open"
         if slot.is_up and actor.node.name != move.target:
             if move.cause is Cause.LOST:
-                assert server not in view.heard, f"Heard: the leader hears server {server}"
+                assert server not in view.linked, f"Heard: the leader hears server {server}"
             others = [voter for voter in view.voting if voter != server]
             most = len(self._cluster.slots) // 2
             assert len(others) > most, f"Majority: {server} is needed beside {others}"

@@ -1,4 +1,4 @@
-"""A keeper in the simulator: the steps of `Leading`, on a simulated session and a simulated Ray.
+"""A keeper in the simulator: the steps of `KeeperLoop`, on a simulated session and a simulated Ray.
 
 The journal is the real one, on the real core of a client. What asks or changes Ray takes time. An
 act follows its check after a while, in which the keeper may stand still: as in a thread of its own,
@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from raykeeper.client.recipes.election import Leadership
 from raykeeper.clusters.config import EnsembleConfig
-from raykeeper.clusters.healing.leading import Leading
-from raykeeper.clusters.healing.moving import MoveError
+from raykeeper.clusters.healing.keeper_loop import KeeperLoop
+from raykeeper.clusters.healing.move_steps import MoveError
 from raykeeper.clusters.healing.vocabulary import (
     Act,
     AskNodes,
@@ -22,17 +22,17 @@ from raykeeper.clusters.healing.vocabulary import (
     KeeperStep,
     Kill,
     Log,
-    Look,
-    Note,
-    Now,
+    Observe,
     Pause,
+    ReadClock,
     RemoveStaleFolders,
-    SaveSeats,
+    SaveLocations,
     SetFolderAside,
     Start,
     Stop,
     Survey,
     View,
+    WriteDecision,
 )
 from raykeeper.clusters.keeper_journal import ELECTION, Journal
 from raykeeper.clusters.keeper_view import make_survey, make_view
@@ -67,7 +67,7 @@ class KeeperScript:
         self, process: Process, scenario: "KeeperScenario", settings: HealSettings
     ) -> None:
         self.process = process
-        self.leading: Leading | None = None
+        self.leading: KeeperLoop | None = None
         self.leadership: Leadership[Any] | None = None
         self.view: View | None = None
         """The last look."""
@@ -98,9 +98,9 @@ class KeeperScript:
 
     def _lead(self) -> Script:
         entries = yield self._journal.read_entries()
-        seats = yield self._journal.read_seats()
-        seats = {**self._scenario.seats, **seats}
-        leading = self.leading = Leading(self._settings, entries, seats, self.process.now())
+        locations = yield self._journal.read_locations()
+        locations = {**self._scenario.locations, **locations}
+        leading = self.leading = KeeperLoop(self._settings, entries, locations, self.process.now())
         steps = leading.steps()
         step = next(steps)
         while not self._scenario.is_over:
@@ -114,19 +114,19 @@ class KeeperScript:
     def _do(self, step: KeeperStep) -> Generator[Any, Any, Any]:
         assert self.leadership is not None and self.leading is not None
         match step:
-            case Now():
+            case ReadClock():
                 return self.process.now()
-            case Look():
+            case Observe():
                 return (yield from self._look())
             case Pause():
                 yield script.Pause(step.ms)
-            case SaveSeats():
-                return (yield self._journal.save_seats(self.leadership, step.seats))
+            case SaveLocations():
+                return (yield self._journal.save_locations(self.leadership, step.locations))
             case AskNodes():
                 return (yield from self._survey())
-            case Note():
+            case WriteDecision():
                 self._scenario.say(self.process, f"decides {step.decision}")
-                return (yield self._journal.note(self.leadership, step.decision))
+                return (yield self._journal.write_decision(self.leadership, step.decision))
             case ForgetDrains():
                 yield self._journal.forget_dead_drains(step.nodes)
             case Log():
@@ -160,8 +160,8 @@ class KeeperScript:
     def _survey(self) -> Generator[Any, Any, Survey]:
         assert self.leadership is not None and self.leading is not None
         cluster = self._cluster
-        seats = self.leading.healing.seats
-        time_ms = yield self._journal.save_seats(self.leadership, seats)
+        locations = self.leading.healing.locations
+        time_ms = yield self._journal.save_locations(self.leadership, locations)
         reports = [cluster.report(node) for node in cluster.nodes.values() if node.is_alive]
         yield self._call()
         answers = {server: cluster.status(server) for server in sorted(cluster.actors)}

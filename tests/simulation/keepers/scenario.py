@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from raykeeper.client.core.compound_operations import create_if_missing
 from raykeeper.client.recipes.primitives import set_value
-from raykeeper.clusters.healing.vocabulary import Cause, HealSettings, Seat
+from raykeeper.clusters.healing.vocabulary import Cause, HealSettings, ServerLocation
 from raykeeper.clusters.keeper_journal import Journal
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.requests import Create
@@ -30,7 +30,7 @@ class KeeperScenario(Scenario):
 
     cluster: RayCluster
     judge: Judge
-    seats: dict[ServerId, Seat]
+    locations: dict[ServerId, ServerLocation]
     """Where a launch has started the servers."""
     settings: HealSettings
     stand_share: float
@@ -45,7 +45,9 @@ class KeeperScenario(Scenario):
         self.cluster = RayCluster(keeper, self.schedule, slots, self.truth)
         self.judge = Judge(keeper, self.schedule, checks, self.cluster)
         actors = self.cluster.actors.items()
-        self.seats = {server: Seat(actor.node.name, actor.node.name) for server, actor in actors}
+        self.locations = {
+            server: ServerLocation(actor.node.name, actor.node.name) for server, actor in actors
+        }
         self.stand_share = keeper.stand_share
         self.settings = HealSettings(
             voters=tuple(sorted(self.cluster.slots)),

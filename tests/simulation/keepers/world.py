@@ -3,7 +3,7 @@
 from typing import Final
 
 from raykeeper.clusters.healing.healing import QUIET_MS, SURVEY_PAUSE_MS
-from raykeeper.clusters.healing.vocabulary import Step
+from raykeeper.clusters.healing.vocabulary import MoveStep
 from raykeeper.zab.ids import Millis
 from tests.simulation.keepers.node_faults import NodeFaults
 from tests.simulation.keepers.ray_cluster import Machine
@@ -36,9 +36,9 @@ class KeeperWorld(RecipeWorld):
         self._end_node_faults()
         bound_ms = self._bound_ms()
         healed = schedule.run_until(Millis(schedule.now + bound_ms), self._is_healed)
-        assert healed, f"Healed: not after {bound_ms} ms: {self._why_not()}"
+        assert healed, f"Healed: not after {bound_ms} ms: {self._reason_to_wait()}"
         scenario.counts["recipe.moved"] += sum(
-            decision.step is Step.DONE for decision in scenario.judge.decisions
+            decision.step is MoveStep.DONE for decision in scenario.judge.decisions
         )
         scenario.is_over = True
         super()._finish_work()
@@ -78,7 +78,7 @@ class KeeperWorld(RecipeWorld):
         each_ms = keeper.heal_after_ms + 2 * keeper.vote_wait_ms + SURVEY_PAUSE_MS
         pauses_ms = 0
         for server in self._keepers.cluster.slots:
-            begun = [d for d in decisions if d.server == server and d.step is Step.BEGUN]
+            begun = [d for d in decisions if d.server == server and d.step is MoveStep.BEGUN]
             pauses_ms += keeper.pause_ms * 2 ** (len(begun) + 1)
         return SLACK_MS + len(self.nodes) * each_ms + pauses_ms + keeper.node_age_ms + QUIET_MS
 
@@ -112,7 +112,7 @@ class KeeperWorld(RecipeWorld):
             if disk.disk != cluster.voting_disk(server)
         ]
 
-    def _why_not(self) -> str:
+    def _reason_to_wait(self) -> str:
         cluster = self._keepers.cluster
         votes = {server: cluster.votes(server) for server in cluster.slots}
         at = {server: actor.node.name for server, actor in cluster.actors.items()}

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raykeeper.clusters.healing import healing, moving
+from raykeeper.clusters.healing import healing, move_steps
 from raykeeper.clusters.healing.healing import Healing
 from raykeeper.zab.ids import Millis
 from tests.simulation.keepers.plans import KEEPER
@@ -36,7 +36,7 @@ MUTATIONS = [
     Mutation(
         "keeper",
         "old folders stay where they are",
-        [(moving, "_set_aside", instead(lambda node, server, named: iter(())))],
+        [(move_steps, "_set_aside", instead(lambda node, server, named: iter(())))],
         50,
         KEEPER,
     ),

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.clusters.healing.vocabulary import Entry, Step
+from raykeeper.clusters.healing.vocabulary import Entry, MoveStep
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.commands.keeper_reports import (
     events_document,
@@ -18,18 +18,18 @@ from tests.unit.commands.printed import printed
 BEGUN_MS = Millis(1_795_442_520_000)  # 2026-11-23 14:02 UTC
 
 
-def entry(number: int, step: Step, server: int = 3) -> Entry:
+def entry(number: int, step: MoveStep, server: int = 3) -> Entry:
     decision = replace(
         BEGUN,
         step=step,
         server=ServerId(server),
         source_name="[red]a[/]",
-        detail="b was lost too" if step is Step.UNDONE else "",
+        detail="b was lost too" if step is MoveStep.UNDONE else "",
     )
     return Entry(number, Millis(BEGUN_MS + 1_000 * number), decision)
 
 
-MOVE = [entry(0, Step.BEGUN), entry(1, Step.STARTED), entry(2, Step.DONE)]
+MOVE = [entry(0, MoveStep.BEGUN), entry(1, MoveStep.STARTED), entry(2, MoveStep.DONE)]
 DONE = "server 3 moved [red]a[/]→b 11-23 14:02 UTC: its node was lost for 5 min"
 
 
@@ -40,14 +40,17 @@ DONE = "server 3 moved [red]a[/]→b 11-23 14:02 UTC: its node was lost for 5 mi
         (KeeperStatus(leads=True), []),
         (KeeperStatus(leads=True, entries=MOVE), [DONE]),
         (
-            KeeperStatus(leads=True, entries=[*MOVE, entry(3, Step.UNDONE)]),
+            KeeperStatus(leads=True, entries=[*MOVE, entry(3, MoveStep.UNDONE)]),
             [DONE, "server 3 did not move [red]a[/]→b 11-23 14:02 UTC: b was lost too"],
         ),
         # The newest three, and the one under way.
         (
             KeeperStatus(
                 leads=True,
-                entries=[*(entry(i, Step.DONE, i) for i in range(1, 6)), entry(6, Step.STARTED)],
+                entries=[
+                    *(entry(i, MoveStep.DONE, i) for i in range(1, 6)),
+                    entry(6, MoveStep.STARTED),
+                ],
             ),
             [
                 *(DONE.replace("3 moved", f"{i} moved") for i in (3, 4, 5)),

@@ -21,15 +21,15 @@ from raykeeper.clusters.healing.vocabulary import (
     Entry,
     HealSettings,
     Move,
+    MoveStep,
     NodeSurvey,
-    Note,
-    SaveSeats,
-    Seat,
+    SaveLocations,
+    ServerLocation,
     SetAside,
-    Step,
     Survey,
     Undo,
     View,
+    WriteDecision,
 )
 from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId
 from tests.harness import decisions
@@ -45,27 +45,31 @@ SETTINGS = HealSettings(
     vote_wait_ms=Millis(WAIT),
     stale_after_s=7,
 )
-SEATS = {S1: Seat("a", "A"), S2: Seat("b", "B"), S3: Seat("c", "C")}
+LOCATIONS = {
+    S1: ServerLocation("a", "A"),
+    S2: ServerLocation("b", "B"),
+    S3: ServerLocation("c", "C"),
+}
 ACTORS = {S1: "a1", S2: "b1", S3: "c1"}
 WITHOUT_S3 = {S1: "a1", S2: "b1"}
-MOVED = {**SEATS, S3: Seat("d", "D")}
+MOVED = {**LOCATIONS, S3: ServerLocation("d", "D")}
 WELL = View(
     nodes=dict.fromkeys("abcd", True),
-    running=SEATS,
+    running=LOCATIONS,
     actors=ACTORS,
-    heard=(S1, S2, S3),
+    linked=(S1, S2, S3),
     voting=(S1, S2, S3),
 )
 LOST = View(
     nodes={"a": True, "b": True, "c": False, "d": True},
-    running={S1: SEATS[S1], S2: SEATS[S2]},
+    running={S1: LOCATIONS[S1], S2: LOCATIONS[S2]},
     actors=ACTORS,
-    heard=(S1, S2),
+    linked=(S1, S2),
     voting=(S1, S2),
 )
-STARTED = replace(LOST, running=MOVED, heard=(S1, S2, S3))
+STARTED = replace(LOST, running=MOVED, linked=(S1, S2, S3))
 BACK = replace(STARTED, voting=(S1, S2, S3))
-NO_LEADER = replace(LOST, doubt="no leader answers", heard=(), voting=())
+NO_LEADER = replace(LOST, doubt="no leader answers", linked=(), voting=())
 DRAINED = replace(WELL, leaving={"c": Cause.DRAINED})
 STOPPED = replace(LOST, nodes=WELL.nodes, leaving={"c": Cause.DRAINED})
 STAYS_STOPPED = replace(STOPPED, leaving={})
@@ -73,7 +77,7 @@ D_LOST = {**LOST.nodes, "d": False}
 FREE = Survey(
     time_ms=Millis(10**6),
     nodes=(NodeSurvey(node_id="d", name="D", fits=(S1, S2, S3), wall_s=1),),
-    voting_disks=dict.fromkeys(SEATS, FOUNDING_DISK),
+    voting_disks=dict.fromkeys(LOCATIONS, FOUNDING_DISK),
 )
 BEGUN = replace(
     decisions.BEGUN,
@@ -87,7 +91,7 @@ BEGUN = replace(
 DRAIN = replace(BEGUN, cause=Cause.DRAINED, reason="its node is drained")
 
 
-def step(of: Step, decision: Decision = BEGUN, detail: str = "") -> Decision:
+def step(of: MoveStep, decision: Decision = BEGUN, detail: str = "") -> Decision:
     return replace(decision, step=of, detail=detail)
 
 
@@ -97,18 +101,18 @@ class Keeper:
     def __init__(self, entries: Sequence[Decision] = (), settings: HealSettings = SETTINGS) -> None:
         self.now = Millis(1_000)
         tree = [Entry(i, Millis(i), each) for i, each in enumerate(entries)]
-        self.healing = Healing(settings, tree, SEATS, self.now)
+        self.healing = Healing(settings, tree, LOCATIONS, self.now)
         self.number = len(tree)
 
     def look(self, view: View, after_ms: int = 0) -> list[Effect]:
         self.now = Millis(self.now + after_ms)
-        return self.healing.look(view, self.now)
+        return self.healing.on_view(view, self.now)
 
-    def surveyed(self, survey: Survey = FREE) -> list[Effect]:
-        return self.healing.surveyed(survey, self.now)
+    def on_survey(self, survey: Survey = FREE) -> list[Effect]:
+        return self.healing.on_survey(survey, self.now)
 
-    def noted(self, decision: Decision) -> None:
-        self.healing.noted(Entry(self.number, Millis(0), decision), self.now)
+    def on_decision_written(self, decision: Decision) -> None:
+        self.healing.on_decision_written(Entry(self.number, Millis(0), decision), self.now)
         self.number += 1
 
 
@@ -126,21 +130,21 @@ def test_a_server_whose_node_is_lost_moves() -> None:
     assert keeper.look(LOST) == [] and keeper.healing.has_work
     assert keeper.look(LOST, AFTER - 1) == []
     assert keeper.look(LOST, 1) == [AskNodes()]
-    assert keeper.surveyed() == [Note(BEGUN)]
-    keeper.noted(BEGUN)
+    assert keeper.on_survey() == [WriteDecision(BEGUN)]
+    keeper.on_decision_written(BEGUN)
     assert keeper.healing.is_moving
     assert keeper.look(LOST) == [Move(BEGUN, LOST)]
-    assert keeper.healing.acted("") == [Note(step(Step.STARTED))]
-    keeper.noted(step(Step.STARTED))
+    assert keeper.healing.on_act_done("") == [WriteDecision(step(MoveStep.STARTED))]
+    keeper.on_decision_written(step(MoveStep.STARTED))
     assert keeper.look(LOST) == []
-    assert keeper.look(STARTED) == [SaveSeats(MOVED)]
-    assert keeper.look(BACK) == [Note(step(Step.DONE))]
-    keeper.noted(step(Step.DONE))
+    assert keeper.look(STARTED) == [SaveLocations(MOVED)]
+    assert keeper.look(BACK) == [WriteDecision(step(MoveStep.DONE))]
+    keeper.on_decision_written(step(MoveStep.DONE))
     assert keeper.look(BACK) == [] and not keeper.healing.has_work
     assert [entry.decision.step for entry in keeper.healing.entries] == [
-        Step.BEGUN,
-        Step.STARTED,
-        Step.DONE,
+        MoveStep.BEGUN,
+        MoveStep.STARTED,
+        MoveStep.DONE,
     ]
 
 
@@ -152,11 +156,11 @@ def test_a_server_whose_node_is_lost_moves() -> None:
         # Ray does not name its node any more.
         replace(LOST, nodes={"a": True, "b": True, "d": True}),
         # It follows, though Ray takes its node for dead; or it answers.
-        replace(LOST, heard=(S1, S2, S3)),
-        replace(LOST, running=SEATS),
+        replace(LOST, linked=(S1, S2, S3)),
+        replace(LOST, running=LOCATIONS),
         # No leader with a majority behind it, ever since.
         NO_LEADER,
-        replace(WELL, running={}, doubt="no server runs", heard=(), voting=()),
+        replace(WELL, running={}, doubt="no server runs", linked=(), voting=()),
     ],
 )
 def test_a_server_stays_for_ever_while(view: View) -> None:
@@ -168,7 +172,7 @@ def test_a_server_stays_for_ever_while(view: View) -> None:
 
 def test_the_time_begins_anew_when_the_server_was_heard() -> None:
     keeper = losing()
-    assert keeper.look(replace(LOST, heard=(S1, S2, S3)), AFTER - 1) == []
+    assert keeper.look(replace(LOST, linked=(S1, S2, S3)), AFTER - 1) == []
     assert keeper.look(LOST, 1) == []
     assert keeper.look(LOST, AFTER - 1) == []
     assert keeper.look(LOST, 1) == [AskNodes()]
@@ -193,8 +197,8 @@ def test_the_time_begins_when_a_majority_is_seen_first() -> None:
 def test_the_time_begins_anew_when_a_move_was_undone() -> None:
     keeper = losing()
     keeper.look(LOST, AFTER)
-    keeper.noted(BEGUN)
-    keeper.noted(step(Step.UNDONE))
+    keeper.on_decision_written(BEGUN)
+    keeper.on_decision_written(step(MoveStep.UNDONE))
     assert keeper.look(LOST) == []
     assert keeper.look(LOST, AFTER) == [AskNodes()]
 
@@ -204,19 +208,21 @@ def test_a_server_that_was_left_stopped_starts_again() -> None:
     stopped = replace(LOST, nodes=WELL.nodes, actors=WITHOUT_S3)
     keeper = Keeper()
     assert keeper.look(stopped) == [] and keeper.look(stopped, AFTER) == []
-    keeper = Keeper([BEGUN, step(Step.UNDONE)])
+    keeper = Keeper([BEGUN, step(MoveStep.UNDONE)])
     keeper.look(stopped)
     assert keeper.look(replace(stopped, actors=ACTORS), AFTER) == []
     keeper.look(stopped)
     assert keeper.look(stopped, AFTER) == [AskNodes()]
     at_c = NodeSurvey(node_id="c", name="C", disks={S3: FOUNDING_DISK})
-    (note,) = keeper.surveyed(replace(FREE, nodes=(at_c,)))
+    (effect,) = keeper.on_survey(replace(FREE, nodes=(at_c,)))
     again = replace(BEGUN, target="c", target_name="C", actor="")
-    assert note == Note(again)
-    keeper.noted(again)
+    assert effect == WriteDecision(again)
+    keeper.on_decision_written(again)
     assert keeper.look(stopped) == [Move(again, stopped)]
-    assert keeper.look(replace(WELL, voting=(S1, S2))) == [Note(step(Step.STARTED, again))]
-    assert keeper.look(WELL) == [Note(step(Step.DONE, again))]
+    assert keeper.look(replace(WELL, voting=(S1, S2))) == [
+        WriteDecision(step(MoveStep.STARTED, again))
+    ]
+    assert keeper.look(WELL) == [WriteDecision(step(MoveStep.DONE, again))]
 
 
 def test_old_folders_are_set_aside_when_all_is_well() -> None:
@@ -231,7 +237,7 @@ def test_old_folders_are_set_aside_when_all_is_well() -> None:
     assert keeper.look(returned, QUIET_MS) == []
     assert keeper.look(returned, QUIET_MS) == [SetAside(7)]
     # A server has moved.
-    keeper.noted(step(Step.DONE))
+    keeper.on_decision_written(step(MoveStep.DONE))
     assert keeper.look(returned, QUIET_MS - 1) == []
     assert keeper.look(returned, 1) == [SetAside(7)]
 
@@ -241,7 +247,7 @@ def test_old_folders_are_set_aside_when_all_is_well() -> None:
     [
         LOST,
         NO_LEADER,
-        replace(WELL, changing="server 2 waits for its vote"),
+        replace(WELL, open_change="server 2 waits for its vote"),
         replace(WELL, voting=(S1, S2)),
         replace(DRAINED, voting=(S1, S3)),
     ],
@@ -260,14 +266,14 @@ def test_folders_stay_while_not_all_is_well(view: View) -> None:
 
 def test_a_server_that_was_never_seen_stays() -> None:
     keeper = Keeper()
-    keeper.healing.seats.clear()
+    keeper.healing.locations.clear()
     keeper.look(LOST)
     assert keeper.look(LOST, AFTER) == []
 
 
 def test_a_change_that_is_open_is_waited_for() -> None:
     keeper = losing()
-    changing = replace(LOST, changing="server 2 waits for its vote")
+    changing = replace(LOST, open_change="server 2 waits for its vote")
     assert keeper.look(changing, AFTER) == []
     assert keeper.healing.waiting == "server 2 waits for its vote"
     assert keeper.look(LOST) == [AskNodes()]
@@ -276,56 +282,60 @@ def test_a_change_that_is_open_is_waited_for() -> None:
 def test_without_a_node_the_nodes_are_asked_again_later() -> None:
     keeper = losing()
     assert keeper.look(LOST, AFTER) == [AskNodes()]
-    assert keeper.surveyed(replace(FREE, nodes=())) == []
+    assert keeper.on_survey(replace(FREE, nodes=())) == []
     why = "no node for server 3: there is no other node"
     assert keeper.healing.waiting == why
     assert keeper.look(LOST, SURVEY_PAUSE_MS - 1) == [] and keeper.healing.waiting == why
     assert keeper.look(LOST, 1) == [AskNodes()]
-    assert keeper.surveyed() != [] and keeper.healing.waiting == ""
+    assert keeper.on_survey() != [] and keeper.healing.waiting == ""
 
 
 def test_a_node_must_be_alive_for_a_while_and_stay() -> None:
     keeper = losing(replace(SETTINGS, node_age_ms=Millis(2 * AFTER)))
     keeper.look(LOST, AFTER)
-    assert keeper.surveyed() == []
+    assert keeper.on_survey() == []
     # It goes and returns under its old name, as no node of Ray does: its age begins anew.
     keeper.look(replace(LOST, nodes=D_LOST))
     keeper.look(LOST, 2 * AFTER - 1)
-    assert keeper.surveyed() == []
+    assert keeper.on_survey() == []
     keeper.look(LOST, 2 * AFTER)
-    assert keeper.surveyed() == [Note(replace(BEGUN, reason="its node was lost for 25 s"))]
+    assert keeper.on_survey() == [
+        WriteDecision(replace(BEGUN, reason="its node was lost for 25 s"))
+    ]
     keeper.look(replace(LOST, leaving={"d": Cause.PREEMPTED}))
-    assert keeper.surveyed() == []
+    assert keeper.on_survey() == []
 
 
 def test_a_pause_is_waited_for() -> None:
-    keeper = Keeper([BEGUN, step(Step.UNDONE)], replace(SETTINGS, pause_ms=Millis(10**6)))
+    keeper = Keeper([BEGUN, step(MoveStep.UNDONE)], replace(SETTINGS, pause_ms=Millis(10**6)))
     keeper.look(WELL)
     keeper.look(LOST)
     keeper.look(LOST, AFTER)
-    assert keeper.surveyed(replace(FREE, time_ms=Millis(10**5))) == []
+    assert keeper.on_survey(replace(FREE, time_ms=Millis(10**5))) == []
     assert (
         keeper.healing.waiting == "server 3 waits for 15 min: server 3 has moved once within a day"
     )
-    assert keeper.surveyed(replace(FREE, time_ms=Millis(10**6))) != []
+    assert keeper.on_survey(replace(FREE, time_ms=Millis(10**6))) != []
 
 
 def test_the_server_that_is_lost_longest_moves_first_if_it_can() -> None:
     five = replace(SETTINGS, voters=tuple(ServerId(i) for i in range(1, 6)))
-    seats = {ServerId(i): Seat(node, node.upper()) for i, node in enumerate("abcde", 1)}
-    others = {i: seats[i] for i in (S1, S2, S3)}
+    locations = {
+        ServerId(i): ServerLocation(node, node.upper()) for i, node in enumerate("abcde", 1)
+    }
+    others = {i: locations[i] for i in (S1, S2, S3)}
     nodes = dict.fromkeys("abcdef", True)
-    one = replace(WELL, nodes={**nodes, "e": False}, running=others, heard=(S1, S2, S3))
+    one = replace(WELL, nodes={**nodes, "e": False}, running=others, linked=(S1, S2, S3))
     two = replace(one, nodes={**nodes, "d": False, "e": False})
     free = NodeSurvey(node_id="f", name="F", fits=(ServerId(4), ServerId(5)), wall_s=1)
     for fits, first in ((free.fits, 5), ((ServerId(4),), 4)):
         keeper = Keeper(settings=five)
-        keeper.healing.seats.update(seats)
+        keeper.healing.locations.update(locations)
         keeper.look(one)
         keeper.look(two, 1)
         assert keeper.look(two, AFTER) == [AskNodes()]
-        (note,) = keeper.surveyed(replace(FREE, nodes=(replace(free, fits=fits),)))
-        assert isinstance(note, Note) and note.decision.server == first
+        (effect,) = keeper.on_survey(replace(FREE, nodes=(replace(free, fits=fits),)))
+        assert isinstance(effect, WriteDecision) and effect.decision.server == first
 
 
 @pytest.mark.parametrize(
@@ -334,25 +344,33 @@ def test_the_server_that_is_lost_longest_moves_first_if_it_can() -> None:
         # The keeper before has begun it, and perhaps more.
         ([BEGUN], [LOST], [Move(BEGUN, LOST)]),
         ([BEGUN], [NO_LEADER], []),
-        ([BEGUN], [STARTED, STARTED], [Note(step(Step.STARTED))]),
-        ([BEGUN], [BACK, BACK], [Note(step(Step.DONE))]),
-        ([BEGUN, step(Step.STARTED)], [BACK, BACK], [Note(step(Step.DONE))]),
-        ([BEGUN, step(Step.STARTED)], [LOST], []),
-        ([BEGUN, step(Step.DONE)], [LOST], []),
-        ([BEGUN, step(Step.UNDONE)], [LOST], []),
+        ([BEGUN], [STARTED, STARTED], [WriteDecision(step(MoveStep.STARTED))]),
+        ([BEGUN], [BACK, BACK], [WriteDecision(step(MoveStep.DONE))]),
+        ([BEGUN, step(MoveStep.STARTED)], [BACK, BACK], [WriteDecision(step(MoveStep.DONE))]),
+        ([BEGUN, step(MoveStep.STARTED)], [LOST], []),
+        ([BEGUN, step(MoveStep.DONE)], [LOST], []),
+        ([BEGUN, step(MoveStep.UNDONE)], [LOST], []),
         # It follows again, though Ray takes its node for dead.
         (
             [BEGUN],
-            [replace(LOST, heard=(S1, S2, S3))],
-            [Note(step(Step.UNDONE, detail="it is there again"))],
+            [replace(LOST, linked=(S1, S2, S3))],
+            [WriteDecision(step(MoveStep.UNDONE, detail="it is there again"))],
         ),
         # The new node is lost: before the server was started, and after.
         ([BEGUN], [replace(LOST, nodes=D_LOST)], [Undo(BEGUN)]),
-        ([BEGUN, step(Step.STARTED)], [replace(LOST, nodes=D_LOST)], [Undo(step(Step.STARTED))]),
+        (
+            [BEGUN, step(MoveStep.STARTED)],
+            [replace(LOST, nodes=D_LOST)],
+            [Undo(step(MoveStep.STARTED))],
+        ),
         # It came back under its name elsewhere, and has its vote.
-        ([BEGUN, step(Step.STARTED)], [replace(BACK, nodes=D_LOST)] * 2, [Note(step(Step.DONE))]),
+        (
+            [BEGUN, step(MoveStep.STARTED)],
+            [replace(BACK, nodes=D_LOST)] * 2,
+            [WriteDecision(step(MoveStep.DONE))],
+        ),
         # Ray takes the new node for dead, and the server follows from there.
-        ([BEGUN, step(Step.STARTED)], [replace(STARTED, nodes=D_LOST)] * 2, []),
+        ([BEGUN, step(MoveStep.STARTED)], [replace(STARTED, nodes=D_LOST)] * 2, []),
     ],
 )
 def test_a_move_that_was_left_open_goes_on(
@@ -366,15 +384,15 @@ def test_a_move_that_was_left_open_goes_on(
 
 
 def test_a_move_without_a_vote_is_undone() -> None:
-    keeper = Keeper([BEGUN, started := step(Step.STARTED)])
+    keeper = Keeper([BEGUN, started := step(MoveStep.STARTED)])
     keeper.look(STARTED)
     assert keeper.look(STARTED, WAIT - 1) == []
     assert keeper.look(NO_LEADER, 1) == []
     assert keeper.look(STARTED) == [Undo(started)]
-    assert keeper.healing.acted("") == [
-        Note(step(Step.UNDONE, detail="it did not get its vote in time"))
+    assert keeper.healing.on_act_done("") == [
+        WriteDecision(step(MoveStep.UNDONE, detail="it did not get its vote in time"))
     ]
-    keeper.noted(step(Step.UNDONE))
+    keeper.on_decision_written(step(MoveStep.UNDONE))
     # The time begins anew.
     lost_again = replace(LOST, nodes=D_LOST)
     assert keeper.look(lost_again, AFTER) == []
@@ -387,8 +405,10 @@ def test_a_move_without_a_vote_is_undone() -> None:
 def test_a_move_that_fails_is_undone(undoing: str, detail: str) -> None:
     keeper = Keeper([BEGUN])
     assert keeper.look(LOST) == [Move(BEGUN, LOST)]
-    assert keeper.healing.acted("no room") == [Undo(BEGUN)]
-    assert keeper.healing.acted(undoing) == [Note(step(Step.UNDONE, detail=detail))]
+    assert keeper.healing.on_act_done("no room") == [Undo(BEGUN)]
+    assert keeper.healing.on_act_done(undoing) == [
+        WriteDecision(step(MoveStep.UNDONE, detail=detail))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -402,7 +422,7 @@ def test_a_server_leaves_a_node_that_will_go_at_once(cause: Cause, reason: str) 
     keeper = Keeper()
     assert keeper.look(replace(WELL, leaving={"c": cause})) == [AskNodes()]
     begun = replace(BEGUN, cause=cause, reason=reason)
-    assert keeper.surveyed() == [Note(begun)]
+    assert keeper.on_survey() == [WriteDecision(begun)]
 
 
 @pytest.mark.parametrize(
@@ -412,14 +432,18 @@ def test_a_server_leaves_a_node_that_will_go_at_once(cause: Cause, reason: str) 
         # It was stopped already, by the keeper before; then it goes on, whatever is said now.
         (STOPPED, [Move(DRAIN, STOPPED)]),
         (STAYS_STOPPED, [Move(DRAIN, STAYS_STOPPED)]),
-        (WELL, [Note(step(Step.UNDONE, DRAIN, "its node stays"))]),
+        (WELL, [WriteDecision(step(MoveStep.UNDONE, DRAIN, "its node stays"))]),
         (
             replace(DRAINED, nodes={**WELL.nodes, "d": False}),
-            [Note(step(Step.UNDONE, DRAIN, "D was lost"))],
+            [WriteDecision(step(MoveStep.UNDONE, DRAIN, "D was lost"))],
         ),
         (
             replace(DRAINED, voting=(S1, S3)),
-            [Note(step(Step.UNDONE, DRAIN, "without it the other voters are no majority"))],
+            [
+                WriteDecision(
+                    step(MoveStep.UNDONE, DRAIN, "without it the other voters are no majority")
+                )
+            ],
         ),
         (replace(STOPPED, nodes={**WELL.nodes, "d": False}), [Undo(DRAIN)]),
     ],
@@ -435,8 +459,8 @@ def test_a_server_that_the_majority_needs_does_not_leave() -> None:
 
 
 def test_old_decisions_are_dropped() -> None:
-    keeper = Keeper([step(Step.DONE)] * ENTRIES_KEPT)
-    keeper.noted(BEGUN)
+    keeper = Keeper([step(MoveStep.DONE)] * ENTRIES_KEPT)
+    keeper.on_decision_written(BEGUN)
     assert len(keeper.healing.entries) == ENTRIES_KEPT
     assert keeper.healing.entries[-1].decision == BEGUN
 

@@ -5,8 +5,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from raykeeper.clusters.healing.healing import QUIET_MS
-from raykeeper.clusters.healing.leading import BUSY_LOOK_MS, LOOK_MS, Leading
-from raykeeper.clusters.healing.moving import MoveError
+from raykeeper.clusters.healing.keeper_loop import BUSY_PAUSE_MS, PAUSE_MS, KeeperLoop
+from raykeeper.clusters.healing.move_steps import MoveError
 from raykeeper.clusters.healing.vocabulary import (
     AskNodes,
     Entry,
@@ -14,28 +14,28 @@ from raykeeper.clusters.healing.vocabulary import (
     KeeperStep,
     Kill,
     Log,
-    Look,
-    Note,
-    Now,
+    MoveStep,
+    Observe,
     Pause,
+    ReadClock,
     RemoveStaleFolders,
-    SaveSeats,
+    SaveLocations,
     SetAside,
     SetFolderAside,
     Start,
-    Step,
     Stop,
     Survey,
     View,
+    WriteDecision,
 )
 from raykeeper.zab.ids import DiskId, Millis
 from tests.unit.clusters.healing.test_healing import (
     AFTER,
     BACK,
     FREE,
+    LOCATIONS,
     LOST,
     S3,
-    SEATS,
     SETTINGS,
     WELL,
 )
@@ -50,7 +50,7 @@ class Shell:
         self.survey: Survey = FREE
         self.problem = ""
         self.number = 0
-        self.leading = Leading(SETTINGS, [], SEATS, self.now)
+        self.leading = KeeperLoop(SETTINGS, [], LOCATIONS, self.now)
         self.steps = self.leading.steps()
         self.step: KeeperStep = next(self.steps)
 
@@ -60,24 +60,24 @@ class Shell:
         done: list[KeeperStep] = []
         while True:
             step = self.step
-            if not isinstance(step, Look | Now | ForgetDrains):
+            if not isinstance(step, Observe | ReadClock | ForgetDrains):
                 done.append(step)
             if self.problem and isinstance(step, Start | SetFolderAside):
                 self.step = self.steps.throw(MoveError(self.problem))
             else:
                 self.step = self.steps.send(self.answer(step))
-            if isinstance(step, Pause) and step.ms in (LOOK_MS, BUSY_LOOK_MS):
+            if isinstance(step, Pause) and step.ms in (PAUSE_MS, BUSY_PAUSE_MS):
                 return done
 
     def answer(self, step: KeeperStep) -> Any:
         match step:
-            case Look():
+            case Observe():
                 return self.view
-            case Now():
+            case ReadClock():
                 return self.now
             case AskNodes():
                 return self.survey
-            case Note():
+            case WriteDecision():
                 self.number += 1
                 return Entry(self.number, Millis(0), step.decision)
             case SetFolderAside():
@@ -87,22 +87,22 @@ class Shell:
         return None
 
 
-def noted(steps: list[KeeperStep]) -> list[Step]:
-    return [step.decision.step for step in steps if isinstance(step, Note)]
+def written_steps(steps: list[KeeperStep]) -> list[MoveStep]:
+    return [step.decision.step for step in steps if isinstance(step, WriteDecision)]
 
 
 def test_a_move_from_loss_to_vote() -> None:
     shell = Shell()
-    assert shell.until_rest(WELL, 0) == [Pause(LOOK_MS)]
-    assert shell.until_rest(LOST, 0) == [Pause(BUSY_LOOK_MS)]
+    assert shell.until_rest(WELL, 0) == [Pause(PAUSE_MS)]
+    assert shell.until_rest(LOST, 0) == [Pause(BUSY_PAUSE_MS)]
     begun = shell.until_rest(LOST, AFTER)
-    assert isinstance(begun[0], AskNodes) and noted(begun) == [Step.BEGUN]
+    assert isinstance(begun[0], AskNodes) and written_steps(begun) == [MoveStep.BEGUN]
     moved = shell.until_rest(LOST, 0)
     acts = [step for step in moved if isinstance(step, Stop | Kill | Start)]
     assert acts == [Stop(S3, "c1"), Kill(S3, "c1"), Start(S3, ("d",), False)]
-    assert noted(moved) == [Step.STARTED]
+    assert written_steps(moved) == [MoveStep.STARTED]
     done = shell.until_rest(BACK, 0)
-    assert isinstance(done[0], SaveSeats) and noted(done) == [Step.DONE]
+    assert isinstance(done[0], SaveLocations) and written_steps(done) == [MoveStep.DONE]
 
 
 def test_a_move_that_fails_is_undone() -> None:
@@ -111,7 +111,7 @@ def test_a_move_that_fails_is_undone() -> None:
     shell.until_rest(LOST, AFTER)
     shell.problem = "no room"
     steps = shell.until_rest(LOST, 0)
-    assert noted(steps) == [Step.UNDONE]
+    assert written_steps(steps) == [MoveStep.UNDONE]
     assert shell.leading.healing.entries[-1].decision.detail == "no room"
 
 

@@ -5,17 +5,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.clusters.healing.moving import MoveError, Steps, move, set_folders_aside, undo
+from raykeeper.clusters.healing.move_steps import (
+    KeeperSteps,
+    MoveError,
+    move,
+    set_folders_aside,
+    undo,
+)
 from raykeeper.clusters.healing.vocabulary import (
     AskNodes,
     Cause,
     KeeperStep,
     Kill,
-    Look,
     NodeSurvey,
+    Observe,
     Pause,
     RemoveStaleFolders,
-    Seat,
+    ServerLocation,
     SetFolderAside,
     Start,
     Stop,
@@ -29,12 +35,12 @@ S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
 OLD, NEW = FOUNDING_DISK, DiskId("new")
 LOST = replace(BEGUN, source="c", target="d", actor="c1")
 RETURN = replace(LOST, source="c", target="c", actor="")
-GONE = View(nodes={"c": False, "d": True}, heard=(S1, S2), voting=(S1, S2))
+GONE = View(nodes={"c": False, "d": True}, linked=(S1, S2), voting=(S1, S2))
 PINNED = replace(GONE, actors={S3: "c1"})
-SEEN_ELSEWHERE = replace(PINNED, running={S3: Seat("e", "E")})
+SEEN_ELSEWHERE = replace(PINNED, running={S3: ServerLocation("e", "E")})
 STARTED = replace(GONE, actors={S3: "d1"})
-ON_TARGET = replace(STARTED, running={S3: Seat("d", "D")})
-HEARD = replace(GONE, heard=(S1, S2, S3))
+ON_TARGET = replace(STARTED, running={S3: ServerLocation("d", "D")})
+HEARD = replace(GONE, linked=(S1, S2, S3))
 NO_LEADER = replace(GONE, doubt="no leader answers")
 C = NodeSurvey(node_id="c", name="C", disks={S3: OLD}, incarnations={S3: 4})
 D = NodeSurvey(node_id="d", name="D")
@@ -46,7 +52,7 @@ ASIDE = SetFolderAside("d", S3, OLD, 7)
 END_OLD, END_NEW = [Stop(S3, "c1"), Kill(S3, "c1")], [Stop(S3, "d1"), Kill(S3, "d1")]
 
 
-def run(steps: Steps[Any], answers: list[Any]) -> tuple[list[KeeperStep], Any]:
+def run(steps: KeeperSteps[Any], answers: list[Any]) -> tuple[list[KeeperStep], Any]:
     """Return the steps that act, and the result or the text of the error.
 
     A look or a survey without an answer of its own has that of the last one.
@@ -64,14 +70,14 @@ def run(steps: Steps[Any], answers: list[Any]) -> tuple[list[KeeperStep], Any]:
             assert given == []
             return done, str(error)
         answer = None
-        if isinstance(step, Look | AskNodes):
-            kind = View if isinstance(step, Look) else Survey
+        if isinstance(step, Observe | AskNodes):
+            kind = View if isinstance(step, Observe) else Survey
             if given and isinstance(given[0], kind):
                 last[kind] = given.pop(0)
             answer = last[kind]
         elif isinstance(step, SetFolderAside | RemoveStaleFolders):
             answer = given.pop(0)
-        if not isinstance(step, Look | AskNodes | Pause):
+        if not isinstance(step, Observe | AskNodes | Pause):
             done.append(step)
 
 
@@ -127,7 +133,7 @@ def test_a_move(decision: Any, view: View, answers: list[Any], done: list[Keeper
     ],
 )
 def test_what_stands_against_it(
-    steps: Steps[Any], answers: list[Any], done: list[KeeperStep], problem: str
+    steps: KeeperSteps[Any], answers: list[Any], done: list[KeeperStep], problem: str
 ) -> None:
     assert run(steps, answers) == (done, problem)
 
@@ -173,6 +179,6 @@ def test_folders_of_voters_that_vote_elsewhere_are_set_aside() -> None:
 
 def test_a_drained_server_leaves_a_live_node() -> None:
     drained = replace(LOST, cause=Cause.DRAINED)
-    there = replace(PINNED, running={S3: Seat("c", "C")}, heard=(S1, S2, S3))
+    there = replace(PINNED, running={S3: ServerLocation("c", "C")}, linked=(S1, S2, S3))
     done, _ = run(move(drained, there), [there, replace(ONE, nodes=(C, D))])
     assert done == [*END_OLD, Start(S3, ("d",), False)]

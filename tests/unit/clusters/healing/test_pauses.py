@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.clusters.healing.pauses import DAY_MS, HOUR_MS, pause_left
-from raykeeper.clusters.healing.vocabulary import Cause, Entry, HealSettings, Step
+from raykeeper.clusters.healing.vocabulary import Cause, Entry, HealSettings, MoveStep
 from raykeeper.zab.ids import Millis, ServerId
 from tests.harness.decisions import BEGUN
 
@@ -23,7 +23,7 @@ SETTINGS = HealSettings(
 LOST, DRAINED, PREEMPTED = Cause.LOST, Cause.DRAINED, Cause.PREEMPTED
 
 
-def begun(server: ServerId, ago: int, step: Step = Step.BEGUN) -> Entry:
+def begun(server: ServerId, ago: int, step: MoveStep = MoveStep.BEGUN) -> Entry:
     return Entry(ago, Millis(NOW - ago), replace(BEGUN, step=step, server=server))
 
 
@@ -32,7 +32,7 @@ def begun(server: ServerId, ago: int, step: Step = Step.BEGUN) -> Entry:
     [
         # No move yet, or only the later steps of one.
         ([], LOST, 0),
-        ([begun(S1, MIN, Step.DONE)], LOST, 0),
+        ([begun(S1, MIN, MoveStep.DONE)], LOST, 0),
         # Ten minutes after the move of any server, from its beginning.
         ([begun(S2, MIN)], LOST, 9 * MIN),
         ([begun(S2, MIN)], PREEMPTED, 9 * MIN),

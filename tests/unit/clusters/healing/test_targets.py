@@ -3,12 +3,16 @@
 import pytest
 
 from raykeeper.clusters.healing.targets import choose_target
-from raykeeper.clusters.healing.vocabulary import NodeSurvey, Seat, Survey
+from raykeeper.clusters.healing.vocabulary import NodeSurvey, ServerLocation, Survey
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
 
 S1, S2, S3, S4 = (ServerId(i) for i in range(1, 5))
 NEW = DiskId("new")
-SEATS = {S1: Seat("a", "a"), S2: Seat("b", "b"), S3: Seat("c", "c")}
+LOCATIONS = {
+    S1: ServerLocation("a", "a"),
+    S2: ServerLocation("b", "b"),
+    S3: ServerLocation("c", "c"),
+}
 FREE = 1_000
 
 
@@ -28,7 +32,7 @@ A, B, D, E = node("a"), node("b"), node("d"), node("e")
 
 
 @pytest.mark.parametrize(
-    ("seen", "ripe", "chosen", "problem"),
+    ("seen", "old_enough", "chosen", "problem"),
     [
         # A node without a server; of several the first.
         (survey(A, B, D), "abd", "d", ""),
@@ -57,8 +61,8 @@ A, B, D, E = node("a"), node("b"), node("d"), node("e")
         (survey(D, node("e", disks={S3: NEW}), named=NEW), "de", "e", ""),
     ],
 )
-def test_a_server_goes_to(seen: Survey, ripe: str, chosen: str | None, problem: str) -> None:
-    found = choose_target(S3, seen, SEATS, [n.node_id for n in seen.nodes], list(ripe))
+def test_a_server_goes_to(seen: Survey, old_enough: str, chosen: str | None, problem: str) -> None:
+    found = choose_target(S3, seen, LOCATIONS, [n.node_id for n in seen.nodes], list(old_enough))
     assert (None if found.node is None else found.node.node_id) == chosen
     assert problem in found.problem and bool(found.problem) == (chosen is None)
 
@@ -66,18 +70,18 @@ def test_a_server_goes_to(seen: Survey, ripe: str, chosen: str | None, problem: 
 def test_the_node_on_which_it_was_may_be_the_one() -> None:
     """A node that is drained will go; one on which it was left stopped stays."""
     left = node("c", disks={S3: FOUNDING_DISK})
-    assert choose_target(S3, survey(left, D), SEATS, ["d"], ["d"]).node == D
-    assert choose_target(S3, survey(left, D), SEATS, ["c", "d"], ["c", "d"]).node == left
-    assert choose_target(S3, survey(node("c")), SEATS, ["c"], ["c"]).node == node("c")
+    assert choose_target(S3, survey(left, D), LOCATIONS, ["d"], ["d"]).node == D
+    assert choose_target(S3, survey(left, D), LOCATIONS, ["c", "d"], ["c", "d"]).node == left
+    assert choose_target(S3, survey(node("c")), LOCATIONS, ["c"], ["c"]).node == node("c")
 
 
 def test_a_node_that_will_go_is_none_though_it_has_the_disk() -> None:
     going = node("e", disks={S3: FOUNDING_DISK})
-    found = choose_target(S3, survey(going, D), SEATS, ["d"], ["d"])
+    found = choose_target(S3, survey(going, D), LOCATIONS, ["d"], ["d"])
     assert found.node == D
 
 
 def test_an_observer_takes_a_node_too() -> None:
-    seats = {**SEATS, S4: Seat("d", "d")}
-    found = choose_target(S3, survey(D), seats, ["d"], ["d"])
+    locations = {**LOCATIONS, S4: ServerLocation("d", "d")}
+    found = choose_target(S3, survey(D), locations, ["d"], ["d"])
     assert found.problem == "host-d has server 4"
