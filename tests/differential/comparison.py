@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.differential.execution import execute
-from tests.differential.known import Known, is_known, without_replayed
+from tests.differential.known_differences import KnownDifference, known_difference, without_replayed
 from tests.differential.programs import Ask, Program
 from tests.differential.targets import Target
 from tests.differential.transcripts import Line, lines_of
@@ -23,7 +23,7 @@ class Comparison(Struct, frozen=True):
     left: list[Line]
     right: list[Line]
     difference: tuple[Line | None, Line | None] | None
-    known: list[Known]
+    known: list[KnownDifference]
     """Why some lines may differ, each time it was used."""
 
     def report(self) -> str:
@@ -55,7 +55,7 @@ def compared(program: Program, left: list[Line], right: list[Line]) -> Compariso
             return Comparison(program, left, right, pair, used)
         if (one.step, one.session, one.text) == (other.step, other.session, other.text):
             continue
-        reason = is_known(one, other)
+        reason = known_difference(one, other)
         if reason is None:
             return Comparison(program, left, right, pair, used)
         used.append(reason)

@@ -56,7 +56,7 @@ class _Watches:
         self.data: dict[str, None] = {}
         self.exist: dict[str, None] = {}
         self.child: dict[str, None] = {}
-        self.lasting: dict[str, int] = {}
+        self.persistent: dict[str, int] = {}
 
     def on_reply(self, opcode: int, request: Record | None, err: int) -> None:
         """Note what a reply has set or removed."""
@@ -70,7 +70,7 @@ class _Watches:
                 elif opcode == OpCode.EXISTS and err == Code.NO_NODE:
                     self.exist[path] = None
             case AddWatchRequest(path, mode) if not err:
-                self.lasting[path] = mode
+                self.persistent[path] = mode
             case WatchesRequest(path, kind) if not err and opcode == OpCode.REMOVE_WATCHES:
                 self._remove(path, kind)
 
@@ -81,7 +81,7 @@ class _Watches:
             self.data.pop(path, None)
             self.exist.pop(path, None)
         if kind == WatchKind.ANY:
-            self.lasting.pop(path, None)
+            self.persistent.pop(path, None)
 
     def on_event(self, event: WatcherEvent) -> None:
         """Forget what has fired."""
@@ -99,8 +99,8 @@ class _Watches:
             list(self.data),
             list(self.exist),
             list(self.child),
-            [path for path, mode in self.lasting.items() if mode == 0],
-            [path for path, mode in self.lasting.items() if mode == 1],
+            [path for path, mode in self.persistent.items() if mode == 0],
+            [path for path, mode in self.persistent.items() if mode == 1],
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.differential.comparison import compare, compared
 from tests.differential.execution import execute
-from tests.differential.planted import PLANTED
+from tests.differential.planted_faults import PLANTED_FAULTS
 from tests.differential.programs import draw
 from tests.differential.targets import PortTarget, PureTarget
 from tests.differential.transcripts import Line, lines_of
@@ -40,9 +40,9 @@ def right_lines(seed: int) -> list[Line]:
     return lines_of(program, execute(program, PureTarget()))
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", PLANTED_FAULTS)
 def test_a_planted_difference_is_found(name: str) -> None:
-    mutation = Mutation(name, name, PLANTED[name])
+    mutation = Mutation(name, name, PLANTED_FAULTS[name])
 
     def is_found(seed: int) -> bool:
         program, right = draw(seed), right_lines(seed)

@@ -12,7 +12,7 @@ from raykeeper.znodes.errors import Code
 from tests.differential.transcripts import Line
 
 
-class Known(NamedTuple):
+class KnownDifference(NamedTuple):
     """One difference: what it is, and whether a pair of lines shows it."""
 
     reason: str
@@ -28,29 +28,31 @@ def _finds_watches_of_others(left: Line, right: Line) -> bool:
     return is_checking and left.told.err == 0 and right.told.err == Code.NO_WATCHER
 
 
-_REPLAYED: Final = Known(
+_REPLAYED: Final = KnownDifference(
     "a persistent watch that is set again is told what it has missed", lambda _left, _right: False
 )
-KNOWN: Final = (
-    Known("exists needs READ since ZooKeeper 3.9.2 (CVE-2024-23944)", _exists_needs_read),
-    Known("checkWatches finds watches of others before 3.9", _finds_watches_of_others),
+KNOWN_DIFFERENCES: Final = (
+    KnownDifference("exists needs READ since ZooKeeper 3.9.2 (CVE-2024-23944)", _exists_needs_read),
+    KnownDifference("checkWatches finds watches of others before 3.9", _finds_watches_of_others),
 )
 
 
-def is_known(left: Line, right: Line) -> Known | None:
+def known_difference(left: Line, right: Line) -> KnownDifference | None:
     """Return why ZooKeeper's line `left` may be `right` here, None if it may not."""
     if (left.step, left.session) != (right.step, right.session):
         return None
-    return next((known for known in KNOWN if known.fits(left, right)), None)
+    return next((known for known in KNOWN_DIFFERENCES if known.fits(left, right)), None)
 
 
-def without_replayed(left: list[Line], right: list[Line]) -> tuple[list[Line], list[Known]]:
+def without_replayed(
+    left: list[Line], right: list[Line]
+) -> tuple[list[Line], list[KnownDifference]]:
     """Leave out of `right` the events that only a persistent watch was told when it was set again.
 
-    Returns the lines that are left, and `Known` for each that is not.
+    Returns the lines that are left, and the reason for each that is not.
     """
     expected = {(line.step, line.session, line.text) for line in left}
-    lasting = {
+    requests = {
         (line.step, line.session): line.told.request
         for line in right
         if isinstance(line.told.request, SetWatches2)
@@ -59,7 +61,7 @@ def without_replayed(left: list[Line], right: list[Line]) -> tuple[list[Line], l
         line
         for line in right
         if (line.step, line.session, line.text) in expected
-        or not _is_replayed(line, lasting.get((line.step, line.session)))
+        or not _is_replayed(line, requests.get((line.step, line.session)))
     ]
     return kept, [_REPLAYED] * (len(right) - len(kept))
 

@@ -79,7 +79,7 @@ def _constant(value: Any) -> Callable[[Any], Any]:
     return lambda _right: value
 
 
-PLANTED: dict[str, list[Change]] = {
+PLANTED_FAULTS: dict[str, list[Change]] = {
     "an event comes after the reply": [(ClientSendQueues, "flush", _event_after_the_reply)],
     "each event comes twice": [(JuteTranslator, "_encode_event", _events_twice)],
     "no event tells of children": [(JuteTranslator, "_encode_event", _no_child_events)],
