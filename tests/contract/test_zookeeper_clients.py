@@ -5,6 +5,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,10 @@ from msgspec import structs
 
 from raykeeper.server.context import ALLOWED_WORDS, ZooKeeperOptions
 from tests.harness.jute_port import JutePort
+from tests.harness.kazoo_clients import PATIENCE_S, kazoo_clients
 from tests.harness.pure_servers import OPTIONS
 from tests.harness.tls_files import TlsFolder
 
-PATIENCE_S = 90.0
 ADDRESS = "10.0.0.7:2181"
 """What the server says of itself: a test that follows it would not find it there."""
 Connect = Callable[..., KazooClient]
@@ -42,18 +43,8 @@ def port() -> Iterator[JutePort]:
 @pytest.fixture
 def connect(port: JutePort) -> Iterator[Connect]:
     """Connect kazoo."""
-    opened: list[KazooClient] = []
-
-    def start(**options: object) -> KazooClient:
-        client = KazooClient(hosts=port.address, **options)
-        opened.append(client)
-        client.start(timeout=PATIENCE_S)
-        return client
-
-    yield start
-    for client in opened:
-        client.stop()
-        client.close()
+    with kazoo_clients() as open_client:
+        yield partial(open_client, port.address)
 
 
 def test_znodes_are_created_read_changed_and_deleted(connect: Connect) -> None:
@@ -246,22 +237,17 @@ def test_kazoo_and_exporters_read_the_words(port: JutePort, connect: Connect) ->
 
 def test_kazoo_over_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
     files = TlsFolder(tmp_path)
-    with JutePort(files.of_server(asks_clients=True)) as port:
-        shown = {
-            "use_ssl": True,
-            "ca": files.path("authority", "ca"),
-            "certfile": files.path("authority", "pem"),
-            "keyfile": files.path("authority", "key"),
-        }
-        client = KazooClient(hosts=port.address, **shown)
-        try:
-            client.start(timeout=PATIENCE_S)
-            value = bytes(range(256)) * 3_000
-            client.create("/tls", value)
-            assert client.get("/tls")[0] == value
-        finally:
-            client.stop()
-            client.close()
+    with JutePort(files.of_server(asks_clients=True)) as port, kazoo_clients() as connect:
+        client = connect(
+            port.address,
+            use_ssl=True,
+            ca=files.path("authority", "ca"),
+            certfile=files.path("authority", "pem"),
+            keyfile=files.path("authority", "key"),
+        )
+        value = bytes(range(256)) * 3_000
+        client.create("/tls", value)
+        assert client.get("/tls")[0] == value
 
 
 ZK_CLI = Path("/usr/share/zookeeper/bin/zkCli.sh")

@@ -21,6 +21,7 @@ from kazoo.exceptions import (
 from raykeeper.bench.systems.child import free_ports_in_a_row
 from raykeeper.clusters import Ensemble, launch
 from tests.clients.programs import PROGRAMS, running
+from tests.harness.kazoo_clients import kazoo_clients
 from tests.harness.tls_files import TlsFolder
 from tests.ray.conftest import PATIENCE_S, all_serve, eventually, new_name, role_of
 
@@ -58,23 +59,17 @@ def ensemble(
 @pytest.fixture
 def connect(ensemble: Ensemble) -> Iterator[Connect]:
     """Connect kazoo to all servers, or to some."""
-    opened: list[KazooClient] = []
+    with kazoo_clients() as open_client:
 
-    def start(*servers: int, **options: object) -> KazooClient:
-        hosts = ",".join(
-            server.zookeeper
-            for server in ensemble.status().servers
-            if server.server_id in (servers or (1, 2, 3))
-        )
-        client = KazooClient(hosts=hosts, **options)
-        opened.append(client)
-        client.start(timeout=PATIENCE_S)
-        return client
+        def start(*servers: int, **options: object) -> KazooClient:
+            hosts = ",".join(
+                server.zookeeper
+                for server in ensemble.status().servers
+                if server.server_id in (servers or (1, 2, 3))
+            )
+            return open_client(hosts, **options)
 
-    yield start
-    for client in opened:
-        client.stop()
-        client.close()
+        yield start
 
 
 def test_a_native_client_and_kazoo_see_one_tree(connect: Connect, ensemble: Ensemble) -> None:
@@ -133,21 +128,16 @@ def test_words_and_the_admin_server_tell_of_the_process(ensemble: Ensemble) -> N
 
 def test_kazoo_over_tls_sees_the_same_tree(ensemble: Ensemble, files: TlsFolder) -> None:
     hosts = ",".join(server.zookeeper_tls for server in ensemble.status().servers)
-    client = KazooClient(
-        hosts=hosts,
-        use_ssl=True,
-        ca=files.path("authority", "ca"),
-        certfile=files.path("authority", "pem"),
-        keyfile=files.path("authority", "key"),
-    )
-    try:
-        client.start(timeout=PATIENCE_S)
+    with kazoo_clients() as connect, ensemble.connect() as native:
+        client = connect(
+            hosts,
+            use_ssl=True,
+            ca=files.path("authority", "ca"),
+            certfile=files.path("authority", "pem"),
+            keyfile=files.path("authority", "key"),
+        )
         client.create("/tls", b"1")
-        with ensemble.connect() as native:
-            assert native.get("/tls", consistency="linearizable")[0] == b"1"
-    finally:
-        client.stop()
-        client.close()
+        assert native.get("/tls", consistency="linearizable")[0] == b"1"
 
 
 def test_a_client_survives_the_death_of_the_leader(connect: Connect, ensemble: Ensemble) -> None:
