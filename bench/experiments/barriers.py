@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from raykeeper.bench.experiment_run import (
     Contender,
@@ -24,17 +24,13 @@ from raykeeper.bench.experiment_run import (
     warm_up,
 )
 from raykeeper.bench.experiments.contract import (
-    WARM_LEAST_S,
-    WARM_MOST_S,
     Count,
     Ensembles,
     Experiment,
     Processes,
-    WarmLeast,
-    WarmMost,
+    WarmedSizes,
 )
 from raykeeper.bench.loads.task import LoadTask
-from raykeeper.bench.measures import WarmUpBounds
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import OURS, Row
 from raykeeper.bench.systems.contract import System
@@ -42,15 +38,13 @@ from raykeeper.bench.systems.contract import System
 Counts = Annotated[tuple[Count, ...], Meta(min_length=1)]
 
 
-class BarrierSizes(Struct, frozen=True, kw_only=True):
+class BarrierSizes(WarmedSizes, frozen=True, kw_only=True):
     """How large the load is."""
 
     servers: Ensembles = (3,)
     clients: Annotated[Counts, Meta(description="numbers of clients")] = (50, 100, 200)
     barriers: Annotated[Counts, Meta(description="numbers of barriers")] = (20, 40, 80, 160)
     processes: Processes = 6
-    warm_least_s: WarmLeast = WARM_LEAST_S
-    warm_most_s: WarmMost = WARM_MOST_S
 
 
 def clients_of(system: System) -> tuple[str, ...]:
@@ -83,10 +77,9 @@ def _points(
         participants=clients,
         count=max(sizes.barriers),
     )
-    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     with servers.load(contender.client, split_task(task, sizes.processes)) as load:
         run.step(f"{contender}, {clients} clients")
-        warm = warm_up(bounds, servers, load, count=min(sizes.barriers))
+        warm = warm_up(sizes.warm_up_bounds, servers, load, count=min(sizes.barriers))
         for barriers in sizes.barriers:
             run.step(f"{contender}, {clients} clients, {barriers} barriers")
             measured = measure_round(servers, load, patience_s(task), count=barriers)

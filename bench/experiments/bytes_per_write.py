@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from raykeeper.bench.experiment_run import (
     Contender,
@@ -24,8 +24,6 @@ from raykeeper.bench.experiment_run import (
     warm_up,
 )
 from raykeeper.bench.experiments.contract import (
-    WARM_LEAST_S,
-    WARM_MOST_S,
     Count,
     Ensembles,
     Experiment,
@@ -33,18 +31,16 @@ from raykeeper.bench.experiments.contract import (
     Seconds,
     Sessions,
     ValueBytes,
-    WarmLeast,
-    WarmMost,
+    WarmedSizes,
 )
 from raykeeper.bench.experiments.million import watched
 from raykeeper.bench.loads.task import LoadTask
-from raykeeper.bench.measures import WarmUpBounds
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row
 from raykeeper.bench.traffic import Traffic, check_ss, measure_traffic
 
 
-class BytesSizes(Struct, frozen=True, kw_only=True):
+class BytesSizes(WarmedSizes, frozen=True, kw_only=True):
     """How large the load is."""
 
     servers: Ensembles = (3,)
@@ -55,8 +51,6 @@ class BytesSizes(Struct, frozen=True, kw_only=True):
     ] = (1, 100)
     processes: Processes = 6
     seconds: Annotated[Seconds, Meta(description="that they write")] = 30.0
-    warm_least_s: WarmLeast = WARM_LEAST_S
-    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
@@ -106,10 +100,9 @@ def _point(contender: Contender, sizes: BytesSizes, outstanding: int, number: in
         seconds=sizes.seconds,
         value_bytes=sizes.value_bytes,
     )
-    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     folders = [servers.folder(server) for server in servers.shape.numbers()]
     with servers.load(contender.client, split_task(task, sizes.processes)) as load:
-        warm = warm_up(bounds, servers, load)
+        warm = warm_up(sizes.warm_up_bounds, servers, load)
         pids = server_pids(servers), servers.sidecar_pids(), load.pids
         before = measure_traffic(*pids)
         with ExitStack() as stack:

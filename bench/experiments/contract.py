@@ -7,6 +7,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from msgspec import Meta, Struct
 
 from raykeeper.bench.experiment_run import ExperimentRun
+from raykeeper.bench.measures import WarmUpBounds
 from raykeeper.bench.results import Row
 
 Sizes = TypeVar("Sizes", bound=Struct)
@@ -24,13 +25,25 @@ Outstanding = Annotated[Count, Meta(description="requests of each under way")]
 Processes = Annotated[
     Count, Meta(description="processes of clients in Python; one has all those in Java")
 ]
-WarmLeast = Annotated[Seconds, Meta(description="the load warms each system for at least so long")]
-WarmMost = Annotated[
-    Seconds, Meta(description="and until its rate stands still, but for at most so long")
-]
-WARM_LEAST_S = 10.0
-"""A JVM compiles what it runs in its first seconds; every system gets the same."""
-WARM_MOST_S = 60.0
+
+
+class WarmedSizes(Struct, frozen=True, kw_only=True):
+    """The sizes of an experiment whose load first warms each system.
+
+    A JVM compiles what it runs in its first seconds; every system gets the same.
+    """
+
+    warm_least_s: Annotated[
+        Seconds, Meta(description="the load warms each system for at least so long")
+    ] = 10.0
+    warm_most_s: Annotated[
+        Seconds, Meta(description="and until its rate stands still, but for at most so long")
+    ] = 60.0
+
+    @property
+    def warm_up_bounds(self) -> WarmUpBounds:
+        """Return for how long the load warms a system."""
+        return WarmUpBounds(self.warm_least_s, self.warm_most_s)
 
 
 class Experiment(Struct, Generic[Sizes], frozen=True, kw_only=True):

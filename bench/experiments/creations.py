@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from raykeeper.bench.experiment_run import (
     ExperimentRun,
@@ -21,22 +21,18 @@ from raykeeper.bench.experiment_run import (
     warm_columns,
 )
 from raykeeper.bench.experiments.contract import (
-    WARM_LEAST_S,
-    WARM_MOST_S,
     Count,
     Ensembles,
     Experiment,
     ValueBytes,
-    WarmLeast,
-    WarmMost,
+    WarmedSizes,
 )
 from raykeeper.bench.loads.task import Kind, LoadTask
-from raykeeper.bench.measures import WarmUpBounds
 from raykeeper.bench.plots import curves, plot_bars, plot_curves
 from raykeeper.bench.results import Row
 
 
-class Table2Sizes(Struct, frozen=True, kw_only=True):
+class Table2Sizes(WarmedSizes, frozen=True, kw_only=True):
     """How large the load is."""
 
     servers: Ensembles = (3, 5)
@@ -47,25 +43,20 @@ class Table2Sizes(Struct, frozen=True, kw_only=True):
     )
     creates: Annotated[Count, Meta(description="znodes that each worker creates")] = 5_000
     processes: Annotated[Count, Meta(description="processes of workers")] = 4
-    warm_least_s: WarmLeast = WARM_LEAST_S
-    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
-class ZnodesSizes(Struct, frozen=True, kw_only=True):
+class ZnodesSizes(WarmedSizes, frozen=True, kw_only=True):
     """How large the load is."""
 
     servers: Ensembles = (3,)
     znodes: Annotated[Count, Meta(description="znodes that are created")] = 5_000
-    warm_least_s: WarmLeast = WARM_LEAST_S
-    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
 def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
     """Measure creations per second."""
     run.expect(len(sizes.servers) * len(sizes.workers))
-    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     for system, servers in run.ensembles(sizes.servers):
         number = 0
         for workers in sizes.workers:
@@ -81,7 +72,7 @@ def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
                     value_bytes=sizes.value_bytes,
                 )
                 number += sizes.processes
-                warm, measured = measure_warm(bounds, servers, task, sizes.processes)
+                warm, measured = measure_warm(sizes.warm_up_bounds, servers, task, sizes.processes)
                 created = sum(report.done for report in measured.reports)
                 yield run.done(
                     {
@@ -99,7 +90,6 @@ def run_znodes(run: ExperimentRun, sizes: ZnodesSizes) -> Iterator[Row]:
     """Measure the seconds that all creations take."""
     ways: tuple[Kind, ...] = ("one_by_one", "pipelined")
     run.expect(len(sizes.servers) * len(ways))
-    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     for system, servers in run.ensembles(sizes.servers):
         for number, contender in enumerate(contenders(system, servers)):
             for way in ways:
@@ -113,7 +103,7 @@ def run_znodes(run: ExperimentRun, sizes: ZnodesSizes) -> Iterator[Row]:
                     count=sizes.znodes,
                     value_bytes=sizes.value_bytes,
                 )
-                warm, measured = measure_warm(bounds, servers, task)
+                warm, measured = measure_warm(sizes.warm_up_bounds, servers, task)
                 yield run.done(
                     {
                         **contender.columns,

@@ -27,8 +27,6 @@ from raykeeper.bench.experiment_run import (
     warm_up,
 )
 from raykeeper.bench.experiments.contract import (
-    WARM_LEAST_S,
-    WARM_MOST_S,
     Count,
     Experiment,
     Outstanding,
@@ -37,12 +35,11 @@ from raykeeper.bench.experiments.contract import (
     Seconds,
     Sessions,
     ValueBytes,
-    WarmLeast,
-    WarmMost,
+    WarmedSizes,
 )
 from raykeeper.bench.loads.processes import LoadProcesses
 from raykeeper.bench.loads.task import LoadReport, LoadTask
-from raykeeper.bench.measures import WarmUpBounds, longest_pause, percentile, series
+from raykeeper.bench.measures import longest_pause, percentile, series
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import Row
 from raykeeper.bench.systems.contract import EnsembleShape, Servers, System, wait_for_all
@@ -73,7 +70,7 @@ class FailureEvent(Struct, frozen=True):
         return f"{self.target} {'returns' if self.is_return else 'fails'}"
 
 
-class Figure8Sizes(Struct, frozen=True, kw_only=True):
+class Figure8Sizes(WarmedSizes, frozen=True, kw_only=True):
     """How large the load is."""
 
     servers: Annotated[
@@ -84,20 +81,16 @@ class Figure8Sizes(Struct, frozen=True, kw_only=True):
     outstanding: Outstanding = 100
     processes: Processes = 6
     seconds: Annotated[Seconds, Meta(description="the whole run")] = 120.0
-    warm_least_s: WarmLeast = WARM_LEAST_S
-    warm_most_s: WarmMost = WARM_MOST_S
     step_s: Annotated[Seconds, Meta(description="length of a sample")] = 0.5
     value_bytes: ValueBytes = 1024
 
 
-class FailoverSizes(Struct, frozen=True, kw_only=True):
+class FailoverSizes(WarmedSizes, frozen=True, kw_only=True):
     """How large the load is."""
 
     servers: Annotated[Count, Meta(description="servers that vote")] = 3
     kills: Annotated[Count, Meta(description="kills of the leader")] = 10
     seconds: Annotated[Seconds, Meta(description="of writes around each kill")] = 8.0
-    warm_least_s: WarmLeast = WARM_LEAST_S
-    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
@@ -136,7 +129,7 @@ def _failures(
     )
     with servers.load(client, split_task(task, sizes.processes)) as load:
         run.step(f"{system.name} ({client}): warm up")
-        warm = warm_up(WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s), servers, load)
+        warm = warm_up(sizes.warm_up_bounds, servers, load)
         first: Row = {"system": system.name, "client": client, **warm_columns(warm)}
         began = load.begin()
         kills = []
@@ -226,13 +219,12 @@ def _kills(
         seconds=sizes.seconds,
         value_bytes=sizes.value_bytes,
     )
-    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     gaps = []
     with servers.load(contender.client, [task]) as load:
         for kill in range(1, sizes.kills + 1):
             run.step(f"{contender}, kill {kill} of {sizes.kills}")
             wait_for_all(servers, _PATIENCE_S)
-            warm = warm_up(bounds, servers, load)
+            warm = warm_up(sizes.warm_up_bounds, servers, load)
             gap_ms = _one_gap_ms(servers, load, sizes.seconds)
             gaps.append(gap_ms)
             row: Row = {**contender.columns, "kind": "kill", "kill": kill, "gap_ms": gap_ms}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from raykeeper.bench.experiment_run import (
     ExperimentRun,
@@ -19,17 +19,14 @@ from raykeeper.bench.experiment_run import (
     warm_columns,
 )
 from raykeeper.bench.experiments.contract import (
-    WARM_LEAST_S,
-    WARM_MOST_S,
     Count,
     Ensembles,
     Experiment,
     ValueBytes,
-    WarmLeast,
-    WarmMost,
+    WarmedSizes,
 )
 from raykeeper.bench.loads.task import LoadTask
-from raykeeper.bench.measures import WarmUpBounds, percentile
+from raykeeper.bench.measures import percentile
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row
 from raykeeper.bench.systems.contract import follower_of
@@ -37,20 +34,17 @@ from raykeeper.bench.systems.contract import follower_of
 PERCENTILES = (50, 90, 99, 99.9, 100)
 
 
-class LatencySizes(Struct, frozen=True, kw_only=True):
+class LatencySizes(WarmedSizes, frozen=True, kw_only=True):
     """How large the load is."""
 
     servers: Ensembles = (3,)
     requests: Annotated[Count, Meta(description="of each kind")] = 5_000
-    warm_least_s: WarmLeast = WARM_LEAST_S
-    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
 
 
 def run_latency(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
     """Yield a row for each kind of request."""
     run.expect(len(sizes.servers))
-    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     for system, servers in run.ensembles(sizes.servers):
         for number, contender in enumerate(contenders(system, servers)):
             run.step(str(contender))
@@ -62,7 +56,7 @@ def run_latency(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
                 count=sizes.requests,
                 value_bytes=sizes.value_bytes,
             )
-            warm, measured = measure_warm(bounds, servers, task)
+            warm, measured = measure_warm(sizes.warm_up_bounds, servers, task)
             for name, timings in measured.reports[0].timings.items():
                 taken = [value for _, value in timings]
                 yield {

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, structs
 
 from raykeeper.bench.experiment_run import (
     Contender,
@@ -25,18 +25,15 @@ from raykeeper.bench.experiment_run import (
     warm_up,
 )
 from raykeeper.bench.experiments.contract import (
-    WARM_LEAST_S,
-    WARM_MOST_S,
     Count,
     Ensembles,
     Experiment,
     Seconds,
     ValueBytes,
-    WarmLeast,
-    WarmMost,
+    WarmedSizes,
 )
 from raykeeper.bench.loads.task import LoadReport, LoadTask
-from raykeeper.bench.measures import Span, WarmUpBounds, percentile, split_by
+from raykeeper.bench.measures import Span, percentile, split_by
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row, Value
 from raykeeper.bench.systems.contract import Servers, System, follower_of, poll
@@ -46,7 +43,7 @@ _POLL_S = 0.02
 _MB = 1e6
 
 
-class MillionSizes(Struct, frozen=True, kw_only=True):
+class MillionSizes(WarmedSizes, frozen=True, kw_only=True):
     """How large the load is."""
 
     servers: Ensembles = (3,)
@@ -56,13 +53,6 @@ class MillionSizes(Struct, frozen=True, kw_only=True):
     writers: Annotated[Count, Meta(description="clients that write while snapshots are due")] = 4
     writes: Annotated[Count, Meta(description="of each of them under way")] = 20
     seconds: Annotated[Seconds, Meta(description="that they write")] = 60.0
-    warm_least_s: WarmLeast = WARM_LEAST_S
-    warm_most_s: WarmMost = WARM_MOST_S
-
-    @property
-    def warm_up(self) -> WarmUpBounds:
-        """Return for how long each load is warmed."""
-        return WarmUpBounds(self.warm_least_s, self.warm_most_s)
 
 
 class SnapshotTimes:
@@ -164,7 +154,7 @@ def _fill(contender: Contender, sizes: MillionSizes) -> Row:
         value_bytes=sizes.value_bytes,
         seconds=sizes.znodes / 500,  # how long it may take
     )
-    warm, measured = measure_warm(sizes.warm_up, contender.servers, task)
+    warm, measured = measure_warm(sizes.warm_up_bounds, contender.servers, task)
     columns = {f"fill_{name}": value for name, value in warm_columns(warm).items()}
     return {"fill_s": measured.seconds, **columns}
 
@@ -183,7 +173,7 @@ def _snapshots(contender: Contender, server: int, sizes: MillionSizes) -> Row:
         single, kind="mixed", number=1, clients=sizes.writers, outstanding=sizes.writes
     )
     with servers.load(client, [single, press]) as load:
-        warm = warm_up(sizes.warm_up, servers, load)
+        warm = warm_up(sizes.warm_up_bounds, servers, load)
         with watched(servers.folder(server)) as times:
             load.begin()
             reports = load.reports(sizes.seconds + _PATIENCE_S)

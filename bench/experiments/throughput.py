@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from raykeeper.bench.experiment_run import (
     Contender,
@@ -32,8 +32,6 @@ from raykeeper.bench.experiment_run import (
     warm_up,
 )
 from raykeeper.bench.experiments.contract import (
-    WARM_LEAST_S,
-    WARM_MOST_S,
     Count,
     Ensembles,
     Experiment,
@@ -43,16 +41,14 @@ from raykeeper.bench.experiments.contract import (
     Seconds,
     Sessions,
     ValueBytes,
-    WarmLeast,
-    WarmMost,
+    WarmedSizes,
 )
 from raykeeper.bench.loads.task import LoadTask
-from raykeeper.bench.measures import WarmUpBounds
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import Row
 
 
-class ThroughputSizes(Struct, frozen=True, kw_only=True):
+class ThroughputSizes(WarmedSizes, frozen=True, kw_only=True):
     """How large the load is."""
 
     servers: Ensembles = (1, 3, 5)
@@ -64,8 +60,6 @@ class ThroughputSizes(Struct, frozen=True, kw_only=True):
     outstanding: Outstanding = 100
     processes: Processes = 6
     seconds: Annotated[Seconds, Meta(description="each point is measured")] = 10.0
-    warm_least_s: WarmLeast = WARM_LEAST_S
-    warm_most_s: WarmMost = WARM_MOST_S
     value_bytes: ValueBytes = 1024
     machine_cores: Annotated[Count, Meta(description="cores of a machine, for most_per_s")] = 4
 
@@ -110,12 +104,11 @@ def _points(
         seconds=sizes.seconds,
         value_bytes=sizes.value_bytes,
     )
-    bounds = WarmUpBounds(sizes.warm_least_s, sizes.warm_most_s)
     shares = split_task(task, sizes.processes)
     with contender.servers.load(contender.client, shares) as load:
         for reads in sizes.reads:
             run.step(f"{contender}, {reads} % reads")
-            warm = warm_up(bounds, contender.servers, load, reads_percent=reads)
+            warm = warm_up(sizes.warm_up_bounds, contender.servers, load, reads_percent=reads)
             measured = measure_round(
                 *(contender.servers, load, patience_s(task)),
                 reads_percent=reads,
