@@ -8,11 +8,11 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from raykeeper.bench.loads.clients import BlockingClient, PipelinedClient, RecipeClient
 from raykeeper.bench.loads.creations import Window, create_below, delete_below, turns_of
@@ -21,6 +21,7 @@ from raykeeper.bench.loads.task import (
     PAUSE_S,
     READY,
     REPEATED,
+    Kind,
     LoadReport,
     LoadTask,
     changed_task,
@@ -38,37 +39,12 @@ SETTLE_S = 30.0
 
 
 def main() -> None:
-    """Perform the task in the arguments, and those that follow."""
+    """Perform the task in the arguments, and its further rounds."""
     task = parse_task(sys.argv[1:])
-    if task.kind == "mixed":
-        _run_loop(_mixed(task))
-    elif task.kind in ("pipelined", "fill"):
-        _run_loop(_creations(task))
-    elif task.kind in REPEATED:
-        {
-            "creates": _creates,
-            "one_by_one": _one_by_one,
-            "latency": _latency,
-            "sets": _sets,
-            "barriers": _barriers,
-        }[task.kind](task)
+    if task.kind in REPEATED:
+        _REPEATED[task.kind](task)
     else:
-        _print_report(_once(task))
-
-
-def _once(task: LoadTask) -> LoadReport:
-    """Perform a task that is done once."""
-    if task.kind == "returns":
-        return _run_loop(_returns(task))
-    if task.kind in ("watchers", "contenders", "members"):
-        from raykeeper.bench.loads.crowd_sessions import be_a_crowd
-
-        return _run_loop(be_a_crowd(task, lambda: _Span().report))
-    if task.kind == "idle":
-        from raykeeper.bench.loads.idle_sessions import hold_idle_sessions
-
-        return _run_loop(hold_idle_sessions(task, lambda: _Span().report))
-    return _bystander(task)
+        _print_report(_ONCE[task.kind](task))
 
 
 def _print_report(report: LoadReport) -> None:
@@ -301,7 +277,19 @@ async def _creations(task: LoadTask) -> None:
     await client.close()
 
 
-# Idle sessions.
+# Idle sessions, and crowds.
+
+
+def _idle(task: LoadTask) -> LoadReport:
+    from raykeeper.bench.loads.idle_sessions import hold_idle_sessions
+
+    return _run_loop(hold_idle_sessions(task, lambda: _Span().report))
+
+
+def _crowd(task: LoadTask) -> LoadReport:
+    from raykeeper.bench.loads.crowd_sessions import be_a_crowd
+
+    return _run_loop(be_a_crowd(task, lambda: _Span().report))
 
 
 async def _returns(task: LoadTask) -> LoadReport:
@@ -459,6 +447,25 @@ def _timed(call: Callable[[], object]) -> tuple[float, float]:
     began = time.monotonic()
     call()
     return began, (time.monotonic() - began) * 1e6
+
+
+_ONCE: Final[Mapping[Kind, Callable[[LoadTask], LoadReport]]] = {
+    "returns": lambda task: _run_loop(_returns(task)),
+    **dict.fromkeys(("watchers", "contenders", "members"), _crowd),
+    "idle": _idle,
+    "bystander": _bystander,
+}
+"""The tasks that are done once."""
+_REPEATED: Final[Mapping[Kind, Callable[[LoadTask], None]]] = {
+    "mixed": lambda task: _run_loop(_mixed(task)),
+    **dict.fromkeys(("pipelined", "fill"), lambda task: _run_loop(_creations(task))),
+    "creates": _creates,
+    "one_by_one": _one_by_one,
+    "latency": _latency,
+    "sets": _sets,
+    "barriers": _barriers,
+}
+"""The tasks that print a report for each round."""
 
 
 if __name__ == "__main__":
