@@ -20,7 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raykeeper.actors.disk.file_operations import replace_by
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
-from raykeeper.actors.disk.identity import FolderOwner, Identity, format_folder, read_identity
+from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner, format_folder, read_identity
 from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
     FolderInUse,
@@ -150,7 +150,7 @@ def write_record(data_dir: str, ensemble: str, record: EnsembleRecord) -> None:
 
 def prepare_folder(
     data_dir: str, ensemble: str, record: EnsembleRecord, server_id: ServerId, is_founding: bool
-) -> Identity:
+) -> DiskIdentity:
     """Format a server's folder on this node, unless another launch has; return its identity.
 
     A folder that is not founding begins its incarnations at the wall clock, beyond those of the
@@ -167,7 +167,7 @@ def prepare_folder(
     folder = server_folder(data_dir, ensemble, server_id)
     owner = FolderOwner(ensemble, record.ensemble_uuid, server_id)
     incarnation, reason = (0, "") if is_founding else (int(time.time()), "its disk is a new one")
-    identity = _format(folder, Identity(owner, uuid4().hex, is_founding, incarnation, reason))
+    identity = _format(folder, DiskIdentity(owner, uuid4().hex, is_founding, incarnation, reason))
     record = EnsembleRecord(identity.owner.ensemble_uuid, record.servers)
     file = folder.parent / RECORD_FILE
     if _read_record(file)[0] != record:
@@ -175,7 +175,7 @@ def prepare_folder(
     return identity
 
 
-def _format(folder: Path, identity: Identity) -> Identity:
+def _format(folder: Path, identity: DiskIdentity) -> DiskIdentity:
     """Format a folder, unless it is formatted or another launch does it; return its identity."""
     deadline = time.monotonic() + _FORMAT_TIMEOUT_S
     while (found := read_identity(folder)) is None:

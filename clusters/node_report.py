@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from raykeeper.actors.disk.identity import Identity
+from raykeeper.actors.disk.identity import DiskIdentity
 from raykeeper.zab.ids import ServerId
 
 
@@ -22,7 +22,7 @@ class FoundFolder(Struct, frozen=True):
 
     server_id: ServerId
     folder: str
-    identity: Identity | None
+    identity: DiskIdentity | None
     """None when it is damaged: the server starts there and repairs its folder (rule D4)."""
     damage: str = ""
     """Why the identity cannot be read."""

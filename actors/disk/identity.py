@@ -73,7 +73,7 @@ class Repair(Struct, frozen=True):
     reason: str
 
 
-class Identity(Struct, frozen=True):
+class DiskIdentity(Struct, frozen=True):
     """The content of the identity file."""
 
     owner: FolderOwner
@@ -98,7 +98,7 @@ class Claim(Struct, frozen=True):
     """A folder that is locked by this process and opened under `identity.incarnation`."""
 
     lock: int
-    identity: Identity
+    identity: DiskIdentity
     leftovers: list[str]
     """Temporary files of an earlier start, which were removed."""
 
@@ -107,7 +107,7 @@ class _Version(Struct):
     format_version: int
 
 
-def format_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILESYSTEM) -> None:
+def format_folder(folder: Path, identity: DiskIdentity, files: Filesystem = OS_FILESYSTEM) -> None:
     """Make `folder`, which holds no data, the empty store of `identity`. Durable on return.
 
     Raises:
@@ -135,7 +135,7 @@ def format_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILES
             files.close(lock)
 
 
-def read_identity(folder: Path, files: Filesystem = OS_FILESYSTEM) -> Identity | None:
+def read_identity(folder: Path, files: Filesystem = OS_FILESYSTEM) -> DiskIdentity | None:
     """Read the identity of a folder without locking it; None without identity and data.
 
     Changes nothing.
@@ -184,7 +184,9 @@ def claim_folder(
         return Claim(lock, identity, leftovers)
 
 
-def reclaim_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILESYSTEM) -> Claim:
+def reclaim_folder(
+    folder: Path, identity: DiskIdentity, files: Filesystem = OS_FILESYSTEM
+) -> Claim:
     """Lock a folder whose identity is damaged or missing, and write this one. Durable on return.
 
     Raises:
@@ -204,7 +206,7 @@ def reclaim_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILE
         return Claim(lock, identity, leftovers)
 
 
-def write_identity(files: Filesystem, folder: Path, identity: Identity) -> None:
+def write_identity(files: Filesystem, folder: Path, identity: DiskIdentity) -> None:
     """Replace the identity, atomically. Durable on return.
 
     Raises:
@@ -223,7 +225,7 @@ def _is_damaged(files: Filesystem, folder: Path) -> bool:
     return False
 
 
-def _read(files: Filesystem, folder: Path) -> Identity | None:
+def _read(files: Filesystem, folder: Path) -> DiskIdentity | None:
     path = folder / IDENTITY_FILE
     if not files.exists(path):
         if files.exists(folder) and holds_data(files, folder):
@@ -241,7 +243,7 @@ def _read(files: Filesystem, folder: Path) -> Identity | None:
             raise UnknownVersion(
                 f"{path} has version {version}; this program reads {FORMAT_VERSION}"
             )
-        return msgspec.json.decode(data, type=Identity)
+        return msgspec.json.decode(data, type=DiskIdentity)
     except DECODE_ERRORS as error:
         raise CorruptRecord(f"{path} is damaged: {error}") from error
 

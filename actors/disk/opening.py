@@ -12,8 +12,8 @@ from uuid import uuid4
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.identity import (
     Claim,
+    DiskIdentity,
     FolderOwner,
-    Identity,
     claim_folder,
     format_folder,
     reclaim_folder,
@@ -90,8 +90,10 @@ def _claim(
         return reclaim_folder(folder, identity, files)
 
 
-def _new_identity(owner: FolderOwner, wall_s: int, reason: str) -> Identity:
-    return Identity(owner, uuid4().hex, is_founding=False, incarnation=wall_s, reset_reason=reason)
+def _new_identity(owner: FolderOwner, wall_s: int, reason: str) -> DiskIdentity:
+    return DiskIdentity(
+        owner, uuid4().hex, is_founding=False, incarnation=wall_s, reset_reason=reason
+    )
 
 
 def _check_peers(reason: str, *, has_peers: bool) -> None:

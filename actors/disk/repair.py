@@ -25,14 +25,16 @@ from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, make_epochs
 from raykeeper.actors.disk.file_operations import remove_tree
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.generations import is_generation, make_first_generation
-from raykeeper.actors.disk.identity import Identity, Repair, RepairStep, write_identity
+from raykeeper.actors.disk.identity import DiskIdentity, Repair, RepairStep, write_identity
 from raykeeper.actors.disk.spare_segment import SPARE_FILE
 from raykeeper.zab.ids import Epoch
 
 DAMAGED_FOLDER = "damaged"
 
 
-def begin_repair(files: Filesystem, folder: Path, identity: Identity, reason: str) -> Identity:
+def begin_repair(
+    files: Filesystem, folder: Path, identity: DiskIdentity, reason: str
+) -> DiskIdentity:
     """Declare the content of the folder, which is locked, void. Durable on return.
 
     A repair that has begun keeps its step and its reason. `reason` is for the log.
@@ -48,7 +50,9 @@ def begin_repair(files: Filesystem, folder: Path, identity: Identity, reason: st
     return identity
 
 
-def with_repair(files: Filesystem, folder: Path, identity: Identity, reason: str) -> Identity:
+def with_repair(
+    files: Filesystem, folder: Path, identity: DiskIdentity, reason: str
+) -> DiskIdentity:
     """The identity of a folder whose repair begins; nothing is written."""
     is_first = not files.exists(folder / DAMAGED_FOLDER)
     step = RepairStep.SET_ASIDE if is_first else RepairStep.START_ANEW
@@ -58,7 +62,7 @@ def with_repair(files: Filesystem, folder: Path, identity: Identity, reason: str
     )
 
 
-def finish_repair(files: Filesystem, folder: Path, identity: Identity) -> Identity:
+def finish_repair(files: Filesystem, folder: Path, identity: DiskIdentity) -> DiskIdentity:
     """Complete the repair that `identity` names. Durable on return.
 
     Raises:

@@ -26,7 +26,7 @@ from raykeeper.actors.disk.epochs import Epochs, EpochsFile
 from raykeeper.actors.disk.file_operations import remove_leftovers
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.generations import Generations, open_generations
-from raykeeper.actors.disk.identity import Claim, FolderOwner, Identity, claim_folder
+from raykeeper.actors.disk.identity import Claim, DiskIdentity, FolderOwner, claim_folder
 from raykeeper.actors.disk.log import Log
 from raykeeper.actors.disk.repair import begin_repair, finish_repair, remove_damaged
 from raykeeper.actors.disk.snapshot_files import (
@@ -110,7 +110,7 @@ class Storage:
     ) -> None:
         """Use `Storage.open`."""
         self.folder = folder
-        self.identity: Identity = claim.identity
+        self.identity: DiskIdentity = claim.identity
         self._lock = claim.lock
         self._trace_events = [TraceEvent(LEFTOVER_REMOVED, name) for name in claim.leftovers]
         self._limits = limits

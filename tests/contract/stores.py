@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
-from raykeeper.actors.disk.identity import FolderOwner, Identity, format_folder
+from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner, format_folder
 from raykeeper.actors.disk.snapshot_files import SnapshotWriter, temp_snapshot_path
 from raykeeper.actors.disk.storage import Storage, StorageEffect, StorageLimits
 from raykeeper.server.effects import PublishSnapshot
@@ -19,7 +19,7 @@ from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import SimDisk, StoredSnapshot
 
 OWNER = FolderOwner("coord", "8c1f", ServerId(1))
-IDENTITY = Identity(OWNER, "disk-1", is_founding=True)
+IDENTITY = DiskIdentity(OWNER, "disk-1", is_founding=True)
 LIMITS = StorageLimits(segment_bytes=2048)  # small: every few batches a new segment
 FOLDER = Path("/data/coord/1")
 

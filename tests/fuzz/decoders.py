@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from raykeeper.actors.disk.identity import (
     IDENTITY_FILE,
-    Identity,
+    DiskIdentity,
     format_folder,
     read_identity,
 )
@@ -129,13 +129,13 @@ def _read_snapshot(data: bytes) -> tuple[Zxid, Zxid, list[bytes]]:
     return zxid, consistent_at, chunks
 
 
-def _identity_file(identity: Identity) -> bytes:
+def _identity_file(identity: DiskIdentity) -> bytes:
     files = FaultyFiles()
     format_folder(FOLDER, identity, files)
     return bytes(files.content(FOLDER / IDENTITY_FILE))
 
 
-def _peek(data: bytes) -> Identity:
+def _peek(data: bytes) -> DiskIdentity:
     files = on_disk(IDENTITY_FILE, data)
     identity = read_identity(FOLDER, files)
     assert identity is not None and files.open_files() == 0
@@ -224,5 +224,5 @@ DECODERS: Final[dict[str, Decoder]] = {
         )
         for opcode in (OpCode.GET_DATA, OpCode.GET_ACL, OpCode.GET_CHILDREN2, OpCode.MULTI)
     },
-    "identity": Decoder(required_of(Identity), _identity_file, _peek, (StorageError,)),
+    "identity": Decoder(required_of(DiskIdentity), _identity_file, _peek, (StorageError,)),
 }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import ray
 
-from raykeeper.actors.disk.identity import Identity, read_identity
+from raykeeper.actors.disk.identity import DiskIdentity, read_identity
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client import Client
@@ -33,7 +33,7 @@ def empty(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def identity_of(folder: Path) -> Identity:
+def identity_of(folder: Path) -> DiskIdentity:
     identity = read_identity(folder)
     assert identity is not None
     return identity

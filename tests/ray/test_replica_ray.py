@@ -15,7 +15,7 @@ import pytest
 import ray
 
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, EPOCHS_VERSION
-from raykeeper.actors.disk.identity import Identity, format_folder, read_identity
+from raykeeper.actors.disk.identity import DiskIdentity, format_folder, read_identity
 from raykeeper.actors.disk.snapshot_files import snapshot_zxids
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
@@ -60,7 +60,7 @@ class Ensemble:
 
     def format(self) -> "Ensemble":
         for config in self.configs:
-            identity = Identity(config.owner(), str(uuid.uuid4()), is_founding=True)
+            identity = DiskIdentity(config.owner(), str(uuid.uuid4()), is_founding=True)
             format_folder(config.path, identity)
         return self
 
@@ -335,7 +335,7 @@ def test_a_bug_at_the_start_is_reported(single: Ensemble) -> None:
 def test_a_foreign_folder_is_an_error_that_names_it(single: Ensemble) -> None:
     config = single.configs[0]
     other = Ensemble(Path("unused"), servers=1).configs[0].owner()
-    format_folder(config.path, Identity(other, "disk", is_founding=True))
+    format_folder(config.path, DiskIdentity(other, "disk", is_founding=True))
     handle = start_replica(config)
     with pytest.raises(ForeignFolder, match=f"{config.folder} on .* belongs to server 1 of"):
         ray.get(handle.ready.remote())

@@ -10,7 +10,7 @@ that one becomes a second process (second_process.py): no server may take its li
 
 from collections.abc import Callable
 
-from raykeeper.actors.disk.identity import FolderOwner, Identity
+from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.node_report import FoundFolder, NodeReport
 from raykeeper.clusters.voting_disks import newest_incarnation
@@ -307,7 +307,7 @@ class RayCluster:
                 FoundFolder(
                     server,
                     f"{NAME}/{server}",
-                    Identity(
+                    DiskIdentity(
                         FolderOwner(NAME, UUID, server),
                         disk.disk,
                         disk.disk == FOUNDING_DISK,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.identity import Identity, read_identity
+from raykeeper.actors.disk.identity import DiskIdentity, read_identity
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.clusters.node_discovery import (
     RECORD_FILE,
@@ -61,7 +61,7 @@ def test_the_first_of_two_formats_decides(tmp_path: Path) -> None:
 
 
 def test_many_formats_at_once_agree(tmp_path: Path) -> None:
-    def prepare(number: int) -> Identity:
+    def prepare(number: int) -> DiskIdentity:
         record = EnsembleRecord(f"uuid {number}", 3)
         return prepare_folder(str(tmp_path), "coord", record, ONE, is_founding=True)
 

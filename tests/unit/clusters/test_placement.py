@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.actors.disk.identity import FolderOwner, Identity
+from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.clusters.config import (
     ConfigError,
@@ -34,7 +34,7 @@ def hold(
     owner: int = 0,
     opened: int = 1,
 ) -> FoundFolder:
-    identity = Identity(
+    identity = DiskIdentity(
         FolderOwner(ensemble, uuid, ServerId(owner or server_id)),
         disk_uuid=disk or f"disk {server_id}",
         is_founding=not disk,

@@ -13,8 +13,8 @@ from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import LOCK_FILE
 from raykeeper.actors.disk.identity import (
     IDENTITY_FILE,
+    DiskIdentity,
     FolderOwner,
-    Identity,
     claim_folder,
     format_folder,
     read_identity,
@@ -31,7 +31,7 @@ from raykeeper.zab.ids import FOUNDING_DISK, ServerId
 from tests.contract.faulty_files import FaultyFiles, Loss
 
 OWNER = FolderOwner("coord", "8c1f", ServerId(1))
-IDENTITY = Identity(OWNER, "disk-1", is_founding=True)
+IDENTITY = DiskIdentity(OWNER, "disk-1", is_founding=True)
 
 
 def test_each_claim_raises_the_incarnation(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_each_claim_raises_the_incarnation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("is_founding", "disk"), [(True, FOUNDING_DISK), (False, "disk-1")])
 def test_formatting_names_a_founding_disk(tmp_path: Path, is_founding: bool, disk: str) -> None:
-    format_folder(tmp_path, Identity(OWNER, "disk-1", is_founding))
+    format_folder(tmp_path, DiskIdentity(OWNER, "disk-1", is_founding))
     claim = claim_folder(tmp_path, OWNER)
     assert claim.identity.disk() == disk
     OS_FILESYSTEM.close(claim.lock)
@@ -54,12 +54,14 @@ def test_formatting_names_a_founding_disk(tmp_path: Path, is_founding: bool, dis
 
 def test_a_later_disk_counts_on_from_the_clock(tmp_path: Path) -> None:
     # Peers refuse for ever an incarnation below one that they saw (rule D1).
-    format_folder(tmp_path, Identity(OWNER, "disk-2", is_founding=False, incarnation=1_800_000_000))
+    format_folder(
+        tmp_path, DiskIdentity(OWNER, "disk-2", is_founding=False, incarnation=1_800_000_000)
+    )
     claim = claim_folder(tmp_path, OWNER)
     assert claim.identity.incarnation == 1_800_000_001
     OS_FILESYSTEM.close(claim.lock)
     with pytest.raises(AssertionError):
-        format_folder(tmp_path / "new", Identity(OWNER, "d", is_founding=True, incarnation=1))
+        format_folder(tmp_path / "new", DiskIdentity(OWNER, "d", is_founding=True, incarnation=1))
 
 
 @pytest.mark.parametrize("name", ["missing", "."])

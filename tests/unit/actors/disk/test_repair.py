@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.identity import (
-    Identity,
+    DiskIdentity,
     RepairStep,
     format_folder,
     read_identity,
@@ -33,7 +33,7 @@ def with_log(name: str, files: FaultyFiles | None = None) -> FaultyFiles:
     return files
 
 
-def begun(files: FaultyFiles, reason: str = "log.1 is damaged") -> Identity:
+def begun(files: FaultyFiles, reason: str = "log.1 is damaged") -> DiskIdentity:
     identity = read_identity(FOLDER, files)
     assert identity is not None
     return begin_repair(files, FOLDER, identity, reason)

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, make_epochs
-from raykeeper.actors.disk.identity import FolderOwner, Identity, format_folder
+from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner, format_folder
 from raykeeper.actors.disk.snapshot_files import snapshot_name, temp_snapshot_path
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import (
@@ -93,7 +93,7 @@ def test_every_effect_has_a_handler() -> None:
 
 def test_only_a_founding_disk_may_have_no_name() -> None:
     files = FaultyFiles()
-    format_folder(FOLDER, Identity(OWNER, "disk-2", is_founding=False, incarnation=7), files)
+    format_folder(FOLDER, DiskIdentity(OWNER, "disk-2", is_founding=False, incarnation=7), files)
     assert DiskStore(FOLDER, files).recover().disk_id == "disk-2"
     assert restarted(started())[1].disk_id == FOUNDING_DISK
 
