@@ -1,4 +1,4 @@
-"""What the four-letter words tell of the process: its open files, its folder, its environment.
+"""Reads the facts of the process for the four-letter words: open files, folder, environment.
 
 ZooKeeper: `Environment`, `OSMXBean`.
 """

@@ -1,4 +1,4 @@
-"""What processes write to their disk and send to each other, as the kernel counts it.
+"""The bytes that processes write to their disk and send to each other, as the kernel counts them.
 
 Disk: `write_bytes` of /proc/<pid>/io, which counts each page (4 KB) that becomes dirty, so also the
 page that a small record shares with the one before, once for each force. The file system's journal
@@ -41,11 +41,11 @@ class Traffic(Struct, frozen=True):
     """Bytes that some processes have written and sent so far, or in a span of time."""
 
     disk: int
-    """What the servers, and the processes beside them, wrote."""
+    """Written by the servers and the processes beside them."""
     peers: int
-    """What servers sent to servers."""
+    """Sent by servers to servers."""
     clients: int
-    """What clients sent to servers, and servers to clients."""
+    """Sent by clients to servers, and by servers to clients."""
 
     def since(self, early: "Traffic") -> "Traffic":
         """Return what was added since `early`."""

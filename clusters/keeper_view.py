@@ -1,4 +1,4 @@
-"""What a keeper sees: made of what Ray tells of its nodes and actors, and of the servers' answers.
+"""The view of a keeper, made of Ray's nodes and actors and of the servers' answers.
 
 Without Ray, so that the simulator makes the same of the answers of simulated servers.
 """

@@ -1,4 +1,4 @@
-"""What the keeper asks Ray, the nodes and the servers, and what it does to them.
+"""The keeper's steps in a Ray cluster: it asks Ray, nodes and servers, and acts on them.
 
 `StepExecutor` does the steps of clusters/healing/move_steps.py by those of a launch. Every step can
 be done twice. A server is started by its name, of which Ray has one actor; a folder is formatted

@@ -8,7 +8,7 @@ from typing import Final
 
 
 class OpCode(IntEnum):
-    """What a client asks for."""
+    """The operation of a request."""
 
     CREATE = 1
     DELETE = 2

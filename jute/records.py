@@ -88,7 +88,7 @@ class SetDataRequest(Record, frozen=True):
 
 
 class PathRequest(Record, frozen=True):
-    """That of getACL, sync, getEphemerals (a prefix), getAllChildrenNumber and deleteContainer."""
+    """The path of getACL, sync, getEphemerals, getAllChildrenNumber and deleteContainer."""
 
     path: str
 

@@ -49,7 +49,7 @@ class PortSettings(Struct, frozen=True):
 
 
 class JuteEvents(Protocol):
-    """What the owner of a connection learns of it."""
+    """The events of a connection, for its owner."""
 
     def bytes_arrived(self, data: bytes) -> None:
         """Take bytes, cut anywhere."""
@@ -211,7 +211,7 @@ class JuteListener:
     ) -> None:
         """`log` takes a name and fields for a log line."""
         self.tls: TlsAcceptor | None = None
-        """What the files of TLS hold, for `JuteStream`; None in the clear."""
+        """The files of TLS as they were read last, for `JuteStream`; None without TLS."""
         self._renewing: asyncio.TimerHandle | None = None
         self._acceptor = acceptor
         self._settings = settings

@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 
 class AdminInput(Struct, frozen=True):
-    """What the commands tell of."""
+    """The numbers that the commands show."""
 
     stats: ServerStats
     connections: Sequence[ConnectionStats]

@@ -16,7 +16,7 @@ from raykeeper.znodes.requests import SessionId
 
 
 class ResponseStats(Struct, frozen=True):
-    """What a client of ZooKeeper was answered last, and how long all its requests took."""
+    """The last answer to a client of ZooKeeper, and the latencies of all its requests."""
 
     operation: str
     xid: int

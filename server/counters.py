@@ -1,4 +1,4 @@
-"""What a server counts while it serves: plain integers, added to where the work is done.
+"""The counters of a server: plain integers, incremented where the work is done.
 
 A connection counts its own packets (`Connection`); the packets of closed connections are counted
 here. So the path of a request adds to one integer for each frame, and to one for each request that

@@ -1,4 +1,4 @@
-"""What the shell tells a server of the process that runs it: a pure server cannot look itself."""
+"""The facts of the process that runs a server, which a pure server must ask its shell for."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""What one client of ZooKeeper was answered last, and how long all its requests took.
+"""The last answer to a client of ZooKeeper, and the latencies of all its requests.
 
 ZooKeeper: `ServerCnxn.updateStatsForResponse`.
 """
@@ -44,7 +44,7 @@ CONNECTED: Final = "SESS"
 
 
 class ResponseCounters:
-    """What a client of ZooKeeper was answered last, and how long all its requests took."""
+    """The counters of one connection."""
 
     __slots__ = ("at", "latency", "operation", "took_ms", "xid", "zxid")
 

@@ -80,8 +80,9 @@ class DiskThread:
     def perform_here(self, effects: Sequence[StorageEffect]) -> None:
         """Perform `effects` in this thread, which submits them otherwise.
 
-        Only when `performs_here` says so. What came before may still be on its way to the loop, so
-        completions take the same way, which keeps the order. A failure is reported as the thread's.
+        Only when `performs_here` says so. Earlier completions may still be on their way to the
+        loop, so these take the same way, which keeps the order. A failure is reported as the
+        thread's.
         """
         try:
             self._perform_and_deliver(effects)

@@ -2,8 +2,8 @@
 
 Table 2: each worker creates a znode of 1 KB, waits for the answer, deletes it without waiting, and
 repeats. The second experiment checks section 2.3: changing a configuration of 5 000 znodes takes a
-fraction of the time if the client does not wait for each request. What the warm-up of the second
-one creates is deleted again.
+fraction of the time if the client does not wait for each request. The warm-up of the second
+one deletes what it creates.
 
 Paper: sections 5.2 and 2.3.
 """

@@ -55,7 +55,7 @@ class KeeperLoop:
         """Go on from what stands in the tree; see `Healing`."""
         self.healing = Healing(settings, entries, locations, now)
         self.stale_folders: list[str] = []
-        """What was done with old folders, each line with its node; the newest."""
+        """The newest acts on old folders, a line each, with its node."""
 
     def steps(self) -> KeeperSteps[Never]:
         """Return the steps, without an end."""

@@ -1,4 +1,4 @@
-"""What the keeper sees, decides and does: the events, effects and steps, and its records.
+"""The keeper's vocabulary: events, effects, steps, and its records in the tree.
 
 Times of the tree are those of the ensemble: the leader stamps each transaction with its wall clock,
 and never with an earlier time than the transaction before. Times of looks are the keeper's own
@@ -261,7 +261,7 @@ class RemoveStaleFolders(Struct, frozen=True):
 
 
 Act = Stop | Kill | Start | SetFolderAside | RemoveStaleFolders
-"""What changes something in Ray or on a node. It raises MoveError when it is not possible."""
+"""The steps that change something in Ray or on a node. MoveError: it is not possible."""
 KeeperStep = (
     SaveLocations
     | AskNodes

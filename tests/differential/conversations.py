@@ -1,4 +1,4 @@
-"""What was sent on a connection, and what its client is told: replies that fit, or faults.
+"""A conversation on a connection: requests, and the replies that fit them, or faults.
 
 A fault is what no server may do, whatever it was asked.
 """

@@ -1,4 +1,4 @@
-"""What may differ between two runs is masked, the rest becomes lines that are compared.
+"""Runs as lines that are compared: values that may differ between two runs are masked.
 
 | what | becomes |
 |---|---|

@@ -60,7 +60,7 @@ LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Mil
 OPTIONS = ServerOptions(snapshot_every_txns=1_000_000, session_report_ms=Millis(100))
 TIMING = Timing(tick_ms=Millis(1_000), init_limit=10, sync_limit=4)
 FACTS = ProcessFacts(70, 1024, 300, 4000, (("host.name", "here"), ("python.version", "3")))
-"""What every process is said to be."""
+"""The facts of every process."""
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class PureServer:
         self.effects: list[Effect] = []
         self.frames: dict[int, list[ConnectReply | ServerFrame | CloseFrame]] = {}
         self.streams: dict[int, bytearray] = {}
-        """What was sent to the clients of ZooKeeper, by connection."""
+        """The bytes that were sent to the clients of ZooKeeper, by connection."""
         self.closed: list[int] = []
         self.unsent: dict[int, int] = {}
         """Bytes that the server was not told to have left, by connection."""

@@ -1,7 +1,7 @@
 """Sends to a pure server what a client sent to ZooKeeper, and reads what it answers.
 
 Ids and passwords of sessions are those that the pure server gave instead, and the zxids from which
-a client sets its watches again are its own. What it answers to pings is left out: it says nothing.
+a client sets its watches again are its own. Answers to pings are left out: they say nothing.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """Connections of ZooKeeper's protocol: which session each has, and which writes came through it.
 
 Its writes have no numbers, and none is sent again. So each committed one is matched with what its
-client sent on the connection that had the session then, in that order. What a client was not told
-of has happened if it was matched.
+client sent on the connection that had the session then, in that order. A write without a reply
+has happened if it was matched.
 """
 
 from collections import deque

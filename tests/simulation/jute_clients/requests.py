@@ -152,7 +152,7 @@ def _several(ops: list[Any]) -> MultiRequest:
 
 
 def _removal(ask: WatchRemoval) -> tuple[OpCode, Record]:
-    # Whoever removes one of several watchers leaves the server's watch to the others.
+    # To remove one of several watchers leaves the server's watch to the others.
     opcode = OpCode.REMOVE_WATCHES if ask.watcher is None else OpCode.CHECK_WATCHES
     return opcode, records.WatchesRequest(ask.path, ask.kind)
 

@@ -1,6 +1,6 @@
 """A keeper in the simulator: the steps of `KeeperLoop`, on a simulated session and a simulated Ray.
 
-The journal is the real one, on the real core of a client. What asks or changes Ray takes time. An
+The journal is the real one, on the real core of a client. Each call of Ray takes time. An
 act follows its check after a while, in which the keeper may stand still: as in a thread of its own,
 it is done even if the session has ended meanwhile.
 """

@@ -1,4 +1,4 @@
-"""Who takes part: two keepers, and clients that write, and drain nodes as operators do."""
+"""The processes of a run: two keepers, and clients that write, and drain nodes as operators do."""
 
 from typing import TYPE_CHECKING, Final
 
