@@ -221,9 +221,8 @@ class ClientSendQueues:
 
     def _send_frame(self, connection: Connection, zxid: Zxid, items: list[Item]) -> None:
         heartbeat, window = connection.confirmed_heartbeat, self.window
-        if (
-            connection.translator is None
-        ):  # a translator counts the frames that it makes of this one
+        # A translator counts the frames that it makes of this one.
+        if connection.translator is None:
             connection.packets_sent += len(items) or 1
         self.send(connection, ServerFrame(heartbeat, zxid, items, window, self.return_spread_ms))
 
