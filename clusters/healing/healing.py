@@ -183,12 +183,14 @@ class Healing:
         decision, why = self._open.decision, self._open.undo_reason
         if why:
             return [
-                _note(decision, MoveStep.UNDONE, "; ".join(text for text in (why, problem) if text))
+                _write_step(
+                    decision, MoveStep.UNDONE, "; ".join(text for text in (why, problem) if text)
+                )
             ]
         if problem:
             self._open.undo_reason = problem
             return [Undo(decision)]
-        return [_note(decision, MoveStep.STARTED)]
+        return [_write_step(decision, MoveStep.STARTED)]
 
     def _take_locations(self, view: View) -> list[Effect]:
         locations = {**self.locations, **view.running}
@@ -274,7 +276,7 @@ class Healing:
             location.node_id != decision.source or decision.source == decision.target
         )
         if has_left and server in view.voting:
-            return [_note(decision, MoveStep.DONE)]
+            return [_write_step(decision, MoveStep.DONE)]
         is_target_lost = decision.target not in self._alive_since
         why = ""
         if is_target_lost and location is None and server not in view.linked:
@@ -284,11 +286,11 @@ class Healing:
                 why = _NO_VOTE
         elif has_left:
             # The keeper before this one has started it.
-            return [_note(decision, MoveStep.STARTED)]
+            return [_write_step(decision, MoveStep.STARTED)]
         elif not (why := self._reason_to_stay(decision, view)):
             return [Move(decision, view)]
         else:
-            return [_note(decision, MoveStep.UNDONE, why)]
+            return [_write_step(decision, MoveStep.UNDONE, why)]
         if not why:
             return []
         move.undo_reason = why
@@ -333,7 +335,7 @@ def duration(ms: int) -> str:
     return f"{seconds} s"
 
 
-def _note(decision: Decision, step: MoveStep, detail: str = "") -> WriteDecision:
+def _write_step(decision: Decision, step: MoveStep, detail: str = "") -> WriteDecision:
     return WriteDecision(replace(decision, step=step, detail=detail))
 
 

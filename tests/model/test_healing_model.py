@@ -74,7 +74,7 @@ class Keeper:
         self.leadership = 0
         self.steps = self.run()
         self.began_at: list[int] = []
-        self.leading: KeeperLoop | None = None
+        self.loop: KeeperLoop | None = None
         self.view: View | None = None
         """What the decisions rest on: the last look before them."""
         self.is_deciding = True
@@ -93,20 +93,20 @@ class Keeper:
                 continue
             self.leadership = world.holder = world.number()
             self.began_at = []
-            self.leading = KeeperLoop(SETTINGS, world.entries, world.locations, self.now())
+            self.loop = KeeperLoop(SETTINGS, world.entries, world.locations, self.now())
             with suppress(Deposed):
-                yield from self.lead(self.leading)
-            self.leading = None
+                yield from self.lead(self.loop)
+            self.loop = None
 
-    def lead(self, leading: KeeperLoop) -> Iterator[None]:
-        steps = leading.steps()
+    def lead(self, loop: KeeperLoop) -> Iterator[None]:
+        steps = loop.steps()
         step = next(steps)
         self.is_deciding = True
         while True:
             if not isinstance(step, ReadClock):
                 yield
             try:
-                answer = yield from self.do(leading, step)
+                answer = yield from self.do(loop, step)
             except MoveError as error:
                 step = steps.throw(error)
             else:
@@ -116,7 +116,7 @@ class Keeper:
         if not self.holds():
             raise Deposed
 
-    def do(self, leading: KeeperLoop, step: KeeperStep) -> Generator[None, None, Any]:
+    def do(self, loop: KeeperLoop, step: KeeperStep) -> Generator[None, None, Any]:
         world = self.world
         match step:
             case ReadClock():
@@ -146,7 +146,7 @@ class Keeper:
             case _:
                 self.check()
                 yield  # here it may stand still for long
-                return self.act(step, leading)
+                return self.act(step, loop)
         return None
 
     def await_majority(self) -> Iterator[None]:
@@ -181,7 +181,7 @@ class Keeper:
         assert not self.began_at or self.world.now - self.began_at[-1] >= SETTINGS.pause_ms
         self.began_at.append(self.world.now)
 
-    def act(self, step: KeeperStep, leading: KeeperLoop) -> Any:
+    def act(self, step: KeeperStep, loop: KeeperLoop) -> Any:
         world = self.world
         match step:
             case Stop():
@@ -189,11 +189,11 @@ class Keeper:
                 if running is not None and running.actor == step.actor and not running.is_cut_off:
                     if not self.holds():
                         raise MoveError("another keeper leads")
-                    self.check_end(running, leading.healing.entries[-1].decision)
+                    self.check_end(running, loop.healing.entries[-1].decision)
             case Kill():
                 running = world.actors.get(step.server)
                 if running is not None and running.actor == step.actor and self.holds():
-                    self.check_end(running, leading.healing.entries[-1].decision)
+                    self.check_end(running, loop.healing.entries[-1].decision)
                 world.end(step.server, step.actor)
             case Start():
                 self.start(step)
@@ -267,7 +267,7 @@ def play(seed: int) -> World:
         world.now += random.choice((500, 30_000))
         ray_restarts(world)
         world.promote()
-        if not any(k.leading is not None and k.holds() for k in keepers):
+        if not any(k.loop is not None and k.holds() for k in keepers):
             world.holder = 0  # the session of the keeper that led has ended
         next(random.choice(keepers).steps)
     return world

@@ -1,5 +1,6 @@
-"""The promises of the keeper, judged by one who sees every node, disk, actor and transaction."""
+"""The promises of the keeper, judged from all nodes, disks, actors and transactions."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,15 +22,21 @@ if TYPE_CHECKING:
 _QUICKEST: Final = 1 + 2 * DRIFT_PPM_MAX / 1_000_000
 """How much quicker than the world's time a keeper's clock may be."""
 DISKS_EVERY: Final = 200
-"""KeeperSteps between two looks at the disks with votes."""
+"""Steps between two looks at the disks with votes."""
 
 
 class Judge:
     """Checks each decision when it is committed, and each act when it is done."""
 
     def __init__(
-        self, plan: KeeperPlan, schedule: Schedule, checks: Checks, cluster: RayCluster
+        self,
+        plan: KeeperPlan,
+        schedule: Schedule,
+        checks: Checks,
+        cluster: RayCluster,
+        counts: Counter[str],
     ) -> None:
+        """`counts` has how often each event of the scenario happened."""
         self.decisions: list[Decision] = []
         self.begun_ms: list[tuple[int, int]] = []
         """When moves were begun, in the ensemble's time and in the world's."""
@@ -37,15 +44,15 @@ class Judge:
         self._schedule = schedule
         self._checks = checks
         self._cluster = cluster
+        self._counts = counts
         self._steps = 0
 
     @property
     def open_move(self) -> Decision | None:
         """The move under way, by all that was committed."""
         last = self.decisions[-1] if self.decisions else None
-        return (
-            last if last is not None and last.step in (MoveStep.BEGUN, MoveStep.STARTED) else None
-        )
+        is_open = last is not None and last.step in (MoveStep.BEGUN, MoveStep.STARTED)
+        return last if is_open else None
 
     def look(self) -> None:
         """See what was committed, after each step of the world."""
@@ -99,7 +106,7 @@ class Judge:
         assert is_seen, f"Late: {keeper.process.name} ends server {server}, which it never saw"
         assert view is not None
         if not self._leads(keeper):
-            keeper.process.member._scenario.counts["recipe.ended_late"] += 1  # type: ignore[attr-defined]
+            self._counts["recipe.ended_late"] += 1
             return
         move = self.open_move
         assert move is not None and move.server == server, f"OneMove: {server} ends, {move} is open"

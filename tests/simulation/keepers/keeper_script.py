@@ -67,7 +67,7 @@ class KeeperScript:
         self, process: Process, scenario: "KeeperScenario", settings: HealSettings
     ) -> None:
         self.process = process
-        self.leading: KeeperLoop | None = None
+        self.loop: KeeperLoop | None = None
         self.leadership: Leadership[Any] | None = None
         self.view: View | None = None
         """The last look."""
@@ -100,8 +100,8 @@ class KeeperScript:
         entries = yield self._journal.read_entries()
         locations = yield self._journal.read_locations()
         locations = {**self._scenario.locations, **locations}
-        leading = self.leading = KeeperLoop(self._settings, entries, locations, self.process.now())
-        steps = leading.steps()
+        loop = self.loop = KeeperLoop(self._settings, entries, locations, self.process.now())
+        steps = loop.steps()
         step = next(steps)
         while not self._scenario.is_over:
             try:
@@ -112,7 +112,7 @@ class KeeperScript:
                 step = steps.send(answer)
 
     def _do(self, step: KeeperStep) -> Generator[Any, Any, Any]:
-        assert self.leadership is not None and self.leading is not None
+        assert self.leadership is not None and self.loop is not None
         match step:
             case ReadClock():
                 return self.process.now()
@@ -158,9 +158,9 @@ class KeeperScript:
         return self.view
 
     def _survey(self) -> Generator[Any, Any, Survey]:
-        assert self.leadership is not None and self.leading is not None
+        assert self.leadership is not None and self.loop is not None
         cluster = self._cluster
-        locations = self.leading.healing.locations
+        locations = self.loop.healing.locations
         time_ms = yield self._journal.save_locations(self.leadership, locations)
         reports = [cluster.report(node) for node in cluster.nodes.values() if node.is_alive]
         yield self._call()

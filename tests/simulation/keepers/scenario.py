@@ -43,7 +43,7 @@ class KeeperScenario(Scenario):
         keeper = plan.keeper
         assert keeper is not None
         self.cluster = RayCluster(keeper, self.schedule, slots, self.truth)
-        self.judge = Judge(keeper, self.schedule, checks, self.cluster)
+        self.judge = Judge(keeper, self.schedule, checks, self.cluster, self.counts)
         actors = self.cluster.actors.items()
         self.locations = {
             server: ServerLocation(actor.node.name, actor.node.name) for server, actor in actors

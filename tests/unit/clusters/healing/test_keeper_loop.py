@@ -50,8 +50,8 @@ class Shell:
         self.survey: Survey = FREE
         self.problem = ""
         self.number = 0
-        self.leading = KeeperLoop(SETTINGS, [], LOCATIONS, self.now)
-        self.steps = self.leading.steps()
+        self.loop = KeeperLoop(SETTINGS, [], LOCATIONS, self.now)
+        self.steps = self.loop.steps()
         self.step: KeeperStep = next(self.steps)
 
     def until_rest(self, view: View, after_ms: int) -> list[KeeperStep]:
@@ -112,7 +112,7 @@ def test_a_move_that_fails_is_undone() -> None:
     shell.problem = "no room"
     steps = shell.until_rest(LOST, 0)
     assert written_steps(steps) == [MoveStep.UNDONE]
-    assert shell.leading.healing.entries[-1].decision.detail == "no room"
+    assert shell.loop.healing.entries[-1].decision.detail == "no room"
 
 
 def test_old_folders_are_named_and_a_problem_with_them_too() -> None:
@@ -122,7 +122,7 @@ def test_old_folders_are_named_and_a_problem_with_them_too() -> None:
     shell.until_rest(WELL, 0)
     line = "server 3 votes elsewhere: its folder on D is now x"
     assert Log(line) in shell.until_rest(WELL, QUIET_MS)
-    assert shell.leading.stale_folders == [line]
+    assert shell.loop.stale_folders == [line]
     shell.problem = "in use"
     shell.until_rest(replace(WELL, nodes={**WELL.nodes, "e": True}), 0)
     steps = shell.until_rest(replace(WELL, nodes={**WELL.nodes, "e": True}), QUIET_MS)
