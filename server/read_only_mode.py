@@ -109,13 +109,14 @@ class ReadOnlyMode:
         auth_ids = (
             known.auth_ids if known is not None and known.password == connect.password else ()
         )
-        opened = SessionId(0), connect.password, connect.timeout_ms, ZERO
+        timeout_ms = context.limits.session_timeout_of(connect.timeout_ms)
+        opened = SessionId(0), connect.password, timeout_ms, ZERO
         host = connection.host
         connection.local_session = Session(
             *opened, 0, 0, {}, connect.attempt, host, auth_ids, identities_of(auth_ids, host)
         )
         connection.enter(Phase.READ_ONLY)
-        self._send_queues.send_connect_reply(connection, connect.timeout_ms, state.zxid, 0)
+        self._send_queues.send_connect_reply(connection, timeout_ms, state.zxid, 0)
         return True
 
     def reject_writes(

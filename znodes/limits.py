@@ -83,6 +83,10 @@ class Limits(Struct, frozen=True):
         _within("transaction_bytes_max", self.transaction_bytes_max, 1, VALUE_BYTES_CEILING)
         _within("watches_max", self.watches_max, 1, 10_000_000)
 
+    def session_timeout_of(self, asked_ms: Millis) -> Millis:
+        """Return the timeout of a session whose client asked for `asked_ms`, any number at all."""
+        return min(max(asked_ms, self.session_timeout_min_ms), self.session_timeout_max_ms)
+
 
 def _within(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:

@@ -389,9 +389,7 @@ class PrepRequestProcessor:
             self._sessions[session_id] = future
             self._passwords[password] = session_id
             self._session_count += 1
-        timeout_ms = request.timeout_ms
-        timeout_ms = max(limits.session_timeout_min_ms, timeout_ms)
-        timeout_ms = min(limits.session_timeout_max_ms, timeout_ms)
+        timeout_ms = limits.session_timeout_of(request.timeout_ms)
         return CreateSessionTxn(
             session_id, password, timeout_ms, server_id, connection, request.attempt, host
         )

@@ -239,6 +239,20 @@ def test_a_read_only_client_reads_and_may_not_write() -> None:
     assert caller.ask(OpCode.CLOSE_SESSION).err == 0 and caller.is_closed
 
 
+@pytest.mark.parametrize("asked_ms", [-(1 << 31), -1, 0, 1, 10_000, (1 << 31) - 1])
+def test_the_timeout_of_a_read_only_session_is_bounded_as_any_other(asked_ms: int) -> None:
+    """The timeout 0 would tell the client that its session has expired."""
+    servers = PureServers(3)
+    usual = JuteCaller(servers[1], 1).connect(timeout_ms=asked_ms)
+    for other in (2, 3):
+        servers.crash(other)
+    servers.pass_time(GIVEN_UP_MS + OPTIONS.read_only_after_ms)
+    told = JuteCaller(servers[1], 2).connect(timeout_ms=asked_ms, read_only=True)
+    assert usual is not None and told is not None and told.read_only is True
+    bounds = LIMITS.session_timeout_min_ms, LIMITS.session_timeout_max_ms
+    assert told.timeout == usual.timeout == min(max(asked_ms, bounds[0]), bounds[1])
+
+
 @pytest.mark.parametrize("is_right", [True, False])
 def test_a_session_that_the_server_knows_keeps_its_id_on_the_way(is_right: bool) -> None:
     servers = PureServers(3)
