@@ -167,8 +167,15 @@ def identities_of(auth_ids: Identities, host: str) -> Identities:
 def authenticate(scheme: str, credential: bytes) -> Identity | None:
     """Return the identity that a credential proves; None if malformed or of another scheme.
 
-    `digest`: b"user:password". `scrypt`: b"user:" and the key.
+    `digest`: b"user:password"; without a colon all of it is the user, and bytes that are not UTF-8
+    are read as U+FFFD, both as in ZooKeeper. `scrypt`: b"user:" and the key.
     """
+    if scheme == "digest":
+        text = credential.decode(errors="replace")
+        name = text.partition(":")[0]
+        if len(name.encode()) > USER_BYTES_MAX:
+            return None
+        return Identity(scheme, f"{name}:{_encoded(hashlib.sha1(text.encode()).digest())}")
     user, colon, secret = credential.partition(b":")
     if not colon or len(user) > USER_BYTES_MAX:
         return None
@@ -176,8 +183,6 @@ def authenticate(scheme: str, credential: bytes) -> Identity | None:
         name = user.decode()
     except UnicodeDecodeError:
         return None
-    if scheme == "digest":
-        return Identity(scheme, f"{name}:{_encoded(hashlib.sha1(credential).digest())}")
     if scheme == "scrypt" and len(secret) == _KEY_BYTES:
         return Identity(scheme, f"{name}:{_encoded(hashlib.sha256(secret).digest())}")
     return None

@@ -85,7 +85,7 @@ _ODD_PATHS: Final = (
 ABSOLUTE: Final = "^"
 """Before a path that is not below the root of a run."""
 _FIXED: Final = tuple(ABSOLUTE + path for path in SYSTEM_PATHS)
-_PASSWORDS: Final = (b"ann:secret", b"bob:pw", b"bob:other")
+_PASSWORDS: Final = (b"ann:secret", b"bob:pw", b"bob:other", b"no-colon", b"", b"\xff:pw")
 _READABLE_ACLS: Final[tuple[list[Acl] | None, ...]] = (
     list(READ_ONLY_ACL),
     [

@@ -60,9 +60,9 @@ def as_shown(acls: Acls | None, who: Identities) -> Acls:
 
 
 def proved_by(scheme: str, credential: bytes) -> Identity | None:
-    """Return the identity of user and password, or of user and key."""
+    """Return the identity of user and password, or of user and key; a password may be missing."""
     user, colon, key = credential.partition(b":")
-    if not colon:
+    if not colon and scheme != "digest":
         return None
     hashed = sha1(credential) if scheme == "digest" else sha256(key)
     return Identity(scheme, f"{user.decode()}:{b64encode(hashed.digest()).decode()}")

@@ -88,4 +88,6 @@ class Guarded:
             return AddAuth("scrypt", b"carol:" + bytes(32))
         if kind < 0.9:
             return AddAuth("digest", SUPER)
-        return AddAuth("digest", b"nobody")
+        if kind < 0.95:
+            return AddAuth("digest", b"dora")  # without a password
+        return AddAuth("scrypt", b"nobody")

@@ -152,8 +152,8 @@ WRITES: list[tuple[WriteOp, Code]] = [
     *(
         (AddAuth(*each), Code.AUTH_FAILED)
         for each in (
-            *(("digest", b""), ("digest", b"no colon"), ("digest", b"\xff:x")),
-            *(("digest", b"u" * 200 + b":x"), ("scrypt", b"u:short"), ("scrypt", b"")),
+            *(("digest", b"u" * 200 + b":x"), ("digest", b"u" * 200), ("scrypt", b"u:short")),
+            *(("scrypt", b""), ("scrypt", b"no colon"), ("scrypt", b"\xff:" + bytes(32))),
             *(("ip", b"127.0.0.1:1"), ("super", b":"), ("world", b"anyone:"), ("", b":")),
         )
     ),
