@@ -8,7 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.differential.execution import execute
-from tests.differential.known_differences import KnownDifference, known_difference, without_replayed
+from tests.differential.known_differences import (
+    KnownDifference,
+    known_difference,
+    sets_watches_again,
+    without_replayed,
+)
 from tests.differential.programs import Ask, Program
 from tests.differential.targets import Target
 from tests.differential.transcripts import Line, lines_of
@@ -49,13 +54,14 @@ def compare(program: Program, expected: Target, found: Target) -> Comparison:
 def compared(program: Program, left: list[Line], right: list[Line]) -> Comparison:
     """Compare the lines of two runs, up to the first difference."""
     right, used = without_replayed(left, right)
+    setting = sets_watches_again(right)
     for pair in zip_longest(left, right):
         one, other = pair
         if one is None or other is None:
             return Comparison(program, left, right, pair, used)
         if (one.step, one.session, one.text) == (other.step, other.session, other.text):
             continue
-        reason = known_difference(one, other)
+        reason = known_difference(one, other, setting)
         if reason is None:
             return Comparison(program, left, right, pair, used)
         used.append(reason)

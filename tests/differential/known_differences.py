@@ -3,12 +3,13 @@
 The programs avoid most of what 3.8 does otherwise than 3.9; here is what is left.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
 from raykeeper.jute.opcodes import OpCode
 from raykeeper.jute.records import SetWatches2, WatcherEvent
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import EventType
 from tests.differential.transcripts import Line
 
 
@@ -28,6 +29,20 @@ def _finds_watches_of_others(left: Line, right: Line) -> bool:
     return is_checking and left.told.err == 0 and right.told.err == Code.NO_WATCHER
 
 
+def _tells_of_the_deletion(left: Line, right: Line) -> bool:
+    event, found = left.told.body, right.told.body
+    if not (isinstance(event, WatcherEvent) and isinstance(found, WatcherEvent)):
+        return False
+    if event.type not in (EventType.CHANGED, EventType.CHILD):
+        return False
+    # The paths themselves have the roots of two runs.
+    return right.text == left.text.replace(EventType(event.type).name, EventType.DELETED.name, 1)
+
+
+_RECREATED: Final = KnownDifference(
+    "a watch that is set again on a znode that was deleted and created is told the deletion",
+    _tells_of_the_deletion,
+)
 _REPLAYED: Final = KnownDifference(
     "a persistent watch that is set again is told what it has missed", lambda _left, _right: False
 )
@@ -37,10 +52,25 @@ KNOWN_DIFFERENCES: Final = (
 )
 
 
-def known_difference(left: Line, right: Line) -> KnownDifference | None:
-    """Return why ZooKeeper's line `left` may be `right` here, None if it may not."""
-    if (left.step, left.session) != (right.step, right.session):
+def sets_watches_again(lines: list[Line]) -> frozenset[tuple[int, int]]:
+    """Return the steps and sessions in which watches are set again."""
+    return frozenset(
+        (line.step, line.session) for line in lines if isinstance(line.told.request, SetWatches2)
+    )
+
+
+def known_difference(
+    left: Line, right: Line, setting: Container[tuple[int, int]]
+) -> KnownDifference | None:
+    """Return why ZooKeeper's line `left` may be `right` here, None if it may not.
+
+    `setting` are the steps and sessions in which watches are set again.
+    """
+    at = left.step, left.session
+    if at != (right.step, right.session):
         return None
+    if at in setting and _RECREATED.fits(left, right):
+        return _RECREATED
     return next((known for known in KNOWN_DIFFERENCES if known.fits(left, right)), None)
 
 
