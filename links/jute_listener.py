@@ -83,6 +83,7 @@ class JuteStream(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._on_bytes_sent: Callable[[int], None] = lambda _size: None
         self._unreported = 0  # bytes that were written and not reported as sent
+        self._has_asked = False
         self._has_answer = False
         self._tls: TlsEnd | None = None
 
@@ -105,12 +106,17 @@ class JuteStream(asyncio.Protocol):
         """Pass bytes on."""
         if self._tls is not None:
             data = self._decrypted(self._tls, data)
+        self._has_asked = self._has_asked or bool(data)
         if data and self._events is not None:
             self._events.bytes_arrived(data)
 
     def eof_received(self) -> bool:
-        """Keep the connection for what is still to be answered: a four-letter word may end so."""
-        return not self._has_answer
+        """Keep the connection for what is still to be answered: a four-letter word may end so.
+
+        One that ends without a word, as of a balancer that looks whether the port is open, would
+        have its place among those of its address until it got no session in time.
+        """
+        return self._has_asked and not self._has_answer
 
     def resume_writing(self) -> None:
         """Report what has left since the buffer was full."""
@@ -189,7 +195,8 @@ class JuteStream(asyncio.Protocol):
             return b""
         if reply := tls.outgoing():
             self._transport.write(reply)
-        if tls.is_over and self._has_answer:
+        self._has_asked = self._has_asked or bool(said)
+        if tls.is_over and (self._has_answer or not self._has_asked):
             self._transport.write(tls.end())
             self._transport.close()
         return said

@@ -295,6 +295,42 @@ def test_one_address_has_so_many_connections_and_gets_its_place_back() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_connection_that_ends_without_a_word_gives_its_place_back_at_once(
+    files: TlsFolder, is_encrypted: bool
+) -> None:
+    async def scenario(owner: Owner) -> None:
+        settings = PortSettings(HERE, 0, 1, 1, 3600.0)
+        if is_encrypted:
+            settings = replace(settings, tls=files.of_server())
+        listener = await listening(owner, settings)
+        for count in (1, 2, 3):  # as a balancer that looks whether the port is open
+            _, writer = await owner.dial(listener, files.of_client() if is_encrypted else None)
+            writer.close()
+            await owner.until(lambda count=count: len(owner.reasons) == count)  # type: ignore[misc]
+        assert len(owner.streams) == 3 and owner.arrived == b""
+        assert "zookeeper.refused" not in [name for name, _ in owner.lines]
+        listener.close()
+
+    run(scenario)
+
+
+def test_a_connection_that_has_asked_is_kept_for_its_answer_though_its_half_has_ended() -> None:
+    async def scenario(owner: Owner) -> None:
+        listener, reader, writer = await connected(owner)
+        writer.write(b"mntr")
+        writer.write_eof()
+        await owner.until(lambda: owner.arrived == b"mntr")
+        await owner.dial(listener)  # a turn or more of the loop
+        await owner.until(lambda: len(owner.streams) == 2)
+        owner.streams[0].send(b"zk_version")
+        owner.streams[0].close("done")
+        assert await reader.read() == b"zk_version"
+        listener.close()
+
+    run(scenario)
+
+
 def test_an_owner_can_refuse() -> None:
     async def scenario(owner: Owner) -> None:
         listener = await listening(owner)
