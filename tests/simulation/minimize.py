@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.simulation.attempt import Failure, Outcome
+from tests.simulation.keepers.plans import KEEPERS
 from tests.simulation.plan import HISTORY_MAX, QUEUE_MAX, WITHOUT_TARGET, Fault, Plan
 from tests.simulation.timing import TimingPlan
 
@@ -171,7 +172,9 @@ def _until(plan: Plan, end_ms: int) -> Plan:
 
 
 def _without_client(plan: Plan) -> Iterator[Plan]:
-    for client in plan.clients if len(plan.clients) > 1 else ():
+    # Without a keeper, votes that must come back do not: that is another failure.
+    keepers = KEEPERS if plan.keeper is not None else 0
+    for client in plan.clients[keepers:] if len(plan.clients) > 1 else ():
         rest = tuple(other for other in plan.clients if other != client)
         faults = (
             fault
@@ -182,7 +185,9 @@ def _without_client(plan: Plan) -> Iterator[Plan]:
 
 
 def _without_server(plan: Plan) -> Iterator[Plan]:
-    for server in plan.servers if len(plan.servers) > 1 else ():
+    # Two servers of three have no majority to spare, so a keeper could do nothing.
+    can_spare = len(plan.servers) > 1 and plan.keeper is None
+    for server in plan.servers if can_spare else ():
         rest = tuple(other for other in plan.servers if other != server)
         if any(other.is_voter for other in rest):
             faults = [_spared(fault, server.server_id) for fault in plan.faults]

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.simulation import known_bug
 from tests.simulation.attempt import Failure, Outcome, attempt
 from tests.simulation.draw import draw_plan
+from tests.simulation.keepers.plans import KEEPER, KEEPERS
 from tests.simulation.minimize import minimize
 from tests.simulation.plan import Fault, FaultKind, Plan
 from tests.simulation.plan_file import read_plan, write_plan
@@ -57,6 +58,20 @@ def test_another_kind_of_failure_is_not_followed() -> None:
     plan = replace(plan_with_both(), faults=(CRASH, CUT))
     small = minimize(plan, failed("both", 1_000), fails_of_two_faults)
     assert len(small.plan.faults) == 2
+
+
+def test_keepers_and_their_servers_stay() -> None:
+    plan = next(plan for seed in range(1, 50) if (plan := draw_plan(seed, KEEPER)).faults)
+    fault = plan.faults[0]
+
+    def fails_of_one_fault(tried: Plan) -> Outcome:
+        failure = failed("Healed", 1_000) if fault in tried.faults else None
+        return Outcome(tried.seed, 0, 0, 0.0, None, failure)
+
+    small = minimize(plan, failed("Healed", 1_000), fails_of_one_fault).plan
+    assert [client.number for client in small.clients] == list(range(1, KEEPERS + 1))
+    assert len(small.servers) == len(plan.servers)
+    assert small.faults == (fault,)
 
 
 def test_the_minimizer_is_bounded_by_runs_and_seconds() -> None:
