@@ -124,7 +124,7 @@ def _doubt(server: ServerId, disks: list[_Found], voting: VotingDisks) -> str:
     if server in voting.disks:
         why = "none of them is the only one on which its vote rests"
     else:
-        doubt = voting.doubt or "its vote is moving to another disk"
+        doubt = voting.doubt_about(server)
         why = f"only a majority that runs knows which one has its vote, and {doubt}"
     return (
         f"has {len(disks)} disks: {places}; {why}; launch again when the others "

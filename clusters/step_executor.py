@@ -151,6 +151,9 @@ class StepExecutor:
         """Start a server by the steps of a launch."""
         config, server = self._config, step.server
         voting = ask_voting_disks(config)
+        doubt = voting.doubt_about(server)
+        if doubt and not step.has_disk:
+            raise MoveError(doubt)
         # A folder elsewhere that is out of date does not draw the server there.
         nodes = [
             node if node.node_id in step.nodes else _without(node, server) for node in self._reports

@@ -33,6 +33,10 @@ class VotingDisks(Struct, frozen=True):
     doubt: str = "no server runs"
     """Why `disks` is empty."""
 
+    def doubt_about(self, server: ServerId) -> str:
+        """Return why it is not known on which disk a server's vote rests; empty if it is."""
+        return "" if server in self.disks else self.doubt or "its vote is moving to another disk"
+
 
 class LeaderWithQuorum(Struct, frozen=True):
     """The leader that is believed, by its own answer."""

@@ -234,7 +234,12 @@ class Kill(Struct, frozen=True):
 
 
 class Start(Struct, frozen=True):
-    """Start a server on one of the nodes, unless Ray has an actor of it."""
+    """Start a server on one of the nodes, unless Ray has an actor of it.
+
+    With an empty folder it starts only while a leader with a majority behind it is known, which can
+    give it the vote: otherwise it would be of no use, and would hold the name of the server that
+    could make a majority from the disk with the vote.
+    """
 
     server: ServerId
     nodes: tuple[str, ...]

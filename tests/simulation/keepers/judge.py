@@ -8,6 +8,7 @@ import msgspec
 from raykeeper.clusters.healing.pauses import HOUR_MS
 from raykeeper.clusters.healing.vocabulary import Cause, Decision, MoveStep, Start
 from raykeeper.clusters.keeper_journal import EVENTS
+from raykeeper.clusters.voting_disks import find_leader
 from raykeeper.zab.ids import ServerId
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import SimDisk
@@ -124,8 +125,13 @@ class Judge:
             for actor in self._cluster.actors.values()
             if actor.node is node and actor.server != step.server
         ]
-        if not step.has_disk and self._leads(keeper):
+        if step.has_disk:
+            return
+        if self._leads(keeper):
             assert not there, f"Spread: {step} beside {there}"
+        answers = {server: self._cluster.answer(server) for server in self._cluster.actors}
+        leader = find_leader(tuple(self._cluster.slots), answers)
+        assert not leader.doubt, f"Majority: {step} on an empty folder, and {leader.doubt}"
 
     def sets_aside(self, server: ServerId, disk: SimDisk) -> None:
         """Check that the disk with the vote stays."""

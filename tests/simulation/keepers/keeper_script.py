@@ -36,6 +36,7 @@ from raykeeper.clusters.healing.vocabulary import (
 )
 from raykeeper.clusters.keeper_journal import ELECTION, Journal
 from raykeeper.clusters.keeper_view import make_survey, make_view
+from raykeeper.clusters.voting_disks import find_voting_disks
 from raykeeper.zab.ids import Millis
 from tests.simulation.keepers.judge import Judge
 from tests.simulation.keepers.ray_cluster import Actor, RayCluster
@@ -241,6 +242,11 @@ class KeeperScript:
         nodes = [node for name in step.nodes if (node := cluster.nodes[name]).works]
         if not nodes:
             raise MoveError("the new node is gone")
+        if not step.has_disk:
+            answers = {server: cluster.status(server) for server in sorted(cluster.actors)}
+            voting = find_voting_disks(self._settings.voters, answers)
+            if doubt := voting.doubt_about(step.server):
+                raise MoveError(doubt)
         self._judge.starts(self, step, nodes[0])
         cluster.start(step.server, nodes[0])
 

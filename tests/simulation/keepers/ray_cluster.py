@@ -267,12 +267,17 @@ class RayCluster:
 
     def status(self, server: ServerId) -> ReplicaStatus | str:
         """Return the answer of a server to the keeper."""
-        actor, slot = self.actors[server], self.slots[server]
-        node = actor.node
+        node, slot = self.actors[server].node, self.slots[server]
+        is_reached = node.is_up and node.is_reached
+        if is_reached and (slot.is_frozen or self.random.random() < self.silent_share):
+            return "no answer"
+        return self.answer(server)
+
+    def answer(self, server: ServerId) -> ReplicaStatus | str:
+        """Return the answer of a server that comes in time."""
+        node, slot = self.actors[server].node, self.slots[server]
         if not (node.is_up and node.is_reached):
             return "its node is gone"
-        if slot.is_frozen or self.random.random() < self.silent_share:
-            return "no answer"
         if slot.server is None:
             return "its process is gone"
         stats = slot.server.stats()

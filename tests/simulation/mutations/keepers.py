@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from raykeeper.clusters.healing import healing, move_steps
 from raykeeper.clusters.healing.healing import Healing
+from raykeeper.clusters.voting_disks import VotingDisks
 from raykeeper.zab.ids import Millis
 from tests.simulation.keepers.plans import KEEPER
 from tests.simulation.mutations.mutation import Mutation, instead
@@ -45,6 +46,13 @@ MUTATIONS = [
         "an open move of the keeper before is forgotten",
         [(healing, "_open_move", instead(lambda entries, now: None))],
         50,
+        KEEPER,
+    ),
+    Mutation(
+        "keeper",
+        "an empty folder is started though no leader is known",
+        [(VotingDisks, "doubt_about", instead(lambda self, server: ""))],
+        100,
         KEEPER,
     ),
 ]

@@ -90,6 +90,20 @@ def test_only_a_leader_with_a_quorum_is_believed(
         assert found.doubt.startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("answers", "doubt"),
+    [
+        ([answer(S1, NEW), answer(S3, NEW)], ""),
+        ([answer(S1, {S1: FOUNDING_DISK}), answer(S3, OLD)], "its vote is moving to another disk"),
+        ([answer(S1, OLD)], "no majority of the voters follows server 1"),
+    ],
+)
+def test_what_stands_against_an_empty_folder(answers: list[ReplicaStatus], doubt: str) -> None:
+    """Seed 601 of the simulator: it held the name of the server that could make a majority."""
+    found = find_voting_disks(VOTERS, {each.server_id: each for each in answers})
+    assert found.doubt_about(S2) == doubt
+
+
 def test_the_followers_of_a_leader_are_named() -> None:
     observer = answer(ServerId(4), OLD)
     answers = [answer(S1, OLD), answer(S2, OLD, votes=False), answer(S3, OLD), observer]
