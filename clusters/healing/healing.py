@@ -13,6 +13,10 @@ nothing is begun, started or undone. What is unknown counts neither as dead nor 
 that runs goes on, and nothing happens before the next sight of a majority.
 
 Each effect but SaveLocations has one answer, and the next view comes after it.
+
+Old folders are set aside when all voters vote. A drained server that has nowhere to go may wait for
+ever, so folders do not wait for it. If some folder could not be judged, because a server or node
+did not answer, they are looked for again: soon at first, then ever later, up to once in an hour.
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,9 +96,9 @@ class Healing:
         self._read_at = now  # the other entries
         self._survey_at = now
         self._survey_problem = ""
-        self._quiet_since = now
-        self._set_aside_at: Millis | None = None
-        """When old folders were last set aside since the nodes are as they are."""
+        self._quiet_since = self._set_aside_due = now
+        self._next_try_ms = QUIET_MS
+        """After how long folders are looked for again if not all could be judged."""
         self._due: list[tuple[ServerId, Cause]] = []
         self._open = _open_move(self.entries, now)
 
@@ -175,7 +179,7 @@ class Healing:
             # If it is lost again, its time begins anew.
             self._lost_since.pop(entry.decision.server, None)
             # A node that was drained is alive still, with the old folder.
-            self._quiet_since, self._set_aside_at = now, None
+            self._look_for_folders_soon(now)
 
     def on_act_done(self, problem: str) -> list[Effect]:
         """Take the end of `Move` or `Undo`; `problem` says why it failed, or is empty."""
@@ -191,6 +195,15 @@ class Healing:
             self._open.undo_reason = problem
             return [Undo(decision)]
         return [_write_step(decision, MoveStep.STARTED)]
+
+    def on_folders_judged(self, are_all: bool, now: Millis) -> None:
+        """Take the end of `SetAside`: whether each folder could be judged."""
+        if are_all:
+            self._set_aside_due = Millis(now + SET_ASIDE_EVERY_MS)
+            self._next_try_ms = QUIET_MS
+        else:
+            self._set_aside_due = Millis(now + self._next_try_ms)
+            self._next_try_ms = min(2 * self._next_try_ms, SET_ASIDE_EVERY_MS)
 
     def _take_locations(self, view: View) -> list[Effect]:
         locations = {**self.locations, **view.running}
@@ -212,19 +225,20 @@ class Healing:
         for node in gone:
             del self._alive_since[node]
         if list(self._alive_since) != before:
-            self._quiet_since, self._set_aside_at = now, None
+            self._look_for_folders_soon(now)
+
+    def _look_for_folders_soon(self, now: Millis) -> None:
+        self._quiet_since = self._set_aside_due = now
+        self._next_try_ms = QUIET_MS
 
     def _set_aside(self, view: View, now: Millis) -> list[Effect]:
-        """Have old folders set aside when all is well: soon after a node or server came, hourly."""
-        is_well = not view.doubt and not view.open_change and not self._due
+        """Have old folders set aside when all vote: soon after a node or server came, hourly."""
+        is_well = not view.doubt and not view.open_change
         if not is_well or len(view.voting) < len(self._settings.voters):
             self._quiet_since = now
             return []
-        last = self._set_aside_at
-        is_due = last is None or now - last >= SET_ASIDE_EVERY_MS
-        if not is_due or now - self._quiet_since < QUIET_MS:
+        if now < self._set_aside_due or now - self._quiet_since < QUIET_MS:
             return []
-        self._set_aside_at = now
         return [SetAside(self._settings.stale_after_s)]
 
     def _take_losses(self, view: View, now: Millis) -> None:

@@ -54,6 +54,7 @@ class KeeperLoop:
     ) -> None:
         """Go on from what stands in the tree; see `Healing`."""
         self.healing = Healing(settings, entries, locations, now)
+        self._voters = settings.voters
         self.stale_folders: list[str] = []
         """The newest acts on old folders, a line each, with its node."""
 
@@ -84,16 +85,19 @@ class KeeperLoop:
                     yield from self._perform(healing.on_act_done(problem))
                 case _:
                     set_aside: SetAside = effect
-                    yield from self._set_aside(set_aside)
+                    are_all = yield from self._set_aside(set_aside)
+                    healing.on_folders_judged(are_all, (yield ReadClock()))
 
-    def _set_aside(self, effect: SetAside) -> KeeperSteps[None]:
+    def _set_aside(self, effect: SetAside) -> KeeperSteps[bool]:
+        """Set old folders aside; return whether each could be judged."""
         try:
-            lines = yield from set_folders_aside(effect.older_than_s)
+            lines, are_all = yield from set_folders_aside(self._voters, effect.older_than_s)
         except MoveError as error:
-            lines = [f"folders out of date were not looked for: {error}"]
+            lines, are_all = [f"folders out of date were not looked for: {error}"], False
         for line in lines:
             yield Log(line)
         self.stale_folders = (self.stale_folders + lines)[-STALE_LINES_KEPT:]
+        return are_all
 
 
 def _act(effect: Move | Undo) -> KeeperSteps[str]:

@@ -9,7 +9,7 @@ from it. A server that is asked to stop refuses if it knows of a newer leadershi
 the keepers, a disk that the member list does not name has no vote (rule D3).
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from typing import Any, Final, TypeVar
 
 from raykeeper.clusters.healing.vocabulary import (
@@ -92,28 +92,36 @@ def undo(decision: Decision) -> KeeperSteps[None]:
     yield from _start(server, survey, list(survey.nodes), None)
 
 
-def set_folders_aside(older_than_s: int) -> KeeperSteps[list[str]]:
+def set_folders_aside(
+    voters: Collection[ServerId], older_than_s: int
+) -> KeeperSteps[tuple[list[str], bool]]:
     """Set aside the folders of voters whose vote rests on another disk, where they run and vote.
 
-    Also remove those that were set aside earlier than `older_than_s` ago. Returns a line for each.
+    Also remove those that were set aside earlier than `older_than_s` ago. Returns a line for each,
+    and whether every folder of a voter could be judged: a node or server may not have answered, or
+    something was started from the folder since.
 
     Raises:
         MoveError: a folder could not be renamed or removed; the text tells why.
     """
     survey: Survey = yield AskNodes()
     view: View = yield Observe()
-    lines = []
+    lines, are_all_judged = [], not survey.unread
     for node in survey.nodes:
-        for server in sorted(node.disks):
-            if server in view.voting and server in survey.voting_disks:
-                stale = yield from _set_aside(node, server, survey.voting_disks[server])
-                if stale:
-                    lines.append(
-                        f"server {server} votes elsewhere: its folder on {node.name} is now {stale}"
-                    )
+        for server in sorted(set(node.disks).intersection(voters)):
+            named = survey.voting_disks.get(server) if server in view.voting else None
+            if node.disks[server] == named:
+                continue
+            stale = None if named is None else (yield from _set_aside(node, server, named))
+            if stale is None:
+                are_all_judged = False
+            else:
+                lines.append(
+                    f"server {server} votes elsewhere: its folder on {node.name} is now {stale}"
+                )
         removed = yield RemoveStaleFolders(node.node_id, older_than_s)
         lines += [f"removed {path} on {node.name}" for path in removed]
-    return lines
+    return lines, are_all_judged
 
 
 def _end(server: ServerId, view: View) -> KeeperSteps[None]:

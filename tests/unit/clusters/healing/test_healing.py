@@ -1,4 +1,7 @@
-"""What a keeper decides: each table row is a story of looks and answers, and its last effects."""
+"""What a keeper decides: each table row is a story of looks and answers, and its last effects.
+
+The file is long because all stories are told with the same few views of one ensemble.
+"""
 
 from collections.abc import Sequence
 
@@ -110,6 +113,9 @@ class Keeper:
 
     def on_survey(self, survey: Survey = FREE) -> list[Effect]:
         return self.healing.on_survey(survey, self.now)
+
+    def judged(self, *, are_all: bool = True) -> None:
+        self.healing.on_folders_judged(are_all, self.now)
 
     def on_decision_written(self, decision: Decision) -> None:
         self.healing.on_decision_written(Entry(self.number, Millis(0), decision), self.now)
@@ -230,16 +236,48 @@ def test_old_folders_are_set_aside_when_all_is_well() -> None:
     assert keeper.look(WELL) == []
     assert keeper.look(WELL, QUIET_MS - 1) == []
     assert keeper.look(WELL, 1) == [SetAside(7)]
+    keeper.judged()
     assert keeper.look(WELL, SET_ASIDE_EVERY_MS - 1) == []
     assert keeper.look(WELL, 1) == [SetAside(7)]
+    keeper.judged()
     # A node returns.
     returned = replace(WELL, nodes={**WELL.nodes, "e": True})
     assert keeper.look(returned, QUIET_MS) == []
     assert keeper.look(returned, QUIET_MS) == [SetAside(7)]
+    keeper.judged()
     # A server has moved.
     keeper.on_decision_written(step(MoveStep.DONE))
     assert keeper.look(returned, QUIET_MS - 1) == []
     assert keeper.look(returned, 1) == [SetAside(7)]
+
+
+def test_old_folders_that_nobody_could_judge_are_looked_for_again_and_ever_later() -> None:
+    """Seed 1270 of the simulator: one answer was late, and a folder stayed for an hour."""
+    keeper = Keeper()
+    keeper.look(WELL)
+    assert keeper.look(WELL, QUIET_MS) == [SetAside(7)]
+    for pause_ms in [min(QUIET_MS * 2**tries, SET_ASIDE_EVERY_MS) for tries in range(12)]:
+        keeper.judged(are_all=False)
+        assert keeper.look(WELL, pause_ms - 1) == []
+        assert keeper.look(WELL, 1) == [SetAside(7)]
+    # It begins anew when all could be judged, or when a node returns.
+    keeper.judged()
+    assert keeper.look(WELL, SET_ASIDE_EVERY_MS) == [SetAside(7)]
+    keeper.judged(are_all=False)
+    assert keeper.look(WELL, QUIET_MS) == [SetAside(7)]
+    keeper.judged(are_all=False)
+    assert keeper.look(replace(WELL, nodes={"e": True, **WELL.nodes})) == []
+    assert keeper.look(replace(WELL, nodes={"e": True, **WELL.nodes}), QUIET_MS) == [SetAside(7)]
+
+
+def test_old_folders_do_not_wait_for_a_drained_server_that_has_nowhere_to_go() -> None:
+    """Seed 877 of the simulator: a drain that was never ended, and old folders that stayed."""
+    keeper = Keeper()
+    for after_ms in (0, QUIET_MS):
+        assert keeper.look(DRAINED, after_ms) == [AskNodes()]
+        assert keeper.on_survey(replace(FREE, nodes=())) == []
+    assert keeper.look(DRAINED) == [SetAside(7)]
+    assert keeper.healing.waiting == "no node for server 3: there is no other node"
 
 
 @pytest.mark.parametrize(

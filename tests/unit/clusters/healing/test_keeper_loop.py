@@ -128,3 +128,16 @@ def test_old_folders_are_named_and_a_problem_with_them_too() -> None:
     steps = shell.until_rest(replace(WELL, nodes={**WELL.nodes, "e": True}), QUIET_MS)
     assert Log("folders out of date were not looked for: in use") in steps
     assert SetAside not in map(type, steps)
+
+
+def test_a_survey_without_a_leader_is_made_again_soon() -> None:
+    shell = Shell()
+    stale = replace(FREE.nodes[0], disks={S3: DiskId("old")}, incarnations={S3: 1})
+    known = replace(FREE, nodes=(stale,))
+    shell.survey = replace(known, voting_disks={}, doubt="no leader answers")
+    shell.until_rest(WELL, 0)
+    assert SetFolderAside not in map(type, shell.until_rest(WELL, QUIET_MS))
+    shell.survey = known
+    assert shell.until_rest(WELL, QUIET_MS - 1) == [Pause(PAUSE_MS)]
+    assert SetFolderAside in map(type, shell.until_rest(WELL, 1))
+    assert shell.until_rest(WELL, QUIET_MS) == [Pause(PAUSE_MS)]

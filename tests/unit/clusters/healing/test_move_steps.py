@@ -1,5 +1,6 @@
 """A move, its undoing and the setting aside of folders: steps out, answers in, as a table."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,6 +41,8 @@ PINNED = replace(GONE, actors={S3: "c1"})
 SEEN_ELSEWHERE = replace(PINNED, running={S3: ServerLocation("e", "E")})
 STARTED = replace(GONE, actors={S3: "d1"})
 ON_TARGET = replace(STARTED, running={S3: ServerLocation("d", "D")})
+ALL_VOTE = replace(GONE, voting=(S1, S2, S3))
+S1_VOTES = replace(GONE, voting=(S1,))
 HEARD = replace(GONE, linked=(S1, S2, S3))
 NO_LEADER = replace(GONE, doubt="no leader answers")
 C = NodeSurvey(node_id="c", name="C", disks={S3: OLD}, incarnations={S3: 4})
@@ -161,20 +164,40 @@ def test_its_undoing(answers: list[Any], done: list[KeeperStep]) -> None:
 def test_folders_of_voters_that_vote_elsewhere_are_set_aside() -> None:
     well = replace(GONE, voting=(S2, S3))
     survey = replace(ONE, nodes=(D_STALE, C))
-    done, told = run(set_folders_aside(9), [survey, well, "x/3.stale", ["x/old"], []])
+    aside = partial(set_folders_aside, (S1, S2, S3), 9)
+    done, (told, are_all) = run(aside(), [survey, well, "x/3.stale", ["x/old"], []])
     # Server 1 has its vote here; server 3 votes from C.
     assert done == [ASIDE, RemoveStaleFolders("d", 9), RemoveStaleFolders("c", 9)]
     assert told == [
         "server 3 votes elsewhere: its folder on D is now x/3.stale",
         "removed x/old on D",
     ]
-    done, told = run(set_folders_aside(9), [survey, well, None, [], []])
-    assert (len(done), told) == (3, [])
-    # Which disk counts is unknown, or it does not run.
-    for view, known in ((well, UNKNOWN), (replace(well, voting=(S1,)), ONE)):
-        survey = replace(known, nodes=(replace(D_STALE, disks={S3: NEW}),))
-        done, told = run(set_folders_aside(9), [survey, view, []])
-        assert (done, told) == ([RemoveStaleFolders("d", 9)], [])
+    # Server 1 does not vote, so its folder here was not judged.
+    assert not are_all
+    done, (told, are_all) = run(aside(), [survey, ALL_VOTE, "x/3.stale", [], []])
+    assert (len(done), are_all) == (3, True)
+    # Something was started from it since.
+    done, (told, are_all) = run(aside(), [survey, ALL_VOTE, None, [], []])
+    assert (len(done), told, are_all) == (3, [], False)
+
+
+@pytest.mark.parametrize(
+    ("survey", "view", "are_all"),
+    [
+        # Which disk counts is unknown, or it does not run.
+        (replace(UNKNOWN, nodes=(replace(D, disks={S3: NEW}),)), ALL_VOTE, False),
+        (replace(ONE, nodes=(replace(D, disks={S3: NEW}),)), S1_VOTES, False),
+        # A node did not answer: it may have a folder, too.
+        (replace(ONE, unread=("e: no answer",)), ALL_VOTE, False),
+        # Of an observer any folder may count.
+        (replace(ONE, nodes=(replace(D, disks={ServerId(4): NEW}),)), ALL_VOTE, True),
+        (ONE, ALL_VOTE, True),
+    ],
+)
+def test_folders_that_cannot_be_judged_stay(survey: Survey, view: View, are_all: bool) -> None:
+    steps = set_folders_aside((S1, S2, S3), 9)
+    done, answer = run(steps, [survey, view, []])
+    assert (done, answer) == ([RemoveStaleFolders("d", 9)], ([], are_all))
 
 
 def test_a_drained_server_leaves_a_live_node() -> None:
