@@ -1,7 +1,7 @@
 """The decisions of a keeper during one leadership: views and answers in, effects out.
 
 A voter moves when all of this holds: a leader with a majority behind it is known and does not hear
-the voter; Ray says that the voter's node is dead, or has no actor of it since a move was undone;
+the voter; Ray says that the voter's node is dead, or has no actor of it though a move of it ended;
 both have lasted for `heal_after_ms`; no change of a member and no repair is open; the pauses are
 over (pauses.py); there is a node for it (targets.py). The voter on a node that will go moves at
 once, while the others are a majority.
@@ -247,17 +247,21 @@ class Healing:
             is_there = server in view.linked or server in view.running
             is_gone = location is not None and (
                 location.node_id in self._dead
-                or (server not in view.actors and self._was_given_up(server))
+                or (server not in view.actors and self._has_moved(server))
             )
             if is_there or not is_gone:
                 self._lost_since.pop(server, None)
             elif not view.doubt:
                 self._lost_since.setdefault(server, now)
 
-    def _was_given_up(self, server: ServerId) -> bool:
-        """Return whether the last move of this server was undone: it may have been left stopped."""
+    def _has_moved(self, server: ServerId) -> bool:
+        """Return whether a move of this server has ended: a keeper may have left it stopped.
+
+        A move that is undone may leave it so, and so may a keeper that ends the actor late: Ray may
+        have started the same one again since, and another keeper have noted that the move is done.
+        """
         steps = [e.decision.step for e in self.entries if e.decision.server == server]
-        return steps[-1:] == [MoveStep.UNDONE]
+        return steps[-1:] in ([MoveStep.UNDONE], [MoveStep.DONE])
 
     def _find_due(self, view: View, now: Millis) -> list[tuple[ServerId, Cause]]:
         """Return the servers that should move, those of dead nodes first."""

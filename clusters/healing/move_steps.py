@@ -5,8 +5,11 @@ clusters/keeper.py does the steps, and so does the simulator. Between two steps 
 the keeper may stand still for long, and another one act. So each step can be done twice, and names
 what it acts on as the keeper saw it before it checked that it leads: an actor by its id, which no
 actor has that another keeper has started since; a folder by the last incarnation that was started
-from it. A server that is asked to stop refuses if it knows of a newer leadership. Independently of
-the keepers, a disk that the member list does not name has no vote (rule D3).
+from it. Only Ray itself starts an actor again under its id, when the node of a pinned one returns:
+if that one is ended late, the next keeper finds no actor and starts the server again. A server that
+is asked to stop refuses if it knows of a newer leadership. It starts with an empty folder only
+while a leader with a majority is known. Independently of the keepers, a disk that the member list
+does not name has no vote (rule D3).
 """
 
 from collections.abc import Callable, Collection, Generator

@@ -41,6 +41,8 @@ class Judge:
         self.decisions: list[Decision] = []
         self.begun_ms: list[tuple[int, int]] = []
         """When moves were begun, in the ensemble's time and in the world's."""
+        self._ended_ms: dict[ServerId, int] = {}
+        """When a keeper has ended an actor of a server last."""
         self._plan = plan
         self._schedule = schedule
         self._checks = checks
@@ -88,7 +90,7 @@ class Judge:
             assert lost_ms >= self._plan.heal_after_ms, f"HealAfter: {decision} after {lost_ms} ms"
         else:
             steps = [each.step for each in self.decisions if each.server == decision.server]
-            was_left = steps[-1:] == [MoveStep.UNDONE]
+            was_left = steps[-1:] == [MoveStep.UNDONE] or self._was_ended(decision.server)
             assert was_left, f"HealAfter: {decision}, and its node is alive"
         # By one of the clocks: the ensemble's time jumps with its leaders, or stands still.
         ages_ms = [max(time_ms - e, (self._schedule.now - w) * _QUICKEST) for e, w in begun]
@@ -98,11 +100,17 @@ class Judge:
         most = self._plan.moves_per_hour
         assert len(recent) < most, f"Limits: {decision} is the {len(recent) + 1}th in an hour"
 
+    def _was_ended(self, server: ServerId) -> bool:
+        """Return whether the last actor of a server was ended by a keeper, for long enough."""
+        ended_ms = self._ended_ms.get(server, self._schedule.now)
+        return (self._schedule.now - ended_ms) * _QUICKEST >= self._plan.heal_after_ms
+
     # Acts.
 
     def ends(self, keeper: "KeeperScript", actor: Actor) -> None:
         """Check the end of an actor."""
         server, view, slot = actor.server, keeper.view, self._cluster.slots[actor.server]
+        self._ended_ms[server] = self._schedule.now
         is_seen = actor.since <= keeper.looked_at
         assert is_seen, f"Late: {keeper.process.name} ends server {server}, which it never saw"
         assert view is not None
