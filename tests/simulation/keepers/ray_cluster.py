@@ -212,6 +212,13 @@ class RayCluster:
                 started = True
         return started
 
+    def end_without_votes(self) -> None:
+        """End the servers that run on other disks than those with their votes, which are there."""
+        for server in self.slots:
+            is_misplaced = server in self.actors and not self.runs_with_vote(server)
+            if is_misplaced and self.is_disk_there(server):
+                self.kill(server)
+
     def kill(self, server: ServerId) -> None:
         """End the actor of a server for good."""
         actor = self.actors.pop(server)
@@ -225,18 +232,22 @@ class RayCluster:
         actor = actor or Actor(f"a{self._number()}", server, node, self._schedule.now)
         actor.node = node
         self.actors[server] = actor
+        twins_number = 0
         if slot.is_up:
             assert home is not None
             slot.thaw()
             slot.crash()
             if home is not node and home.is_up:
                 home.twins.append(self._twin(slot))
+                twins_number = slot.disk.incarnation
         if home is not None:
             home.mend()
         self._homes[server] = node
         answers = {other: self.status(other) for other in self.actors if other != server}
-        # One more: a twin has the number behind that of the process for which it stands.
-        disk.incarnation = max(disk.incarnation, newest_incarnation(server, answers) + 1)
+        # The checks know one server of each id, so a twin never has the newer number, not even one
+        # that started where the clock is ahead while nobody saw it: others would take it for newer.
+        newest = max(newest_incarnation(server, answers), twins_number)
+        disk.incarnation = max(disk.incarnation, newest + 1)
         slot.use_disk(disk, node.machine.ahead_ms)
         if home is not None:
             self._schedule.after(self.random.randint(10, START_MS), slot.start)
