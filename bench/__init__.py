@@ -12,7 +12,8 @@ loads/                           client processes that generate load
     generate.py, Load.java       the processes
 measures.py                      percentiles, rates, gaps, ratios: pure
 results.py, plots.py             CSV and PNG
-core.py, client.py, listing.py   single parts without Ray, as scripts: python bench/core.py
+core.py, client.py, listing.py, crowd.py, bystander.py
+                                 single parts without Ray, as scripts: python bench/core.py
 pure_ensemble.py, populated_servers.py   the servers of core.py and of the experiment `growth`
 
 Paper: ZooKeeper (Hunt, Konar, Junqueira, Reed, USENIX ATC 2010), section 5.
