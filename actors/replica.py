@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn, get_args
+from typing import Any, Final, NoReturn
 
 import ray
 import ray.util
@@ -44,6 +44,7 @@ from raykeeper.actors.server_links import CannotListenError, ServerLinks
 from raykeeper.actors.session_tracker import start_tracker
 from raykeeper.actors.sidecars import SessionTrackerClient, SnapshotterClient
 from raykeeper.actors.snapshotter import start_snapshotter
+from raykeeper.actors.step_effects import sort_effects
 from raykeeper.links.batches import Portion
 from raykeeper.links.contract import LinkUnreachable
 from raykeeper.links.hello import Refusal, encode_hello
@@ -59,7 +60,6 @@ from raykeeper.server.effects import (
     Restart,
     ResumeReading,
     SendClient,
-    SendPeer,
     SnapshotAbort,
     SnapshotBegin,
     SnapshotFinish,
@@ -67,13 +67,11 @@ from raykeeper.server.effects import (
     TrackSessions,
 )
 from raykeeper.server.events import DiskEvent, Event, ProcessFactsRead
-from raykeeper.server.peer_messages import PeerMessage
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import Millis, Now, Zxid
 
-DISK_EFFECTS: Final = frozenset(get_args(StorageEffect))
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
 CALLS_RESERVE: Final = 256
@@ -442,36 +440,25 @@ class _ServerRunner:
     # Effects out.
 
     def _perform(self, effects: list[Effect], *, is_alone: bool = False) -> None:
-        """Perform the effects of a step, in order for each link and the disk.
+        """Perform the effects of a step, in the order of `sort_effects`.
 
         `is_alone`: the step had one event.
         """
-        disk: list[StorageEffect] = []
-        to_peers: dict[ServerId, list[PeerMessage]] = {}
-        send_client = self.links.clients.send
-        for effect in effects:
+        found = sort_effects(effects)
+        peers, disk, send_client = self.links.peers, found.disk, self.links.clients.send
+        for peer, messages in found.peers:
+            if isinstance(messages, BreakLink):
+                peers.break_link(peer, messages.reason)
+            else:
+                peers.send(peer, messages)
+        for effect in found.others:
             if isinstance(effect, SendClient):
                 send_client(effect.connection, effect.data)
-            elif isinstance(effect, SendPeer):
-                messages = to_peers.get(effect.peer)
-                if messages is None:
-                    to_peers[effect.peer] = [effect.message]
-                else:
-                    messages.append(effect.message)
-            elif type(effect) in DISK_EFFECTS:
-                disk.append(effect)  # type: ignore[arg-type]
-            elif isinstance(effect, Restart):
-                self._restart_after(effect, disk)
-                return
-            elif isinstance(effect, BreakLink):
-                self._flush_peer(effect.peer, to_peers)
-                self.links.peers.break_link(effect.peer, effect.reason)
             else:
                 self._handlers[type(effect)](effect)
-        # The disk comes last: its thread takes the interpreter as soon as it has work.
-        for peer in list(to_peers):
-            self._flush_peer(peer, to_peers)
-        if is_alone and not self._events and self._disk.performs_here(disk):
+        if found.restart is not None:
+            self._restart_after(found.restart, disk)
+        elif is_alone and not self._events and self._disk.performs_here(disk):
             self._disk.perform_here(disk)
         elif disk:
             self._disk.submit(disk)
@@ -487,11 +474,6 @@ class _ServerRunner:
         facts = await asyncio.to_thread(read_process_facts, self._storage.folder)
         stats, connections = self.server.stats(), self.server.connection_stats()
         return answer_command(command, AdminInput(stats, connections, facts, _node_host()))
-
-    def _flush_peer(self, peer: ServerId, to_peers: dict[ServerId, list[PeerMessage]]) -> None:
-        messages = to_peers.pop(peer, None)
-        if messages:
-            self.links.peers.send(peer, messages)
 
     def _restart_after(self, effect: Restart, disk: list[StorageEffect]) -> None:
         """End the process once the disk has done its work; Ray restarts it from the disk."""

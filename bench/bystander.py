@@ -17,11 +17,12 @@ from functools import partial
 from itertools import count
 from typing import Final
 
+from raykeeper.actors.step_effects import sort_effects
 from raykeeper.bench.loads.crowd_sessions import BYSTANDER_S, waits_of
 from raykeeper.bench.measures import Span, percentile
 from raykeeper.bench.results import Row
 from raykeeper.server.context import ServerOptions
-from raykeeper.server.effects import SendClient, SendPeer
+from raykeeper.server.effects import Effect, SendClient
 from raykeeper.server.events import (
     ClientFrameArrived,
     EpochsSaved,
@@ -30,10 +31,10 @@ from raykeeper.server.events import (
     LogSynced,
     PeerFrame,
 )
-from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
+from raykeeper.server.peer_messages import decode_peer_frame, encode_peer_frame
 from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.server.server import Server
-from raykeeper.zab.effects import Append, SaveEpochs
+from raykeeper.zab.effects import Append, BreakLink, SaveEpochs
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, Millis, Now, ServerId, Zxid
 from raykeeper.zab.settings import Settings
 from raykeeper.znodes.limits import Limits
@@ -184,26 +185,26 @@ class VirtualServers:
         elif due is not None:
             self._schedule(i, max(left, due / 1000))
 
-    def _carry_out(self, i: ServerId, effects: Sequence[object], moment: float) -> float:
+    def _carry_out(self, i: ServerId, effects: Sequence[Effect], moment: float) -> float:
         """Carry out the effects in the order of the shell; return when all have left."""
-        to_peers: dict[ServerId, list[PeerMessage]] = {}
-        done: list[Event] = []
-        for effect in effects:
-            if isinstance(effect, SendClient):
-                moment += SEND_S
-                self.at(moment + LINK_S, partial(self._receive, effect.connection, effect.data))
-            elif isinstance(effect, SendPeer):
-                to_peers.setdefault(effect.peer, []).append(effect.message)
-            elif isinstance(effect, Append):
-                done.append(LogSynced(Zxid(effect.first + len(effect.txns) - 1)))
-            elif isinstance(effect, SaveEpochs):
-                done.append(EpochsSaved(effect.accepted, effect.current))
-        for peer, messages in to_peers.items():
+        found = sort_effects(effects)
+        for peer, messages in found.peers:
+            assert not isinstance(messages, BreakLink), messages
             moment += SEND_S
             frame = PeerFrame(i, decode_peer_frame(encode_peer_frame(messages)))
             self.at(moment + LINK_S, partial(self._deliver, peer, frame))
-        for event in done:
-            self.at(moment + DISK_S, partial(self._deliver, i, event))
+        for effect in found.others:
+            if isinstance(effect, SendClient):
+                moment += SEND_S
+                self.at(moment + LINK_S, partial(self._receive, effect.connection, effect.data))
+        for write in found.disk:
+            if isinstance(write, Append):
+                done: Event = LogSynced(Zxid(write.first + len(write.txns) - 1))
+            elif isinstance(write, SaveEpochs):
+                done = EpochsSaved(write.accepted, write.current)
+            else:
+                continue
+            self.at(moment + DISK_S, partial(self._deliver, i, done))
         return moment
 
     def _receive(self, connection: int, data: bytes) -> None:
