@@ -321,7 +321,8 @@ class ClientRequests:
     def send_watcher_event(self, number: int, event: WatcherEvent) -> None:
         """Queue the event of a watch of connection `number`."""
         connection = self._by_number[number]
-        connection.frame_bytes += values_size((event.old, event.new))
+        if event.old is not None or event.new is not None:  # seldom, and thousands may be told
+            connection.frame_bytes += values_size((event.old, event.new))
         self._send_queues.push_event(connection, event)
         if connection.frame_bytes > FRAME_BYTES_MAX and not event.more:
             self._send_queues.flush(connection)

@@ -224,4 +224,8 @@ def _last_of(changes: list[ZnodeChange]) -> dict[str, ZnodeChange]:
 
 def values_size(contents: Iterable[Content | None]) -> int:
     """Return bytes of the values in them."""
-    return sum(len(each.value) for each in contents if each is not None and each.value is not None)
+    size = 0
+    for each in contents:  # a loop, for thousands of events: a generator takes twice as long
+        if each is not None and each.value is not None:
+            size += len(each.value)
+    return size
