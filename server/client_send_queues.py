@@ -1,8 +1,8 @@
 """The queues of frames to the clients, with the pages of long replies.
 
 Everything queued in a step leaves in one frame at its end, with two exceptions: of the clients that
-only get watch events, `NOTIFIED_PER_STEP` are sent theirs in one step, and so are as many of those
-that only learn that a heartbeat was confirmed; the others in the next steps. So a change that
+only get watch events, `NOTIFIED_PER_STEP` are sent theirs in one step, and `CONFIRMED_PER_STEP` of
+those that only learn that a heartbeat was confirmed; the others in the next steps. So a change that
 thousands watch, and the confirmations of what they send then, do not hold up the answers and
 proposals of all others. A client that stops reading is sent no more than `unsent_bytes_max`. Later
 items wait here, not yet encoded, and the reads of this client wait as well (`SendState`). When too
@@ -46,9 +46,10 @@ from raykeeper.znodes.replies import (
 
 FRAME_BYTES_MAX: Final = 1 << 20
 """A frame with so many bytes of values and names leaves at once, which bounds every frame."""
-NOTIFIED_PER_STEP: Final = 25
-"""Clients that are sent watch events alone in one step, and as many a confirmed heartbeat alone:
-0.7 ms of the shell. The events are soon followed by as many reads."""
+NOTIFIED_PER_STEP: Final = 12
+"""Clients that are sent watch events alone in one step; most of them soon send a read."""
+CONFIRMED_PER_STEP: Final = 25
+"""Clients that are sent a confirmed heartbeat alone in one step: 0.3 ms of the shell."""
 PAGED_REPLY_BYTES: Final = 1 << 20
 """The bytes that a waiting paged reply counts as: it may keep deleted parts of the tree alive."""
 
@@ -150,9 +151,10 @@ class ClientSendQueues:
         """Send what was queued in this step, and some of the events and confirmations that wait."""
         for connection in list(self._scheduled):
             self.flush(connection)
-        for waiting in (self._notified, self._confirmed):
-            for connection in list(islice(waiting, NOTIFIED_PER_STEP)):
-                self.flush(connection)
+        for connection in list(islice(self._notified, NOTIFIED_PER_STEP)):
+            self.flush(connection)
+        for connection in list(islice(self._confirmed, CONFIRMED_PER_STEP)):
+            self.flush(connection)
 
     def on_bytes_sent(self, connection: Connection, size: int) -> None:
         """Count `size` bytes that have left."""

@@ -1,6 +1,6 @@
 """ClientSendQueues: a change that many clients watch, and the heartbeats of many clients."""
 
-from raykeeper.server.client_send_queues import NOTIFIED_PER_STEP
+from raykeeper.server.client_send_queues import CONFIRMED_PER_STEP, NOTIFIED_PER_STEP
 from raykeeper.server.events import ClientDisconnected
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import GetDataReply, WatcherEvent, WriteReply
@@ -67,7 +67,7 @@ def test_a_connection_that_is_closed_gets_its_event_first() -> None:
 def heard() -> tuple[PureServer, list[Caller]]:
     """A server that is about to confirm a heartbeat of each client of a crowd."""
     host = PureServer()
-    crowd = [host.caller(number) for number in range(1, 1 + CROWD)]
+    crowd = [host.caller(number) for number in range(1, 2 * CONFIRMED_PER_STEP + 2)]
     host.pass_time(2 * OPTIONS.session_report_ms)  # their first one, of the Connect
     host.step(*(each.frame() for each in crowd))
     deadline = host.server.deadline()
@@ -85,10 +85,10 @@ def confirmed(crowd: list[Caller]) -> list[int]:
 def test_confirmations_alone_leave_in_several_steps() -> None:
     host, crowd = heard()
     host.step()
-    assert confirmed(crowd) == list(range(NOTIFIED_PER_STEP))
+    assert confirmed(crowd) == list(range(CONFIRMED_PER_STEP))
     assert host.server.deadline() == host.clock.now
     host.step()
-    assert confirmed(crowd) == list(range(2 * NOTIFIED_PER_STEP))
+    assert confirmed(crowd) == list(range(2 * CONFIRMED_PER_STEP))
     host.step()
     assert confirmed(crowd) == list(range(len(crowd)))
     assert host.server.deadline() != host.clock.now
@@ -108,10 +108,26 @@ def test_a_confirmation_that_waits_leaves_with_the_next_reply() -> None:
     assert len(last.answers) == 1 and host.server.deadline() != host.clock.now
 
 
+def test_an_event_and_a_confirmation_leave_in_one_frame() -> None:
+    host, crowd = heard()
+    writer, reader = crowd[0], crowd[1]
+    writer.ask(writer.create("/a"))
+    reader.ask(reader.get("/a", watch=True))
+    host.is_disk_held = True
+    host.step(writer.frame(writer.set("/a", b"new")))
+    before = len(reader.answers)
+    due = host.server.deadline()
+    assert due is not None
+    host.clock.now = due
+    host.sync_disk()
+    (frame,) = reader.answers[before:]
+    assert (frame.heartbeat_seq, len(frame.items)) == (reader.beat, 1)
+
+
 def test_the_confirmation_of_a_client_that_is_gone_is_dropped() -> None:
     """The harness asserts that the server sends nothing after the end of a connection."""
     host, crowd = heard()
     host.step()
     host.step(ClientDisconnected(crowd[-1].connection))
-    assert confirmed(crowd) == list(range(2 * NOTIFIED_PER_STEP))
+    assert confirmed(crowd) == list(range(2 * CONFIRMED_PER_STEP))
     assert host.server.deadline() != host.clock.now
