@@ -1,8 +1,10 @@
 """Crowds: many watches on one znode, many contenders for one lock, many members of one group.
 
 Each crowd has an ensemble of its own. Beside it a bystander sets a znode every 10 ms, and the rows
-tell how long it waits: alone, beside the sessions of the crowd while they are idle, while the crowd
-forms, and while it is told of changes. A pause counts for all sets that were due in it.
+tell how long it waits: alone, beside as many processes as the crowd has that only compute, beside
+the sessions of the crowd while they are idle, while the crowd forms, and while it is told of
+changes. A pause counts for all sets that were due in it. What the second row shows is contention
+for processors, for which no server can do anything; bench/bystander.py measures without any.
 """
 
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal
 
+import psutil
 from msgspec import Meta, Struct
 
 from raykeeper.bench.experiment_run import (
@@ -24,6 +27,7 @@ from raykeeper.bench.experiments.contract import Count, Experiment, Processes, S
 from raykeeper.bench.experiments.idle_sessions import IdleSizes, measure_idle_sessions
 from raykeeper.bench.experiments.returns import ReturnSizes, measure_returns
 from raykeeper.bench.loads.crowd_sessions import GROUP, LOCK, WATCHED
+from raykeeper.bench.loads.processes import burning
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import Span, percentile
 from raykeeper.bench.plots import plot_bars
@@ -57,7 +61,9 @@ class CrowdSizes(Struct, frozen=True, kw_only=True):
     kills: Annotated[Count, Meta(description="kills of the leader")] = 10
     changes: Annotated[Count, Meta(description="changes that a crowd is told of")] = 10
     interval_s: Annotated[Seconds, Meta(description="from one change to the next")] = 3.0
-    seconds: Annotated[Seconds, Meta(description="alone, and beside idle sessions")] = 10.0
+    seconds: Annotated[
+        Seconds, Meta(description="alone, with busy processors, and beside idle sessions")
+    ] = 10.0
     processes: Processes = 4
 
 
@@ -113,6 +119,9 @@ def measure_crowd(
         beside.begin()
         act = _change_of(crowd, changer)
         phases = [_rest(run, servers, f"{crowd}: the bystander alone", "alone", sizes)]
+        niceness = psutil.Process(servers.pid(servers.leader())).nice()
+        with burning(sizes.processes, niceness):
+            phases.append(_rest(run, servers, f"{crowd}: busy processors", "busy", sizes))
         run.step(f"{crowd}: {count} sessions are opened")
         with servers.load(client, split_task(task, sizes.processes)) as load:
             time.sleep(_SETTLE_S)

@@ -9,11 +9,8 @@ of idling take. The server that is started again is not counted.
 workers, as other jobs on the cluster have it.
 """
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +26,7 @@ from raykeeper.bench.experiments.contract import (
     Seconds,
     Sessions,
 )
-from raykeeper.bench.loads.processes import LoadProcesses
+from raykeeper.bench.loads.processes import LoadProcesses, burning
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import Span, percentile
 from raykeeper.bench.plots import curves, plot_curves
@@ -39,7 +36,6 @@ from raykeeper.bench.systems.raykeeper import RaykeeperServers
 from raykeeper.links.contract import RAY_CALLS
 
 _PATIENCE_S = 120.0
-_BURN = (sys.executable, "-c", "while True: pass")
 
 
 class ReturnSizes(Struct, frozen=True, kw_only=True):
@@ -95,7 +91,7 @@ def measure_returns(
         # A new crowd each time: the sessions that came back are all at the survivors, so the next
         # leader may be the server that has none.
         run.step(f"{OURS}: {sizes.sessions} sessions are opened for kill {number}")
-        with servers.load(client, shares) as load, _burning(sizes.others, niceness):
+        with servers.load(client, shares) as load, burning(sizes.others, niceness):
             load.begin()
             if number == 1:
                 idle = _idle(servers, load, sizes.seconds)
@@ -103,20 +99,6 @@ def measure_returns(
             load.stop()
             reports = load.reports(_PATIENCE_S)
         yield run.done({**first, "kill": number, **kill_columns(kill, idle, reports)})
-
-
-@contextmanager
-def _burning(count: int, niceness: int) -> Iterator[None]:
-    """Have `count` processes of this niceness take all the processor time that they get."""
-    processes = [subprocess.Popen(_BURN) for _ in range(count)]
-    try:
-        for process in processes:
-            psutil.Process(process.pid).nice(niceness)
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 def _idle(servers: RaykeeperServers, load: LoadProcesses, seconds: float) -> tuple[float, float]:

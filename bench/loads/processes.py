@@ -10,8 +10,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -35,6 +35,7 @@ OPEN_S = 0.02
 """... and longer for each of their sessions."""
 ERROR_TAIL_BYTES = 2_000
 GENERATE = (sys.executable, "-m", "raykeeper.bench.loads.generate")
+_BURN = (sys.executable, "-c", "while True: pass")
 
 
 class LoadProcesses:
@@ -226,3 +227,17 @@ def compile_java(source: Path, classpath: str, folder: Path) -> None:
         raise BenchError(
             f"javac does not compile {source.name}: {done.stderr.strip()[-ERROR_TAIL_BYTES:]}"
         )
+
+
+@contextmanager
+def burning(count: int, niceness: int) -> Iterator[None]:
+    """Have `count` processes of this niceness take all the processor time that they get."""
+    processes = [subprocess.Popen(_BURN) for _ in range(count)]
+    try:
+        for process in processes:
+            psutil.Process(process.pid).nice(niceness)
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -68,7 +68,7 @@ COLUMNS = {
     "failover": {"gap_ms": None, "median_ms": None, "warmed_s": None},
     "crowds": {
         "crowd": ("watchers", "contenders", "members"),
-        "phase": ("alone", "idle", "forming", "changes"),
+        "phase": ("alone", "busy", "idle", "forming", "changes"),
         "errors": (0,),
     },
     "returns": {"returned": None, "lost": (0,), "over_calls": (0,), "away_max_ms": None},
