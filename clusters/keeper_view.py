@@ -79,7 +79,9 @@ def make_survey(
     return Survey(
         time_ms=time_ms,
         nodes=tuple(found),
-        unread=tuple(unread(reports)),
+        unread={
+            report.node_id: "; ".join(told) for report in reports if (told := unread([report]))
+        },
         voting_disks=voting.disks,
         doubt=voting.doubt,
     )

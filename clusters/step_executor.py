@@ -156,7 +156,9 @@ class StepExecutor:
             raise MoveError(doubt)
         # A folder elsewhere that is out of date does not draw the server there.
         nodes = [
-            node if node.node_id in step.nodes else _without(node, server) for node in self._reports
+            node if node.node_id in step.nodes else _without(node, server)
+            for node in self._reports
+            if node.node_id != step.left
         ]
         running = find_running(config.name)
         described = [answer for answer in running.values() if answer is not None]

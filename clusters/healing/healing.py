@@ -149,7 +149,9 @@ class Healing:
             if left > 0:
                 problems.append(f"server {server} waits for {duration(left)}: {why}")
                 continue
-            target = choose_target(server, survey, self.locations, staying, old_enough)
+            source = self.locations[server]
+            leaves = None if cause is Cause.LOST else source.node_id
+            target = choose_target(server, survey, self.locations, staying, old_enough, leaves)
             if target.node is None:
                 problems.append(f"no node for server {server}: {target.problem}")
                 continue
@@ -157,8 +159,8 @@ class Healing:
                 step=MoveStep.BEGUN,
                 server=server,
                 cause=cause,
-                source=self.locations[server].node_id,
-                source_name=self.locations[server].node_name,
+                source=source.node_id,
+                source_name=source.node_name,
                 target=target.node.node_id,
                 target_name=target.node.name,
                 reason=self._reason(server, cause, now),

@@ -15,8 +15,11 @@ does not name has no vote (rule D3).
 from collections.abc import Callable, Collection, Generator
 from typing import Any, Final, TypeVar
 
+from msgspec.structs import replace
+
 from raykeeper.clusters.healing.vocabulary import (
     AskNodes,
+    Cause,
     Decision,
     KeeperStep,
     Kill,
@@ -64,9 +67,12 @@ def move(decision: Decision, view: View) -> KeeperSteps[None]:
         return  # it may not answer yet
     yield from _end(server, view)
     survey = yield from _survey(server)
-    # The node that the server leaves does not count.
-    nodes = [node for node in survey.nodes if is_return or node.node_id != decision.source]
-    yield from _start(server, survey, nodes, decision.target)
+    if decision.cause is not Cause.LOST:
+        # The server ran there with its vote, and Ray may be about to lose the node and ask it no
+        # more.
+        told = {node: text for node, text in survey.unread.items() if node != decision.source}
+        survey = replace(survey, unread=told)
+    yield from _start(server, survey, decision.target, "" if is_return else decision.source)
 
 
 def undo(decision: Decision) -> KeeperSteps[None]:
@@ -92,7 +98,7 @@ def undo(decision: Decision) -> KeeperSteps[None]:
     for node in survey.nodes:
         if node.node_id == decision.target:
             yield from _set_aside(node, server, named)
-    yield from _start(server, survey, list(survey.nodes), None)
+    yield from _start(server, survey, None)
 
 
 def set_folders_aside(
@@ -173,22 +179,24 @@ def _set_aside(node: NodeSurvey, server: ServerId, named: DiskId) -> KeeperSteps
 
 
 def _start(
-    server: ServerId, survey: Survey, nodes: list[NodeSurvey], target: str | None
+    server: ServerId, survey: Survey, target: str | None, left: str = ""
 ) -> KeeperSteps[None]:
     """Start a server where the disk with its vote is, or else with an empty folder on `target`.
 
-    Without a target it is not started anywhere else.
+    Without a target it is not started anywhere else. The node `left` does not count.
     """
     named = _voting_disk(survey, server)
+    nodes = [node for node in survey.nodes if node.node_id != left]
     holders = tuple(node.node_id for node in nodes if node.disks.get(server) == named)
     if holders:
-        yield Start(server, holders, True)
+        yield Start(server, holders, True, left)
     elif target is not None:
         if survey.unread:
-            raise MoveError(f"not all could tell what they have: {'; '.join(survey.unread)}")
+            unread = "; ".join(survey.unread.values())
+            raise MoveError(f"not all could tell what they have: {unread}")
         if target not in [node.node_id for node in nodes]:
             raise MoveError("the new node is gone")
-        yield Start(server, (target,), False)
+        yield Start(server, (target,), False, left)
 
 
 def _voting_disk(survey: Survey, server: ServerId) -> DiskId:

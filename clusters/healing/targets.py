@@ -2,7 +2,8 @@
 
 If a live node has the disk on which the server's vote rests, the server starts there. Otherwise it
 gets an empty folder, and only if every live node could tell what it has: one that could not may
-have that disk (rule D2).
+have that disk (rule D2). The node that a server with a vote leaves need not tell: it has that disk,
+and Ray runs no task on a node that it is about to lose.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,6 +31,7 @@ def choose_target(
     locations: Mapping[ServerId, ServerLocation],
     staying: Collection[str],
     old_enough: Collection[str],
+    leaves: str | None = None,
 ) -> Target:
     """Choose a node for a server.
 
@@ -39,14 +41,15 @@ def choose_target(
         locations: Where the servers were seen last.
         staying: The nodes that are alive and will stay.
         old_enough: Those of them that have been alive for long enough.
+        leaves: The node on which the server runs with its vote, if it is to leave a live one.
     """
     named = survey.voting_disks.get(server)
     nodes = sorted(survey.nodes, key=lambda node: node.node_id)
     for node in nodes:
         if named is not None and node.disks.get(server) == named and node.node_id in staying:
             return Target(node)
-    if survey.unread:
-        return Target(None, f"not all could tell what they have: {'; '.join(survey.unread)}")
+    if unread := [told for node, told in sorted(survey.unread.items()) if node != leaves]:
+        return Target(None, f"not all could tell what they have: {'; '.join(unread)}")
     data = max((node.data_bytes for node in survey.nodes), default=0)
     clocks = sorted(node.wall_s for node in survey.nodes)
     earliest = clocks[len(clocks) // 2] - CLOCK_BEHIND_MAX_S if clocks else 0

@@ -117,8 +117,8 @@ class Survey(Struct, frozen=True, kw_only=True):
     time_ms: Millis
     """The ensemble's time."""
     nodes: tuple[NodeSurvey, ...]
-    unread: tuple[str, ...] = ()
-    """What could not be read: it may hold anything."""
+    unread: dict[str, str] = {}
+    """For each node that could not tell all: what could not be read. It may hold anything."""
     voting_disks: dict[ServerId, DiskId] = {}
     """For each voter the disk with its vote; without those whose disk is changing."""
     doubt: str = ""
@@ -245,6 +245,8 @@ class Start(Struct, frozen=True):
     nodes: tuple[str, ...]
     """Those with the disk on which its vote rests, or else the one for an empty folder."""
     has_disk: bool
+    left: str = ""
+    """The node that the server has left: what it has does not count."""
 
 
 class SetFolderAside(Struct, frozen=True):

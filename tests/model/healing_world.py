@@ -168,7 +168,7 @@ class World:
         )
 
     def survey(self) -> Survey:
-        nodes, unread = [], []
+        nodes, unread = [], {}
         for name in self.alive():
             node = self.nodes[name]
             if node.is_up:
@@ -185,11 +185,9 @@ class World:
                     )
                 )
             else:
-                unread.append(name)
+                unread[name] = f"{name} does not answer"
         named = dict(self.named) if self.has_majority() else {}
-        return Survey(
-            time_ms=self.time(), nodes=tuple(nodes), unread=tuple(unread), voting_disks=named
-        )
+        return Survey(time_ms=self.time(), nodes=tuple(nodes), unread=unread, voting_disks=named)
 
 
 def node_dies(world: World) -> None:

@@ -15,13 +15,14 @@ import ray
 from raykeeper.client import Client
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.draining import drain_node, end_drain
-from raykeeper.clusters.healing.vocabulary import MoveStep
+from raykeeper.clusters.healing.vocabulary import Cause, MoveStep
 from raykeeper.clusters.keeper_journal import Journal
 from raykeeper.clusters.keeper_status import KeeperStatus
-from tests.ray import programs
-from tests.ray.three_nodes import PATIENCE_S, Nodes, eventually, homes
+from tests.ray import holders, programs
+from tests.ray.three_nodes import PATIENCE_S, Nodes, alive, eventually, homes
 
 HEAL_AFTER_S = 2.0
+LIMITS = {"heal_pause_s": 0, "heal_node_age_s": 0, "heal_moves_per_hour": 10}
 STEPS = (MoveStep.BEGUN, MoveStep.STARTED, MoveStep.DONE)
 VOTE_BACK_S = 120.0
 """On a busy machine; `raykeeper chaos --lose-nodes` measures how long it takes."""
@@ -77,17 +78,28 @@ def keeper_of(ensemble: Ensemble) -> KeeperStatus:
     return keeper
 
 
+def preempt(nodes: Nodes, ensemble: Ensemble, client: Client, slot: int) -> None:
+    """Tell Ray that a node will be taken away, as an autoscaler does; its server leaves in time."""
+    node = nodes.by_slot[slot].node_id
+    # A draining node that is idle ends at once, and servers do not make it busy.
+    busy = holders.start("healed", "/busy", resources={f"slot_{slot}": 1.0})
+    ray.get(busy.pid.remote())
+    words = ["drain-node", "--address", nodes.cluster.address, "--node-id", node]
+    words += ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "a test"]
+    done = programs.run([Path(sys.executable).parent / "ray", *words])
+    assert done.returncode == 0, done.stdout + done.stderr
+    eventually(lambda: moved_server(ensemble, {node}), VOTE_BACK_S)
+    eventually(lambda: steps_of(client) == [*STEPS, *STEPS, *STEPS])
+    assert node in alive()
+    causes = [entry.decision.cause for entry in Journal(client).read_entries()]
+    assert causes[:: len(STEPS)] == [Cause.LOST, Cause.DRAINED, Cause.PREEMPTED]
+
+
 def main(home: Path) -> None:
     nodes = Nodes(home)
     nodes.by_slot[4] = nodes.add(4)
     nodes.cluster.connect()
-    ensemble = launch(
-        name="healed",
-        data_dir="~/data",
-        heal_after_s=HEAL_AFTER_S,
-        heal_pause_s=0,
-        heal_node_age_s=0,
-    )
+    ensemble = launch(name="healed", data_dir="~/data", heal_after_s=HEAL_AFTER_S, **LIMITS)
     before = homes(ensemble)
     slots = {node.node_id: slot for slot, node in nodes.by_slot.items()}
     (spare,) = set(slots) - set(before.values())
@@ -125,6 +137,9 @@ def main(home: Path) -> None:
         assert homes(ensemble) == {**before, lost: nodes.by_slot[slot].node_id}, told
         assert end_drain(ensemble, spare[:10]) and not end_drain(ensemble, spare[:10])
         eventually(lambda: steps_of(client) == [*STEPS, *STEPS])
+
+        preempt(nodes, ensemble, client, slot)
+        assert homes(ensemble) == at
         assert int(client.get("/written")[0]) == writer.acked
     ensemble.shutdown()
     assert ray.util.list_named_actors(all_namespaces=True) == []

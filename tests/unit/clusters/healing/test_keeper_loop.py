@@ -99,7 +99,7 @@ def test_a_move_from_loss_to_vote() -> None:
     assert isinstance(begun[0], AskNodes) and written_steps(begun) == [MoveStep.BEGUN]
     moved = shell.until_rest(LOST, 0)
     acts = [step for step in moved if isinstance(step, Stop | Kill | Start)]
-    assert acts == [Stop(S3, "c1"), Kill(S3, "c1"), Start(S3, ("d",), False)]
+    assert acts == [Stop(S3, "c1"), Kill(S3, "c1"), Start(S3, ("d",), False, "c")]
     assert written_steps(moved) == [MoveStep.STARTED]
     done = shell.until_rest(BACK, 0)
     assert isinstance(done[0], SaveLocations) and written_steps(done) == [MoveStep.DONE]

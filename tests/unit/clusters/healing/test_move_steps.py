@@ -88,11 +88,11 @@ def run(steps: KeeperSteps[Any], answers: list[Any]) -> tuple[list[KeeperStep], 
     ("decision", "view", "answers", "done"),
     [
         # Ray has no actor of it any more.
-        (LOST, GONE, [GONE, ONE], [Start(S3, ("d",), False)]),
+        (LOST, GONE, [GONE, ONE], [Start(S3, ("d",), False, "c")]),
         # A pinned actor waits for its node, and holds the name.
-        (LOST, PINNED, [GONE, ONE], [*END_OLD, Start(S3, ("d",), False)]),
+        (LOST, PINNED, [GONE, ONE], [*END_OLD, Start(S3, ("d",), False, "c")]),
         # The server that is ended led: the election is waited for.
-        (LOST, PINNED, [NO_LEADER, GONE, UNKNOWN, ONE], [*END_OLD, Start(S3, ("d",), False)]),
+        (LOST, PINNED, [NO_LEADER, GONE, UNKNOWN, ONE], [*END_OLD, Start(S3, ("d",), False, "c")]),
         # It was started since; whether it answers or not.
         (LOST, ON_TARGET, [], []),
         (LOST, STARTED, [], []),
@@ -102,9 +102,9 @@ def run(steps: KeeperSteps[Any], answers: list[Any]) -> tuple[list[KeeperStep], 
             LOST,
             GONE,
             [GONE, replace(ONE, nodes=(replace(C, node_id="e"), D))],
-            [Start(S3, ("e",), True)],
+            [Start(S3, ("e",), True, "c")],
         ),
-        (LOST, GONE, [GONE, replace(ONE, nodes=(C, D))], [Start(S3, ("d",), False)]),
+        (LOST, GONE, [GONE, replace(ONE, nodes=(C, D))], [Start(S3, ("d",), False, "c")]),
         # It was left stopped, and starts where it was.
         (RETURN, GONE, [GONE, replace(ONE, nodes=(C, D))], [Start(S3, ("c",), True)]),
         (RETURN, replace(SEEN_ELSEWHERE, actors={}), [], []),
@@ -122,7 +122,7 @@ def test_a_move(decision: Any, view: View, answers: list[Any], done: list[Keeper
         (move(LOST, GONE), [GONE, replace(ONE, nodes=(C,))], [], "the new node is gone"),
         (
             move(LOST, GONE),
-            [GONE, replace(ONE, unread=("e: no answer",))],
+            [GONE, replace(ONE, unread={"e": "e: no answer"})],
             [],
             "not all could tell what they have: e: no answer",
         ),
@@ -200,8 +200,22 @@ def test_folders_that_cannot_be_judged_stay(survey: Survey, view: View, are_all:
     assert (done, answer) == ([RemoveStaleFolders("d", 9)], ([], are_all))
 
 
+@pytest.mark.parametrize("cause", [Cause.DRAINED, Cause.PREEMPTED])
+def test_a_server_leaves_a_node_that_ray_asks_no_more(cause: Cause) -> None:
+    leaving = replace(LOST, cause=cause)
+    there = replace(PINNED, running={S3: ServerLocation("c", "C")}, linked=(S1, S2, S3))
+    silent = replace(ONE, unread={"c": "C: TaskUnschedulableError"})
+    done, problem = run(move(leaving, there), [there, silent])
+    assert (done, problem) == ([*END_OLD, Start(S3, ("d",), False, "c")], None)
+    # Another one that does not answer may have the disk with the vote; so may that of a lost one.
+    for decision, unread in ((leaving, "e"), (LOST, "c")):
+        silent = replace(ONE, unread={unread: "no answer"})
+        done, problem = run(move(decision, GONE), [GONE, silent])
+        assert (done, problem) == ([], "not all could tell what they have: no answer")
+
+
 def test_a_drained_server_leaves_a_live_node() -> None:
     drained = replace(LOST, cause=Cause.DRAINED)
     there = replace(PINNED, running={S3: ServerLocation("c", "C")}, linked=(S1, S2, S3))
     done, _ = run(move(drained, there), [there, replace(ONE, nodes=(C, D))])
-    assert done == [*END_OLD, Start(S3, ("d",), False)]
+    assert done == [*END_OLD, Start(S3, ("d",), False, "c")]

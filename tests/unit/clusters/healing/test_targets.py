@@ -21,11 +21,11 @@ def node(name: str, **more: object) -> NodeSurvey:
     return NodeSurvey(node_id=name, name=f"host-{name}", **{**usual, **more})  # type: ignore[arg-type]
 
 
-def survey(
-    *nodes: NodeSurvey, unread: tuple[str, ...] = (), named: DiskId = FOUNDING_DISK
-) -> Survey:
+def survey(*nodes: NodeSurvey, unread: str = "", named: DiskId = FOUNDING_DISK) -> Survey:
     disks = {S1: FOUNDING_DISK, S2: FOUNDING_DISK, S3: named}
-    return Survey(time_ms=Millis(0), nodes=nodes, unread=unread, voting_disks=disks)
+    return Survey(
+        time_ms=Millis(0), nodes=nodes, unread={"x": unread} if unread else {}, voting_disks=disks
+    )
 
 
 A, B, D, E = node("a"), node("b"), node("d"), node("e")
@@ -50,10 +50,10 @@ A, B, D, E = node("a"), node("b"), node("d"), node("e")
         # One clock that is ahead is not the measure.
         (survey(A, B, D, node("e", wall_s=10**6, fits=())), "abde", "d", ""),
         # What cannot be read may be the disk with the vote.
-        (survey(A, B, D, unread=("host-x: does not answer",)), "abd", None, "not all could tell"),
+        (survey(A, B, D, unread="host-x: does not answer"), "abd", None, "not all could tell"),
         # The disk with the vote: there, beside another server, whatever else is unread.
         (survey(A, B, D, node("e", disks={S3: FOUNDING_DISK}, fits=())), "abde", "e", ""),
-        (survey(node("b", disks={S3: FOUNDING_DISK}), D, unread=("x",)), "bd", "b", ""),
+        (survey(node("b", disks={S3: FOUNDING_DISK}), D, unread="x"), "bd", "b", ""),
         # It does not matter how long that node is there; if it goes, it does.
         (survey(D, node("e", disks={S3: FOUNDING_DISK}, wall_s=0)), "d", "e", ""),
         # An old disk, without the vote, draws it nowhere.
@@ -73,6 +73,13 @@ def test_the_node_on_which_it_was_may_be_the_one() -> None:
     assert choose_target(S3, survey(left, D), LOCATIONS, ["d"], ["d"]).node == D
     assert choose_target(S3, survey(left, D), LOCATIONS, ["c", "d"], ["c", "d"]).node == left
     assert choose_target(S3, survey(node("c")), LOCATIONS, ["c"], ["c"]).node == node("c")
+
+
+def test_the_node_that_it_leaves_need_not_tell() -> None:
+    """Ray runs no task on a node that it is about to lose."""
+    silent = survey(A, B, D, unread="host-x: TaskUnschedulableError")
+    assert choose_target(S3, silent, LOCATIONS, ["d"], ["d"], leaves="x").node == D
+    assert choose_target(S3, silent, LOCATIONS, ["d"], ["d"], leaves="c").node is None
 
 
 def test_a_node_that_will_go_is_none_though_it_has_the_disk() -> None:
