@@ -26,7 +26,7 @@ from raykeeper.clusters.ensemble import Ensemble, NoLeaderError
 from raykeeper.clusters.local_ray import join_or_start_ray
 from raykeeper.clusters.node_discovery import discover_nodes
 from raykeeper.clusters.placement import place
-from raykeeper.clusters.running_servers import ask_voting_disks, find_running
+from raykeeper.clusters.running_servers import ask_voting_disks, find_running, find_settled
 from raykeeper.clusters.running_settings import adopt_settings, check_settings
 from raykeeper.clusters.starting import start_planned
 from raykeeper.zab.ids import ServerId
@@ -76,7 +76,7 @@ def launch(
     given = {key: value for key, value in settings.items() if value is not None}
     resolved, stated = resolve_requested(config, given)
     join_or_start_ray()
-    running = find_running(resolved.name)
+    running = find_settled(lambda: find_running(resolved.name))
     described = [answer for answer in running.values() if answer is not None]
     check_settings(resolved, stated, described)
     resolved, warnings = adopt_settings(resolved, stated, described)

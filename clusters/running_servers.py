@@ -1,6 +1,8 @@
 """Ask the servers of an ensemble that run: who they are, and on which disks the votes rest."""
 
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, Final
 
 from raykeeper.actors.replica_status import ReplicaDescription, ReplicaStatus
 from raykeeper.client.errors import EnsembleNotFoundError
@@ -8,6 +10,13 @@ from raykeeper.clusters.config import EnsembleConfig
 from raykeeper.clusters.ensemble import call_actors, find_replicas
 from raykeeper.clusters.voting_disks import VotingDisks, find_voting_disks
 from raykeeper.zab.ids import ServerId
+
+SETTLE_S: Final = 3.0
+"""How long Ray may know a server by name when it has called the server's node dead."""
+_POLL_S: Final = 0.1
+
+Running = dict[ServerId, ReplicaDescription | None]
+"""The servers that Ray knows; None for a server that does not answer now."""
 
 
 def find_actors(name: str) -> dict[ServerId, Any]:
@@ -28,7 +37,22 @@ def ask_statuses(name: str) -> dict[ServerId, ReplicaStatus | str]:
     return _ask(name, "status")
 
 
-def find_running(name: str) -> dict[ServerId, ReplicaDescription | None]:
+def find_settled(look: Callable[[], Running], settle_s: float = SETTLE_S) -> Running:
+    """Return the running servers, after a while if one of them does not answer.
+
+    The node of such a server may just have been lost. Ray knows it by name for a moment more, and
+    a launch that believed that would not start it elsewhere. It may also be frozen, starting, or
+    pinned to a node that is away; then it stays known.
+    """
+    deadline = time.monotonic() + settle_s
+    while True:
+        running = look()
+        if None not in running.values() or time.monotonic() >= deadline:
+            return running
+        time.sleep(_POLL_S)
+
+
+def find_running(name: str) -> Running:
     """Return the servers that Ray knows; None for a server that does not answer now."""
     return {
         server: answer if isinstance(answer, ReplicaDescription) else None
