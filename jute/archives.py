@@ -2,19 +2,25 @@
 
 An `InputArchive` reads one payload and checks every length and count against the bytes that
 remain, so that what it builds is never larger than a constant times its input. It raises
-`JuteError` alone.
+`JuteError` alone. A reader may bound how many elements of a kind one payload has: small ones by the
+ten thousand take long to build.
 
 ZooKeeper: `BinaryInputArchive`, `BinaryOutputArchive`.
 """
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import Final
 
-from raykeeper.jute.errors import JuteError
+from raykeeper.jute.errors import JuteError, TooManyElements
 
 BOOL_BYTES: Final = 1
 INT_BYTES: Final = 4
 LONG_BYTES: Final = 8
+
+ElementsMax = Mapping[type, int]
+"""How many elements of a type all vectors of one payload may have; of others, as many as fit."""
+UNBOUNDED: Final[ElementsMax] = {}
 
 _int = Struct(">i")
 _long = Struct(">q")
@@ -23,11 +29,13 @@ _long = Struct(">q")
 class InputArchive:
     """Reads the fields of one payload, in order."""
 
-    __slots__ = ("_at", "_data")
+    __slots__ = ("_at", "_data", "_elements_max", "_taken")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, elements_max: ElementsMax = UNBOUNDED) -> None:
         self._data = data
         self._at = 0
+        self._elements_max = elements_max
+        self._taken: dict[type, int] = {}
 
     @property
     def remaining(self) -> int:
@@ -73,6 +81,19 @@ class InputArchive:
         if not 0 <= count * least_bytes <= self.remaining:
             raise JuteError(f"a vector of {count} in {self.remaining} bytes")
         return count
+
+    def take_elements(self, kind: type, count: int) -> None:
+        """Note that `count` elements of a kind are read next.
+
+        Raises:
+            TooManyElements: these are more than the payload may have of them.
+        """
+        most = self._elements_max.get(kind)
+        if most is None:
+            return
+        taken = self._taken[kind] = self._taken.get(kind, 0) + count
+        if taken > most:
+            raise TooManyElements(kind, most)
 
     def read_bytes(self, size: int) -> bytes:
         """Read `size` bytes."""

@@ -8,3 +8,15 @@ class JuteError(RayKeeperError):
 
     The caller should close the connection of that client; the session lives on.
     """
+
+
+class TooManyElements(JuteError):
+    """Raised when a request has more elements of a kind than the reader was told to take.
+
+    The caller should refuse the request alone.
+    """
+
+    def __init__(self, kind: type, most: int) -> None:
+        super().__init__(f"more than {most} elements {kind.__name__}")
+        self.kind = kind
+        self.most = most

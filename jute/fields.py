@@ -84,12 +84,15 @@ def _members(kind: type[Struct], members: list[tuple[str, Field]]) -> Field:
 def _vector(kind: UnionType) -> Field:
     vector = get_args(kind)[0]
     assert get_origin(vector) is list, kind
-    element = field_of(get_args(vector)[0])
-    least_bytes, read_element, write_element = element
+    element_type = get_args(vector)[0]
+    least_bytes, read_element, write_element = field_of(element_type)
 
     def read(archive: InputArchive) -> list[Any] | None:
         count = archive.read_count(least_bytes)
-        return None if count is None else [read_element(archive) for _ in range(count)]
+        if count is None:
+            return None
+        archive.take_elements(element_type, count)
+        return [read_element(archive) for _ in range(count)]
 
     def write(archive: OutputArchive, elements: list[Any] | None) -> None:
         if elements is None:

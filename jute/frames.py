@@ -9,8 +9,14 @@ ZooKeeper: `NIOServerCnxn.readLength`, `ZooKeeperServer.processConnectRequest`, 
 
 from typing import Final, NamedTuple
 
-from raykeeper.jute.archives import INT_BYTES, InputArchive, OutputArchive
-from raykeeper.jute.errors import JuteError
+from raykeeper.jute.archives import (
+    INT_BYTES,
+    UNBOUNDED,
+    ElementsMax,
+    InputArchive,
+    OutputArchive,
+)
+from raykeeper.jute.errors import JuteError, TooManyElements
 from raykeeper.jute.fields import Record, field_of
 from raykeeper.jute.opcodes import NOTIFICATION_XID
 from raykeeper.jute.records import (
@@ -71,11 +77,14 @@ class FrameReader:
 
 
 class Request(NamedTuple):
-    """A request of a client; `body` is None if this protocol has no such opcode."""
+    """A request of a client; `body` is None if this protocol has no such opcode.
+
+    It is an error if the request has more elements than the reader takes; the others are not read.
+    """
 
     xid: int
     opcode: int
-    body: Record | None
+    body: Record | TooManyElements | None
 
 
 class Reply(NamedTuple):
@@ -120,16 +129,21 @@ def decode_connect_response(payload: bytes) -> ConnectResponse:
     return ConnectResponse(version, timeout, session_id, password, read_only)
 
 
-def decode_request(payload: bytes) -> Request:
+def decode_request(payload: bytes, elements_max: ElementsMax = UNBOUNDED) -> Request:
     """Read a request; bytes behind it are ignored, as by ZooKeeper.
 
     Raises:
         JuteError: the payload is no request of its opcode.
     """
-    archive = InputArchive(payload)
+    archive = InputArchive(payload, elements_max)
     header: RequestHeader = _request_header.read(archive)
     field = _request_fields.get(header.type)
-    return Request(header.xid, header.type, None if field is None else field.read(archive))
+    body: Record | TooManyElements | None
+    try:
+        body = None if field is None else field.read(archive)
+    except TooManyElements as error:
+        body = error
+    return Request(header.xid, header.type, body)
 
 
 def decode_reply(payload: bytes, opcode: int) -> Reply:

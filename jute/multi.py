@@ -107,6 +107,7 @@ def _read_parts(archive: InputArchive, fields: Mapping[int, Field]) -> list[tupl
         field = fields.get(header.type)
         if field is None:
             raise JuteError(f"an operation of type {header.type} in a multi")
+        archive.take_elements(Operation, 1)
         parts.append((header.type, field.read(archive)))
 
 

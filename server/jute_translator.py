@@ -23,7 +23,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from raykeeper.jute.errors import JuteError
+from raykeeper.jute.archives import ElementsMax
+from raykeeper.jute.errors import JuteError, TooManyElements
 from raykeeper.jute.fields import Record
 from raykeeper.jute.frames import (
     FrameReader,
@@ -33,6 +34,7 @@ from raykeeper.jute.frames import (
     encode_connect_response,
     encode_reply,
 )
+from raykeeper.jute.multi import Operation
 from raykeeper.jute.opcodes import NOTIFICATION_XID, PING_XID, OpCode
 from raykeeper.jute.records import AuthPacket, ConnectRequest, ConnectResponse, SetSASLResponse
 from raykeeper.jute.records import WatcherEvent as JuteEvent
@@ -44,7 +46,13 @@ from raykeeper.server.jute_requests import read_request, reply_detail, write_op
 from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes import requests as native
-from raykeeper.znodes.acl import Identity, authenticate, identities_of
+from raykeeper.znodes.acl import (
+    REQUEST_ENTRIES_MAX,
+    Acl,
+    Identity,
+    authenticate,
+    identities_of,
+)
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
     CloseFrame,
@@ -116,6 +124,11 @@ class JuteTranslator:
         self._heartbeat_valid_ms = Millis(0)  # how long after one frames may leave; 0: for ever
         self._is_last_taken = False  # the request behind whose reply the connection is closed
         self._drawn_password = password
+        self._elements_max: ElementsMax = {
+            Operation: context.limits.transaction_ops_max,
+            Acl: REQUEST_ENTRIES_MAX,
+            str: context.limits.watches_max,
+        }
         self._connect = ConnectRequest(0, 0, 0, 0, None)
         self._arrived_at = Millis(0)  # the connect request
         self._window = 1
@@ -197,7 +210,7 @@ class JuteTranslator:
                 break
             connection.packets_received += 1
             try:
-                request = decode_request(payload)
+                request = decode_request(payload, self._elements_max)
             except JuteError as error:
                 self.fault = str(error)
                 break
@@ -215,6 +228,8 @@ class JuteTranslator:
 
     def _translate(self, connection: Connection, request: Request) -> ToServer:
         xid, opcode, body = request
+        if isinstance(body, TooManyElements):
+            return self._reject_elements(request, body)
         if body is None:
             # ZooKeeper closes too: a client that speaks another language cannot go on.
             return self._reject(request, Code.UNIMPLEMENTED, closes=True)
@@ -242,14 +257,17 @@ class JuteTranslator:
         return self._reject(request, Code.AUTH_FAILED, closes=True)
 
     def _write(self, request: Request, op: native.WriteOp, detail: Any = None) -> native.Write:
-        ops_max = self._context.limits.transaction_ops_max
-        if isinstance(op, native.Multi) and len(op.then) > ops_max:  # which the leader refuses
-            self._trace_limit(
-                f"a transaction of {len(op.then)} operations", "transaction_ops_max", ops_max
-            )
         self._add_unanswered(request, detail)
         self._number += 1
         return native.Write(self._number, self._answered, native.encode_op(op))
+
+    def _reject_elements(self, request: Request, error: TooManyElements) -> RejectedRequest:
+        """Refuse what the leader, or a read, would refuse as well, before it is built."""
+        if error.kind is Operation:
+            what = f"a transaction of more than {error.most} operations"
+            self._trace_limit(what, "transaction_ops_max", error.most)
+        is_acl = error.kind is Acl
+        return self._reject(request, Code.INVALID_ACL if is_acl else Code.BAD_ARGUMENTS)
 
     def _reject(self, request: Request, code: int, *, closes: bool = False) -> RejectedRequest:
         """Answer a request by `code` alone, in its place; `closes` closes the connection then."""

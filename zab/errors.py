@@ -11,6 +11,7 @@
     ├── LinkError             no link to another server or a client (links/contract.py)
     │   └── LinkRefused, LinkUnreachable
     ├── JuteError             a ZooKeeper client broke its protocol (jute/errors.py)
+    │   └── TooManyElements
     └── PeerProtocolError     another server broke the protocol (here)
 
 docs/ERRORS.md says of each when it is raised and what to do; a test compares the two.

@@ -68,6 +68,8 @@ OPEN_ACL: Final[Acls] = (Acl(Permission.ALL, *("world", "anyone")),)
 READ_ONLY_ACL: Final[Acls] = (Acl(Permission.READ, *("world", "anyone")),)
 
 ENTRIES_MAX: Final = 64
+REQUEST_ENTRIES_MAX: Final = 64 * ENTRIES_MAX
+"""Of all ACLs in one request of ZooKeeper's protocol: each may be a network to parse."""
 ID_CHARS_MAX: Final = 512
 USER_BYTES_MAX: Final = 128
 """Of the name before the ":" of a credential, in UTF-8."""
@@ -111,7 +113,9 @@ def normalize_acls(acls: Iterable[Acl] | None, identities: Identities) -> Acls |
         return None
     entries: dict[Acl, None] = {}
     for acl in acls:
-        if not 0 <= acl.permissions <= Permission.ALL:
+        if acl in entries:
+            continue
+        if len(entries) > ENTRIES_MAX or not 0 <= acl.permissions <= Permission.ALL:
             return Code.INVALID_ACL
         if acl.scheme == "auth":
             proven = [each for each in identities if each.scheme in AUTH_SCHEMES]

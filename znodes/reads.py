@@ -10,7 +10,7 @@ getEphemerals, getAllChildrenNumber). `listquota` of its command line.
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -65,6 +65,10 @@ from raykeeper.znodes.watches import WatchTable
 from raykeeper.znodes.znode import Znode, is_allowed, stat_of
 
 Z = TypeVar("Z", Znode, ChangeRecord)
+
+NAME_BYTES: Final = 24
+"""What a name in the results of a MultiRead counts besides its characters: many short ones take a
+server longer than their characters tell."""
 
 
 def reply_to_read(
@@ -191,7 +195,7 @@ def _results(
             if type(answered) is OpValue:
                 room -= len(answered.value or b"")
             elif type(answered) is OpChildren:
-                room -= sum(map(len, answered.names))
+                room -= sum(map(len, answered.names)) + NAME_BYTES * len(answered.names)
             if room >= 0:
                 result = answered
         results.append(result)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raykeeper.jute.archives import InputArchive, OutputArchive
-from raykeeper.jute.errors import JuteError
+from raykeeper.jute.errors import JuteError, TooManyElements
 
 BYTES: list[tuple[str, Any, bytes]] = [
     ("bool", False, b"\x00"),
@@ -70,3 +70,13 @@ def test_a_count_is_checked_by_the_least_that_its_elements_take() -> None:
     with pytest.raises(JuteError, match="a vector of 2 in 8 bytes"):
         InputArchive(data).read_count(5)
     assert InputArchive(b"\xff\xff\xff\xff").read_count(4) is None
+
+
+def test_a_payload_may_have_so_many_elements_of_a_kind_in_all() -> None:
+    archive = InputArchive(b"", {int: 3})
+    archive.take_elements(int, 2)
+    archive.take_elements(str, 1 << 30)
+    archive.take_elements(int, 1)
+    with pytest.raises(TooManyElements, match="more than 3 elements int") as caught:
+        archive.take_elements(int, 1)
+    assert (caught.value.kind, caught.value.most) == (int, 3)

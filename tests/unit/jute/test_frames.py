@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.jute.errors import JuteError
+from raykeeper.jute.errors import JuteError, TooManyElements
 from raykeeper.jute.fields import Record
 from raykeeper.jute.frames import (
     FrameReader,
@@ -17,10 +17,12 @@ from raykeeper.jute.frames import (
     encode_reply,
     encode_request,
 )
+from raykeeper.jute.multi import MultiRequest, Operation
 from raykeeper.jute.opcodes import AUTH_XID, NOTIFICATION_XID, PING_XID, OpCode
 from raykeeper.jute.records import (
     AddWatchRequest,
     AuthPacket,
+    CheckVersionRequest,
     ClientInfo,
     ConnectRequest,
     ConnectResponse,
@@ -34,6 +36,7 @@ from raykeeper.jute.records import (
     PathWatchRequest,
     ReconfigRequest,
     ReplyHeader,
+    SetACLRequest,
     SetWatches,
     SetWatches2,
     WatcherEvent,
@@ -211,3 +214,44 @@ def test_a_first_frame_that_is_cut_is_refused(payload: bytes) -> None:
         decode_connect(payload)
     with pytest.raises(JuteError):
         decode_connect_response(payload[:16])
+
+
+CHECK = Operation(OpCode.CHECK, CheckVersionRequest("/", -1))
+ENTRY = Acl(31, "world", "anyone")
+
+
+def creates(count: int) -> MultiRequest:
+    return MultiRequest(
+        [Operation(OpCode.CREATE, CreateRequest("/a", b"", [ENTRY], 0)) for _ in range(count)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "opcode", "fits", "too_many"),
+    [
+        (Operation, OpCode.MULTI, MultiRequest([CHECK] * 2), MultiRequest([CHECK] * 3)),
+        (Operation, OpCode.MULTI_READ, MultiRequest([CHECK] * 2), MultiRequest([CHECK] * 3)),
+        # All lists of a request together.
+        (Acl, OpCode.MULTI, creates(2), creates(3)),
+        (
+            *(Acl, OpCode.SET_ACL),
+            *(SetACLRequest("/a", [ENTRY] * count, -1) for count in (2, 3)),
+        ),
+        (
+            *(str, OpCode.SET_WATCHES),
+            *(SetWatches(0, [""] * count, ["/"], None) for count in (1, 2)),
+        ),
+    ],
+)
+def test_a_request_with_too_many_elements_is_read_no_further(
+    kind: type, opcode: OpCode, fits: Record, too_many: Record
+) -> None:
+    elements_max = {kind: 2}
+    assert decode_request(encode_request(7, opcode, fits)[4:], elements_max).body == fits
+    payload = encode_request(7, opcode, too_many)[4:]
+    assert decode_request(payload).body == too_many
+    for cut in (payload, payload[:-1]):
+        xid, code, error = decode_request(cut, elements_max)
+        assert (xid, code) == (7, opcode)
+        assert isinstance(error, TooManyElements)
+        assert (error.kind, error.most) == (kind, 2)

@@ -25,6 +25,7 @@ from raykeeper.jute.records import (
     GetSASLRequest,
     PathRequest,
     PathWatchRequest,
+    SetACLRequest,
     SetDataRequest,
     SetWatches,
     SetWatches2,
@@ -36,7 +37,7 @@ from raykeeper.server import server_trace_events
 from raykeeper.server.context import ServerOptions, ZooKeeperOptions
 from raykeeper.server.events import JuteBytesArrived
 from raykeeper.zab.settings import RecentLogLimits
-from raykeeper.znodes.acl import OPEN_ACL, Acl, digest_id
+from raykeeper.znodes.acl import OPEN_ACL, REQUEST_ENTRIES_MAX, Acl, digest_id
 from raykeeper.znodes.errors import Code
 from tests.harness.jute_caller import ZEROS, Answer, JuteCaller, connected
 from tests.harness.pure_servers import LIMITS, OPTIONS, PureServer, PureServers
@@ -409,9 +410,53 @@ def test_a_transaction_has_as_many_operations_as_the_setting_says() -> None:
     assert caller.ask(OpCode.MULTI, MultiRequest([check] * 2)).err == 0
     assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == []
     assert caller.ask(OpCode.MULTI, MultiRequest([check] * 3)).err == Code.BAD_ARGUMENTS
-    reason = "a transaction of 3 operations: the setting transaction_ops_max is 2"
+    reason = "a transaction of more than 2 operations: the setting transaction_ops_max is 2"
     assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)]
+    read = Operation(OpCode.GET_DATA, PathWatchRequest("/", False))
+    assert caller.ask(OpCode.MULTI_READ, MultiRequest([read] * 2)).err == 0
+    assert caller.ask(OpCode.MULTI_READ, MultiRequest([read] * 3)).err == Code.BAD_ARGUMENTS
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)] * 2
     assert caller.exists("/").err == 0, "the connection lives"
+
+
+def test_the_lists_of_one_request_have_so_many_entries() -> None:
+    caller = connected(PureServer())
+    many = OPEN * REQUEST_ENTRIES_MAX
+    assert caller.ask(OpCode.CREATE, CreateRequest("/a", b"", many, 0)).err == 0
+    for opcode, body in (
+        (OpCode.CREATE, CreateRequest("/b", b"", [*many, *OPEN], 0)),
+        (OpCode.SET_ACL, SetACLRequest("/a", [*many, *OPEN], -1)),
+        (
+            OpCode.MULTI,
+            MultiRequest(
+                [
+                    Operation(OpCode.CREATE, CreateRequest("/b", b"", many, 0)),
+                    Operation(OpCode.CREATE, CreateRequest("/c", b"", OPEN, 0)),
+                ]
+            ),
+        ),
+    ):
+        assert caller.ask(opcode, body).err == Code.INVALID_ACL
+    assert caller.exists("/b").err == Code.NO_NODE
+
+
+def test_a_request_sets_no_more_watches_than_a_connection_may_have() -> None:
+    caller = connected(PureServer(limits=replace(LIMITS, watches_max=2)))
+    assert caller.ask(OpCode.SET_WATCHES, SetWatches(0, ["/a"], ["/b"], [])).err == 0
+    refused = caller.ask(OpCode.SET_WATCHES, SetWatches(0, ["/c"], ["/d"], ["/"]))
+    assert refused.err == Code.BAD_ARGUMENTS
+    assert caller.exists("/").err == 0, "the connection lives"
+
+
+def test_a_request_that_is_refused_for_its_size_is_answered_in_its_place() -> None:
+    caller = connected(PureServer(limits=replace(LIMITS, transaction_ops_max=1)))
+    check = Operation(13, CheckVersionRequest("/", -1))
+    caller.raw(
+        caller.frame(OpCode.CREATE, CreateRequest("/a", b"", OPEN, 0))
+        + caller.frame(OpCode.MULTI, MultiRequest([check] * 2))
+        + caller.frame(OpCode.EXISTS, PathWatchRequest("/a", False))
+    )
+    assert [(answer.xid, answer.err) for answer in caller.read()] == [(1, 0), (2, -8), (3, 0)]
 
 
 @pytest.mark.parametrize("bytes_max", [64 << 20, 60])

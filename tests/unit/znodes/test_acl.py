@@ -167,6 +167,7 @@ INVALID = Code.INVALID_ACL
             tuple(Acl(1, "digest", f"u{i}:x") for i in range(ENTRIES_MAX)),
         ),
         ([Acl(1, "digest", f"u{i}:x") for i in range(ENTRIES_MAX + 1)], (), INVALID),
+        ([Acl(1, "ip", "::1")] * 10 * ENTRIES_MAX, (), (Acl(1, "ip", "::1"),)),
     ],
 )
 def test_acls_are_stored_in_zookeepers_form(

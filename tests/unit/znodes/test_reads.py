@@ -5,7 +5,12 @@ import pytest
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX
-from raykeeper.znodes.reads import reply_to_aux_read, reply_to_read, set_watch_of_read
+from raykeeper.znodes.reads import (
+    NAME_BYTES,
+    reply_to_aux_read,
+    reply_to_read,
+    set_watch_of_read,
+)
 from raykeeper.znodes.replies import (
     CountDescendantsReply,
     ErrorReply,
@@ -179,6 +184,23 @@ class TestAuxReads:
         assert isinstance(item, MultiReadReply)
         assert [type(result) for result in item.results[:4]] == [OpValue] * 4
         assert item.results[4:] == [OpFailed(Code.THROTTLED_OP)] * 3
+
+    def test_a_name_in_several_reads_counts_more_than_its_characters(self) -> None:
+        leader = OneLeader()
+        session = leader.open()
+        leader.create(session, "/p", b"")
+        for number in range(100):
+            leader.create(session, f"/p/{chr(0x100 + number)}", b"")
+        each = 100 * (1 + NAME_BYTES)
+        fit = RESULTS_BYTES_MAX // each
+        item = reply_to_aux_read(
+            leader.state,
+            leader.state.sessions.by_id[session],
+            MultiRead(1, [ReadChildren("/p")] * (fit + 1)),
+        )
+        assert isinstance(item, MultiReadReply)
+        assert {type(result) for result in item.results[:fit]} == {OpChildren}
+        assert item.results[fit:] == [OpFailed(Code.THROTTLED_OP)]
 
     def test_a_read_without_permission_fails(self) -> None:
         leader = OneLeader()
