@@ -173,7 +173,6 @@ class Driver:
                 return
             try:
                 self._run_in_caller_thread(partial(self._submit_all, request, token))
-                link.pause_reading_threadsafe()
                 while not token.has_arrived() and self._main_link.shareable_stream() is link:
                     link.wait_readable(RECHECK_S)
                     self._run_in_caller_thread(link.read_in_thread)

@@ -142,24 +142,6 @@ class StreamLink(LinkEnd):
         self._is_io_acquired = self._was_io_acquired = True
         return True
 
-    def pause_reading_threadsafe(self) -> None:
-        """Have the loop not read meanwhile, from the thread that acquired the socket.
-
-        Without it the loop stops when the reply comes, and wakes together with this thread.
-        """
-        if not self._is_reading_paused:
-            self._loop.call_soon_threadsafe(self._pause_reading)
-
-    def _pause_reading(self) -> None:
-        with self._lock:
-            if not self._is_io_acquired or self._is_reading_paused or self.is_over:
-                return
-            self._is_reading_paused = True
-            self._loop.remove_reader(self._stream.fileno())
-            if not self._is_resume_scheduled:
-                self._is_resume_scheduled = True
-                self._loop.call_later(IO_IDLE_S, self._resume_when_idle)
-
     def release_io(self, *, at_once: bool) -> None:
         """Give the socket back, from the thread that acquired it and holds the lock.
 
@@ -322,7 +304,11 @@ class StreamLink(LinkEnd):
             if self.is_over:
                 return
             if self._is_io_acquired:
-                self._pause_reading()
+                self._is_reading_paused = True
+                self._loop.remove_reader(self._stream.fileno())
+                if not self._is_resume_scheduled:
+                    self._is_resume_scheduled = True
+                    self._loop.call_later(IO_IDLE_S, self._resume_when_idle)
                 return
             try:
                 ready = self._read_frames()

@@ -59,11 +59,6 @@ def stop_loop(release: threading.Event) -> None:
     assert begun.wait(5)
 
 
-def run_loop_once() -> None:
-    """Return when the clients' loop has done what was scheduled before."""
-    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), shared_loop()).result(5)
-
-
 def test_calls_need_no_other_thread(connect: Open, stuck_loop: threading.Event) -> None:
     client = connect()
     client.create("/a", b"v")
@@ -114,32 +109,6 @@ def test_the_loop_listens_at_once_after_a_call_that_sets_a_watch(
     client.get_children("/", watch=print)
     client.set("/a", b"")
     assert told == [False, True, True, True, False]
-
-
-def test_the_loop_stops_reading_before_the_reply_to_a_call_comes(
-    connect: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = connect()
-    client.create("/a")
-    client.get("/a", watch=print)  # the loop listens at once
-    run_loop_once()
-    unsent: list[bytes] = []
-    paused: list[bool] = []
-    send, wait = StreamLink.send_from_thread, StreamLink.wait_readable
-
-    def wait_after_the_loop(link: StreamLink, timeout_s: float) -> None:
-        if unsent:
-            run_loop_once()
-            with link._lock:
-                paused.append(link._is_reading_paused)
-                send(link, unsent.pop())
-        wait(link, timeout_s)
-
-    monkeypatch.setattr(StreamLink, "send_from_thread", lambda _, frame: unsent.append(frame))
-    monkeypatch.setattr(StreamLink, "wait_readable", wait_after_the_loop)
-    assert client.get("/a")[0] == b""
-    assert paused == [True]
-    monkeypatch.undo()
 
 
 def test_a_watch_is_called_before_the_reply_behind_it(connect: Open) -> None:
