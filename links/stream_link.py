@@ -196,7 +196,8 @@ class StreamLink(LinkEnd):
                 self._loop.call_later(IO_IDLE_S, self._resume_when_idle)
                 return
             self._is_resume_scheduled = False
-        self.resume_reading()
+            # Under the lock: a thread that acquires the socket in between would leave it unread.
+            self.resume_reading()
 
     def _on_closing(self) -> None:
         self._loop.call_later(CLOSE_MS / 1000, self.fail, "closed")
