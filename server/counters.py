@@ -2,8 +2,7 @@
 
 A connection counts its own packets (`Connection`); the packets of closed connections are counted
 here. So the path of a request adds to one integer for each frame, and to one for each request that
-waited. `stats.py`
-puts the numbers together.
+waited. `stats.py` puts the numbers together.
 
 ZooKeeper: `ServerStats`.
 """
