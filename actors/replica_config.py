@@ -52,6 +52,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     session_timeout_max_ms: Millis = Millis(60_000)
     value_bytes_max: int = 1 << 20
     transaction_ops_max: int = 1_000
+    acl_entries_max: int = 64
+    session_identities_max: int = 64
     super_identities: tuple[Identity, ...] = ()
     requests_max: int = REPLY_CACHE_MAX
     """Unanswered requests of all clients of this server, which share this number."""
@@ -171,6 +173,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             session_timeout_max_ms=self.session_timeout_max_ms,
             sessions_max=self.sessions_max,
             transaction_ops_max=self.transaction_ops_max,
+            acl_entries_max=self.acl_entries_max,
+            session_identities_max=self.session_identities_max,
             super_identities=self.super_identities,
         )
 

@@ -129,7 +129,7 @@ def checked_acls(path: str, acls: object) -> Acls:
     """Return an ACL as a tuple, checked.
 
     Raises:
-        InvalidAclError: it has no entry, too many, or a malformed one.
+        InvalidAclError: it has no entry, more than any server takes, or a malformed one.
     """
     if not isinstance(acls, Iterable):
         raise InvalidAclError(path, f"an ACL is a list of Acl, not {acls!r}")

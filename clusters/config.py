@@ -184,6 +184,16 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 1_000
     """Operations of one transaction, and conditions; a longer one is refused."""
 
+    acl_entries_max: Annotated[
+        int, Meta(ge=1, le=1_000, description="a whole number from 1 to 1000")
+    ] = 64
+    """Entries of the ACL of a znode; a longer one is refused."""
+
+    session_identities_max: Annotated[
+        int, Meta(ge=1, le=1_000, description="a whole number from 1 to 1000")
+    ] = 64
+    """Identities that a session may prove with add_auth; a further one is refused."""
+
     super_ids: Annotated[
         tuple[Annotated[str, Meta(pattern=_SUPER_PATTERN)], ...],
         Meta(

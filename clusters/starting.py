@@ -137,6 +137,8 @@ def replica_config(
         session_timeout_max_ms=Millis(round(config.session_timeout_max_s * 1000)),
         value_bytes_max=config.value_limit_bytes,
         transaction_ops_max=config.transaction_ops_max,
+        acl_entries_max=config.acl_entries_max,
+        session_identities_max=config.session_identities_max,
         super_identities=tuple(Identity(*each.split(":", 1)) for each in config.super_ids),
         requests_max=config.requests_max,
         clients_max=None if config.clients_max == "auto" else config.clients_max,

@@ -20,7 +20,7 @@ ZooKeeper: `ServerCnxn`, `ZooKeeperServer.processConnectRequest`, `processPacket
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from raykeeper.jute.archives import ElementsMax
@@ -47,7 +47,6 @@ from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes import requests as native
 from raykeeper.znodes.acl import (
-    REQUEST_ENTRIES_MAX,
     Acl,
     Identity,
     authenticate,
@@ -126,7 +125,7 @@ class JuteTranslator:
         self._drawn_password = password
         self._elements_max: ElementsMax = {
             Operation: context.limits.transaction_ops_max,
-            Acl: REQUEST_ENTRIES_MAX,
+            Acl: context.limits.request_entries_max,
             str: context.limits.watches_max,
         }
         self._connect = ConnectRequest(0, 0, 0, 0, None)
@@ -257,16 +256,21 @@ class JuteTranslator:
         return self._reject(request, Code.AUTH_FAILED, closes=True)
 
     def _write(self, request: Request, op: native.WriteOp, detail: Any = None) -> native.Write:
+        self._trace_refusal(op)
         self._add_unanswered(request, detail)
         self._number += 1
         return native.Write(self._number, self._answered, native.encode_op(op))
 
     def _reject_elements(self, request: Request, error: TooManyElements) -> RejectedRequest:
-        """Refuse what the leader, or a read, would refuse as well, before it is built."""
+        """Refuse what is above a limit, before it is built."""
+        limits = self._context.limits
         if error.kind is Operation:
             what = f"a transaction of more than {error.most} operations"
             self._trace_limit(what, "transaction_ops_max", error.most)
         is_acl = error.kind is Acl
+        if is_acl:
+            what = f"a request with more than {error.most} entries of ACLs"
+            self._trace_limit(what, "acl_entries_max", limits.acl_entries_max)
         return self._reject(request, Code.INVALID_ACL if is_acl else Code.BAD_ARGUMENTS)
 
     def _reject(self, request: Request, code: int, *, closes: bool = False) -> RejectedRequest:
@@ -290,6 +294,9 @@ class JuteTranslator:
         if connection.phase is Phase.READ_ONLY:
             _identify(session, identity)
             return self._reject(request, Code.OK)
+        most = self._context.limits.session_identities_max
+        if len(session.auth_ids) >= most:  # of which the leader takes no more
+            self._trace_limit("one identity more", "session_identities_max", most)
         return self._write(request, native.AddAuth(body.scheme, body.auth or b""))
 
     def _add_unanswered(self, request: Request, detail: Any, *, closes: bool = False) -> None:
@@ -414,6 +421,19 @@ class JuteTranslator:
         if isinstance(page, GetChildrenReply):
             return GetChildrenReply(page.xid, page.zxid, whole, page.stat)
         return GetEphemeralsReply(page.xid, page.zxid, whole)
+
+    def _trace_refusal(self, op: native.WriteOp) -> None:
+        """Trace the limit above which a write is, so that the leader refuses it."""
+        limits = self._context.limits
+        ops: Sequence[Any] = (op,)
+        if isinstance(op, native.Multi):
+            ops = op.then
+        most = limits.acl_entries_max
+        for each in ops:
+            acls = each.acls if isinstance(each, native.Create | native.SetAcls) else None
+            if acls is not None and len(acls) > most and (entries := len(set(acls))) > most:
+                self._trace_limit(f"an ACL of {entries} entries", "acl_entries_max", most)
+                return
 
     def _trace_limit(self, what: str, setting: str, most: int) -> None:
         """Trace what is above a limit: no error of this protocol can name the setting."""

@@ -67,14 +67,13 @@ OPEN_ACL: Final[Acls] = (Acl(Permission.ALL, *("world", "anyone")),)
 """Everybody may do everything: ZooKeeper's OPEN_ACL_UNSAFE, and what None stands for."""
 READ_ONLY_ACL: Final[Acls] = (Acl(Permission.READ, *("world", "anyone")),)
 
-ENTRIES_MAX: Final = 64
-REQUEST_ENTRIES_MAX: Final = 64 * ENTRIES_MAX
-"""Of all ACLs in one request of ZooKeeper's protocol: each may be a network to parse."""
+ENTRIES_CEILING: Final = 1_000
+"""Each is looked at in each check: a thousand addresses take some milliseconds."""
 ID_CHARS_MAX: Final = 512
 USER_BYTES_MAX: Final = 128
 """Of the name before the ":" of a credential, in UTF-8."""
-IDENTITIES_MAX: Final = 64
-"""Of one session."""
+IDENTITIES_CEILING: Final = 1_000
+"""Of one session; each is looked at with each entry."""
 
 AUTH_SCHEMES: Final = ("digest", "scrypt")
 """Those of which a session proves an identity with a credential."""
@@ -104,10 +103,12 @@ def _matches(entry: Acl, identity: Identity) -> bool:
         return False  # the carrier gave a name
 
 
-def normalize_acls(acls: Iterable[Acl] | None, identities: Identities) -> Acls | Code | None:
+def normalize_acls(
+    acls: Iterable[Acl] | None, identities: Identities, entries_max: int = ENTRIES_CEILING
+) -> Acls | Code | None:
     """Return the list as a znode keeps it: no duplicates, `auth` replaced, None when it is open.
 
-    INVALID_ACL when it is empty, an entry is malformed, or `auth` stands for nobody.
+    INVALID_ACL when it is empty or too long, an entry is malformed, or `auth` stands for nobody.
     """
     if acls is None:
         return None
@@ -115,7 +116,7 @@ def normalize_acls(acls: Iterable[Acl] | None, identities: Identities) -> Acls |
     for acl in acls:
         if acl in entries:
             continue
-        if len(entries) > ENTRIES_MAX or not 0 <= acl.permissions <= Permission.ALL:
+        if len(entries) > entries_max or not 0 <= acl.permissions <= Permission.ALL:
             return Code.INVALID_ACL
         if acl.scheme == "auth":
             proven = [each for each in identities if each.scheme in AUTH_SCHEMES]
@@ -126,7 +127,7 @@ def normalize_acls(acls: Iterable[Acl] | None, identities: Identities) -> Acls |
             entries[acl] = None
         else:
             return Code.INVALID_ACL
-    if not 0 < len(entries) <= ENTRIES_MAX:
+    if not 0 < len(entries) <= entries_max:
         return Code.INVALID_ACL
     kept = tuple(entries)
     return None if kept == OPEN_ACL else kept

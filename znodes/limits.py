@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.acl import Identity
+from raykeeper.znodes.acl import ENTRIES_CEILING, IDENTITIES_CEILING, Identity
 
 PATH_CHARS_MAX: Final = 8192
 """A path is a key in memory and is repeated in txns, outcomes, watches and lists of children,
@@ -59,6 +59,10 @@ class Limits(Struct, frozen=True):
     """Operations in a branch of a transaction, and conditions."""
     transaction_bytes_max: int = VALUE_BYTES_CEILING
     """A transaction as its client sends it: frames between servers have a bound too."""
+    acl_entries_max: int = 64
+    """Entries of the ACL of one znode."""
+    session_identities_max: int = 64
+    """Identities that one session has proved."""
     super_identities: tuple[Identity, ...] = ()
     """A session that proves one of these is exempt from all ACLs (schemes digest and scrypt)."""
 
@@ -80,8 +84,16 @@ class Limits(Struct, frozen=True):
         _within("sessions_max", self.sessions_max, 1, 10_000_000)
         _within("outcomes_max", self.outcomes_max, 1, REPLY_CACHE_MAX)
         _within("transaction_ops_max", self.transaction_ops_max, 1, 100_000)
+        _within("acl_entries_max", self.acl_entries_max, 1, ENTRIES_CEILING)
+        _within("session_identities_max", self.session_identities_max, 1, IDENTITIES_CEILING)
         _within("transaction_bytes_max", self.transaction_bytes_max, 1, VALUE_BYTES_CEILING)
         _within("watches_max", self.watches_max, 1, 10_000_000)
+
+    @property
+    def request_entries_max(self) -> int:
+        """Entries of all ACLs in one request of ZooKeeper's protocol: each may be a network to
+        parse. Enough for 64 full lists, and for two entries in each operation of a transaction."""
+        return max(64 * self.acl_entries_max, 2 * self.transaction_ops_max)
 
     def session_timeout_of(self, asked_ms: Millis) -> Millis:
         """Return the timeout of a session whose client asked for `asked_ms`, any number at all."""

@@ -102,7 +102,7 @@ class OpPreparer:
             return ERROR_TXNS[Code.BAD_ARGUMENTS]
         acls: Acls | Code | None = None
         if op.acls is not None:
-            acls = normalize_acls(op.acls, identities)
+            acls = normalize_acls(op.acls, identities, limits.acl_entries_max)
             if type(acls) is Code:
                 return ERROR_TXNS[acls]
         tree = self._tree
@@ -173,7 +173,7 @@ class OpPreparer:
     def set_acls(self, zxid: Zxid, identities: Identities, op: SetAcls) -> SetAclTxn | ErrorTxn:
         """Replace an ACL."""
         path = op.path
-        acls = normalize_acls(op.acls, identities)
+        acls = normalize_acls(op.acls, identities, self._limits.acl_entries_max)
         if type(acls) is Code:
             return ERROR_TXNS[acls if path_fault(path) is None else Code.BAD_ARGUMENTS]
         assert not isinstance(acls, Code)

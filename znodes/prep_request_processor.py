@@ -21,7 +21,6 @@ from msgspec import Struct
 from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.acl import (
-    IDENTITIES_MAX,
     SUPER,
     Identities,
     authenticate,
@@ -325,7 +324,7 @@ class PrepRequestProcessor:
         proven = dict.fromkeys((*session.auth_ids, identity))
         if identity in self._limits.super_identities:
             proven[SUPER] = None
-        if len(proven) > IDENTITIES_MAX:
+        if len(proven) > self._limits.session_identities_max:
             return ERROR_TXNS[Code.AUTH_FAILED]
         session.auth_ids = tuple(proven)
         session.identities = identities_of(session.auth_ids, session.host)

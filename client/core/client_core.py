@@ -30,8 +30,10 @@ The file is long because one state machine handles every event of a session; wha
 from it is in the modules beside it.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from random import Random
+from typing import Final
 
 from raykeeper.client.core.chroot import ROOT, Chroot
 from raykeeper.client.core.effects import (
@@ -94,6 +96,13 @@ CLOSE_TOKEN = object()
 _TRANSACTION_REFUSED = (
     "a condition is invalid, or there are more operations than the setting transaction_ops_max"
 )
+_REASONS: Final[Mapping[int, str]] = {
+    Code.INVALID_ACL: "the session has proved nothing for which `auth` stands, or there are more "
+    "entries than the setting acl_entries_max",
+    Code.AUTH_FAILED: "the credential proves nothing, or the session would have more identities "
+    "than the setting session_identities_max",
+}
+"""What a code says of a request that this client has checked."""
 
 
 class ConnectionPhase(Enum):
@@ -398,7 +407,7 @@ class ClientCore:
         elif code:
             # Of all that can be refused for its arguments, only a transaction has no path.
             is_whole = code == Code.BAD_ARGUMENTS and not waiting.path
-            detail = _TRANSACTION_REFUSED if is_whole else ""
+            detail = _TRANSACTION_REFUSED if is_whole else _REASONS.get(code, "")
             self.out.append(Fail(token, error_for(code, self._chroot.strip(waiting.path), detail)))
         else:
             assert type(item) is not ErrorReply, item

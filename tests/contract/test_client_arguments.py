@@ -78,11 +78,17 @@ BAD = [
     (lambda c: c.transaction().when("/a", "exists", "==", 1), "exists is compared with bool"),
     (lambda c: c.transaction().when("/a", "mzxid", "<", 1 << 63), "has more than 64 bits"),
 ]
+
+
+def networks(count: int) -> list[Acl]:
+    return [make_acl("ip", f"10.{n >> 8}.{n & 255}.0/24", read=True) for n in range(count)]
+
+
 BAD_ACLS = [
     (3, "an ACL is a list of Acl, not 3"),
     (["world:anyone:r"], "an ACL is a list of Acl, and has 'world:anyone:r'"),
     ([], "it has 0 entries"),
-    ([make_acl("ip", f"192.0.2.{n}", read=True) for n in range(65)], "it has 65 entries"),
+    (networks(1_001), "it has 1001 entries"),
     ([make_acl("world", "everybody", read=True)], "malformed: Acl("),
     ([make_acl("digest", "ann", read=True)], "malformed: Acl("),
     ([make_acl("ip", "300.1.1.1", read=True)], "malformed: Acl("),
@@ -92,6 +98,19 @@ BAD_ACLS = [
     ([Acl(1, "world", None)], "scheme and id of an Acl must be text"),  # type: ignore[arg-type]
     (OPEN_ACL_UNSAFE[0], "an ACL is a list of Acl, not Acl("),
 ]
+
+
+def test_an_acl_that_is_longer_than_the_servers_setting_is_refused_by_its_name(
+    client: Any, top: str
+) -> None:
+    client.set_acls(top, [*client.get_acls(top)[0], *networks(63)])
+    for refused in (
+        lambda: client.create(f"{top}/a", acl=networks(65)),
+        lambda: client.set_acls(top, networks(65)),
+    ):
+        with pytest.raises(InvalidAclError, match="acl_entries_max"):
+            refused()
+    assert client.get_children(top) == []
 
 
 def test_arguments_are_refused_with_what_was_expected(client: Any, top: str) -> None:

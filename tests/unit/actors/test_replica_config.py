@@ -64,6 +64,8 @@ def config(**settings: Any) -> ReplicaConfig:
         ("zookeeper_request_bytes", 1023, "zookeeper_request_bytes is 1023, expected 1024 to 67"),
         ("zookeeper_list_bytes", 1023, "zookeeper_list_bytes is 1023, expected 1024 to 1073741824"),
         ("transaction_ops_max", 0, "transaction_ops_max is 0, expected 1 to 100000"),
+        ("acl_entries_max", 1_001, "acl_entries_max is 1001, expected 1 to 1000"),
+        ("session_identities_max", 0, "session_identities_max is 0, expected 1 to 1000"),
         ("value_bytes_max", 0, "value_bytes_max is 0"),
         ("session_timeout_min_ms", 70_000, "session_timeout_min_ms is 70000"),
     ],
@@ -91,6 +93,8 @@ def test_settings_reach_the_parts() -> None:
     assert config(value_bytes_max=5).limits().value_bytes_max == 5
     assert config(sessions_max=5).limits().sessions_max == 5
     assert config(transaction_ops_max=5).limits().transaction_ops_max == 5
+    assert config(acl_entries_max=5).limits().acl_entries_max == 5
+    assert config(session_identities_max=5).limits().session_identities_max == 5
     port = config(zookeeper_request_bytes=2048, zookeeper_list_bytes=4096).options()
     assert (port.zookeeper.frame_bytes_max, port.zookeeper.list_bytes_max) == (2048, 4096)
     assert config().options().zookeeper.frame_bytes_max == JUTE_MAXBUFFER

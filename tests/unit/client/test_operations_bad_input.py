@@ -18,7 +18,7 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.operations import READS_MAX
 from raykeeper.client.session_options import SessionOptions
-from raykeeper.znodes.acl import ENTRIES_MAX, Acl
+from raykeeper.znodes.acl import ENTRIES_CEILING, Acl
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.znode import TTL_MS_MAX
@@ -45,7 +45,7 @@ BAD_ACLS: list[Any] = [
         for who in ("no colon", "a:", "a:b:c", f"{HALF}:x", "a:" + "x" * 512)
     ),
     *([Acl(1, "ip", host)] for host in ("", "host", "10.0.0.0/33", "1.2.3", HALF)),
-    [Acl(1, "ip", f"10.0.0.{n}") for n in range(ENTRIES_MAX + 1)],
+    [Acl(1, "ip", f"10.0.{n >> 8}.{n & 255}") for n in range(ENTRIES_CEILING + 1)],
 ]
 BAD_TTLS: list[Any] = [0, -1, float("nan"), float("inf"), "1", True, TTL_MS_MAX]
 BAD_KINDS: list[dict[str, Any]] = [

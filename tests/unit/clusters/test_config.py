@@ -136,6 +136,8 @@ def test_arguments_override_the_file(tmp_path: Path) -> None:
         ("zookeeper_request_bytes: 9", 1, "bytes from 1024 to 67108864, not 9"),
         ("zookeeper_list_bytes: 9", 1, "bytes from 1024 to 1073741824, not 9"),
         ("transaction_ops_max: 0", 1, "transaction_ops_max: expected a whole number from 1 to"),
+        ("acl_entries_max: 1001", 1, "acl_entries_max: expected a whole number from 1 to 1000"),
+        ("session_identities_max: 0", 1, "session_identities_max: expected a whole number from"),
         ("zookeeper_port: 65534", 1, "(65534) leaves no port for each of 3 servers"),
         ("zookeeper_admin_port: -1", 1, "zookeeper_admin_port: expected a whole number from 0 to"),
         ("zookeeper_admin_port: 65534", 1, "zookeeper_admin_port (65534) leaves no port for each"),

@@ -37,7 +37,7 @@ from raykeeper.server import server_trace_events
 from raykeeper.server.context import ServerOptions, ZooKeeperOptions
 from raykeeper.server.events import JuteBytesArrived
 from raykeeper.zab.settings import RecentLogLimits
-from raykeeper.znodes.acl import OPEN_ACL, REQUEST_ENTRIES_MAX, Acl, digest_id
+from raykeeper.znodes.acl import OPEN_ACL, Acl, digest_id
 from raykeeper.znodes.errors import Code
 from tests.harness.jute_caller import ZEROS, Answer, JuteCaller, connected
 from tests.harness.pure_servers import LIMITS, OPTIONS, PureServer, PureServers
@@ -420,8 +420,10 @@ def test_a_transaction_has_as_many_operations_as_the_setting_says() -> None:
 
 
 def test_the_lists_of_one_request_have_so_many_entries() -> None:
-    caller = connected(PureServer())
-    many = OPEN * REQUEST_ENTRIES_MAX
+    limits = replace(LIMITS, transaction_ops_max=70, acl_entries_max=2)
+    caller = connected(PureServer(limits=limits))
+    assert limits.request_entries_max == 140
+    many = OPEN * 140
     assert caller.ask(OpCode.CREATE, CreateRequest("/a", b"", many, 0)).err == 0
     for opcode, body in (
         (OpCode.CREATE, CreateRequest("/b", b"", [*many, *OPEN], 0)),
@@ -438,6 +440,8 @@ def test_the_lists_of_one_request_have_so_many_entries() -> None:
     ):
         assert caller.ask(opcode, body).err == Code.INVALID_ACL
     assert caller.exists("/b").err == Code.NO_NODE
+    reason = "a request with more than 140 entries of ACLs: the setting acl_entries_max is 2"
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)] * 3
 
 
 def test_a_request_sets_no_more_watches_than_a_connection_may_have() -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import (
-    ENTRIES_MAX,
-    IDENTITIES_MAX,
+    ENTRIES_CEILING,
     OPEN_ACL,
     READ_ONLY_ACL,
     SUPER,
@@ -162,12 +161,12 @@ INVALID = Code.INVALID_ACL
         ([Acl(1, "ip", "10.0.0.0/33")], (), INVALID),
         ([Acl(1, "sasl", "ann")], (), INVALID),
         (
-            [Acl(1, "digest", f"u{i}:x") for i in range(ENTRIES_MAX)],
+            [Acl(1, "digest", f"u{i}:x") for i in range(ENTRIES_CEILING)],
             (),
-            tuple(Acl(1, "digest", f"u{i}:x") for i in range(ENTRIES_MAX)),
+            tuple(Acl(1, "digest", f"u{i}:x") for i in range(ENTRIES_CEILING)),
         ),
-        ([Acl(1, "digest", f"u{i}:x") for i in range(ENTRIES_MAX + 1)], (), INVALID),
-        ([Acl(1, "ip", "::1")] * 10 * ENTRIES_MAX, (), (Acl(1, "ip", "::1"),)),
+        ([Acl(1, "digest", f"u{i}:x") for i in range(ENTRIES_CEILING + 1)], (), INVALID),
+        ([Acl(1, "ip", "::1")] * 10 * ENTRIES_CEILING, (), (Acl(1, "ip", "::1"),)),
     ],
 )
 def test_acls_are_stored_in_zookeepers_form(
@@ -290,13 +289,25 @@ def test_auth_becomes_what_the_session_has_proved_so_far() -> None:
     assert change.acls[0].id == digest_id("eve", "pw")
 
 
-def test_an_identity_is_added_once_up_to_a_bound() -> None:
-    two = Two()
+def test_an_acl_has_as_many_entries_as_the_setting_says() -> None:
+    two = Two(Limits(acl_entries_max=2))
+    entries = [Acl(1, "digest", f"u{number}:x") for number in range(3)]
+    assert two.code(two.ann, Create("/a", b"", 0, entries[:2])) == 0
+    assert two.code(two.ann, Create("/b", b"", 0, [*entries[:2], entries[0]])) == 0, "once"
+    assert two.code(two.ann, Create("/c", b"", 0, entries)) == Code.INVALID_ACL
+    two.leader.do(two.ann, Create("/d", b"", 0))
+    assert two.code(two.ann, SetAcls("/d", entries, -1)) == Code.INVALID_ACL
+    assert two.code(two.ann, SetAcls("/d", entries[:2], -1)) == 0
+
+
+@pytest.mark.parametrize("most", [64, 3])
+def test_an_identity_is_added_once_up_to_the_setting(most: int) -> None:
+    two = Two(Limits(session_identities_max=most))
     assert two.leader.do(two.ann, AddAuth("digest", b"ann:pw")) == SetIdentitiesTxn((ANN,))
-    for number in range(IDENTITIES_MAX - 1):
+    for number in range(most - 1):
         assert two.code(two.ann, AddAuth("digest", b"u%d:pw" % number)) == 0
     assert two.code(two.ann, AddAuth("digest", b"more:pw")) == Code.AUTH_FAILED
-    assert two.code(two.ann, AddAuth("digest", b"u7:pw")) == 0  # it has that already
+    assert two.code(two.ann, AddAuth("digest", b"u1:pw")) == 0  # it has that already
 
 
 def test_a_super_user_may_do_everything() -> None:

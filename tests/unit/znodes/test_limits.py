@@ -27,6 +27,8 @@ def test_defaults_are_accepted_and_as_documented() -> None:
         ({"sessions_max": 0}, "sessions_max"),
         # Replicas keep no more.
         ({"outcomes_max": REPLY_CACHE_MAX + 1}, "outcomes_max is 2001, expected 1 to 2000"),
+        ({"acl_entries_max": 1_001}, "acl_entries_max is 1001, expected 1 to 1000"),
+        ({"session_identities_max": 0}, "session_identities_max is 0, expected 1 to 1000"),
         ({"watches_max": 0}, "watches_max"),
     ],
 )

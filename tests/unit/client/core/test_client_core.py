@@ -13,8 +13,10 @@ from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import ClientState
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
+    AuthFailedError,
     BadArgumentsError,
     Code,
+    InvalidAclError,
     KeeperError,
     NodeExistsError,
     NoNodeError,
@@ -32,6 +34,7 @@ from raykeeper.znodes.replies import (
     WatcherEvent,
 )
 from raykeeper.znodes.requests import (
+    AddAuth,
     ClientFrame,
     Connect,
     Create,
@@ -87,6 +90,26 @@ def test_earlier_requests_leave_in_one_frame_once_connected() -> None:
                 "",
                 "a condition is invalid, or there are more operations than the setting "
                 "transaction_ops_max",
+            ),
+        ),
+        (
+            Create("/c", b"", 0),
+            write(1, Create("/c", b"", 0)),
+            done(1, Code.INVALID_ACL),
+            InvalidAclError(
+                "/c",
+                "the session has proved nothing for which `auth` stands, or there are more "
+                "entries than the setting acl_entries_max",
+            ),
+        ),
+        (
+            AddAuth("digest", b"ann:pw"),
+            write(1, AddAuth("digest", b"ann:pw")),
+            done(1, Code.AUTH_FAILED),
+            AuthFailedError(
+                "",
+                "the credential proves nothing, or the session would have more identities than "
+                "the setting session_identities_max",
             ),
         ),
         # Reads; a code that we do not know is an error all the same.

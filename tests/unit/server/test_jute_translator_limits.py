@@ -1,0 +1,46 @@
+"""What a client of ZooKeeper may send is bounded by settings, and the log names the one it met."""
+
+from msgspec.structs import replace
+
+from raykeeper.jute.multi import MultiRequest, Operation
+from raykeeper.jute.opcodes import OpCode
+from raykeeper.jute.records import CreateRequest, ErrorResponse, SetACLRequest
+from raykeeper.server import server_trace_events
+from raykeeper.znodes.acl import OPEN_ACL, Acl
+from raykeeper.znodes.errors import Code
+from tests.harness.jute_caller import connected
+from tests.harness.pure_servers import LIMITS, PureServer
+
+OPEN = list(OPEN_ACL)
+
+
+def test_every_operation_of_the_longest_transaction_may_have_two_entries() -> None:
+    caller = connected(PureServer(limits=replace(LIMITS, transaction_ops_max=2_500)))
+    two = [*OPEN, Acl(1, "ip", "10.0.0.0/8")]
+    ops = [Operation(1, CreateRequest(f"/{n}", b"", two, 0)) for n in range(2_500)]
+    assert caller.ask(OpCode.MULTI, MultiRequest(ops)).err == 0
+    assert caller.exists("/2499").err == 0
+
+
+def test_an_acl_has_as_many_entries_as_the_setting_says() -> None:
+    caller = connected(PureServer(limits=replace(LIMITS, acl_entries_max=2)))
+    acls = [Acl(31, "ip", f"10.0.0.{number}") for number in range(3)]
+    long = CreateRequest("/b", b"", acls, 0)
+    assert caller.ask(OpCode.CREATE, CreateRequest("/a", b"", acls[:2] * 2, 0)).err == 0
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == []
+    assert caller.ask(OpCode.CREATE, long).err == Code.INVALID_ACL
+    assert caller.ask(OpCode.SET_ACL, SetACLRequest("/a", acls, -1)).err == Code.INVALID_ACL
+    (refused,) = caller.ask(OpCode.MULTI, MultiRequest([Operation(1, long)])).body.results  # type: ignore[union-attr]
+    assert refused.body == ErrorResponse(Code.INVALID_ACL)
+    reason = "an ACL of 3 entries: the setting acl_entries_max is 2"
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)] * 3
+
+
+def test_a_session_has_as_many_identities_as_the_setting_says() -> None:
+    caller = connected(PureServer(limits=replace(LIMITS, session_identities_max=1)))
+    assert caller.auth("digest", b"ann:pw").err == 0
+    assert caller.auth("digest", b"ann:pw").err == 0
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == []
+    assert caller.auth("digest", b"bob:pw").err == Code.AUTH_FAILED
+    reason = "one identity more: the setting session_identities_max is 1"
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)]
