@@ -25,6 +25,7 @@ from tests.harness.jute_caller import JuteCaller, connected
 from tests.harness.pure_servers import LIMITS, OPTIONS, TIMING, PureServer, PureServers
 
 OPEN = list(OPEN_ACL)
+EPHEMERAL = 1
 REPORT_MS = OPTIONS.session_report_ms
 TIMEOUT_MS = 10_000
 GIVEN_UP_MS = TIMING.sync_ms + 2 * TIMING.tick_ms
@@ -214,6 +215,54 @@ def test_clients_are_held_for_a_while_in_an_election_and_then_go_elsewhere() -> 
         servers.restart(other)
     servers.pass_time(GIVEN_UP_MS)
     assert JuteCaller(servers[1], 4).take_up(caller) is not None
+
+
+def test_a_session_that_is_closed_in_an_election_ends_with_the_next_leader() -> None:
+    servers = PureServers(3)
+    caller = connected(servers[1])
+    caller.create("/e", b"", EPHEMERAL)
+    for one, other in ((1, 2), (2, 1)):
+        servers.hold(one, other)
+    servers.crash(3)
+    assert servers[1].server.peer.role is Role.LOOKING
+    caller.send(OpCode.CLOSE_SESSION)
+    servers.pass_time(TIMING.tick_ms)
+    assert servers[1].server.peer.role is Role.LOOKING
+    assert caller.read() == [] and not caller.is_closed
+    for one, other in ((1, 2), (2, 1)):
+        servers.release(one, other)
+    servers.pass_time(GIVEN_UP_MS)
+    (answer,) = caller.read()
+    assert (answer.xid, answer.err) == (caller.xid, 0) and caller.is_closed
+    for server in (1, 2):
+        state = servers[server].server.state
+        assert state.tree.get("/e") is None and caller.session_id not in state.sessions.by_id
+
+
+def test_a_session_that_is_closed_in_an_election_without_end_can_be_taken_up() -> None:
+    """Nothing was decided: the client is not told that the session has ended."""
+    servers = PureServers(3)
+    caller = connected(servers[1])
+    caller.create("/e", b"", EPHEMERAL)
+    for other in (2, 3):
+        servers.crash(other)
+    while servers[1].server.peer.role is not Role.LOOKING:
+        servers.pass_time(TIMING.tick_ms)
+        caller.raw(caller.frame(OpCode.PING))
+    caller.read()
+    caller.send(OpCode.CLOSE_SESSION)
+    assert not caller.is_closed
+    servers.pass_time(OPTIONS.read_only_after_ms)
+    assert caller.read() == [] and caller.is_closed
+    for other in (2, 3):
+        servers.restart(other)
+    servers.pass_time(GIVEN_UP_MS)
+    back = JuteCaller(servers[1], 2)
+    response = back.take_up(caller)
+    assert response is not None and response.timeout == TIMEOUT_MS
+    assert back.exists("/e").err == 0
+    assert back.ask(OpCode.CLOSE_SESSION).err == 0 and back.is_closed
+    assert servers[1].server.state.tree.get("/e") is None
 
 
 def test_a_read_only_client_reads_and_may_not_write() -> None:
