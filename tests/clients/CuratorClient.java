@@ -4,7 +4,8 @@
  *     java CuratorClient.java tour 127.0.0.1:2181
  *
  * `survive` sets a znode once for each line of its input, and ends when that ends; Curator tries
- * again while no server takes it. A step that does not do what it must throws.
+ * again while no server takes it. `readonly` reads from a server without a leader. A step that does
+ * not do what it must throws.
  */
 
 import java.io.BufferedReader;
@@ -28,6 +29,7 @@ import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooKeeper.States;
 import org.apache.zookeeper.data.Stat;
 
 public class CuratorClient {
@@ -51,6 +53,27 @@ public class CuratorClient {
         client.start();
         check(client.blockUntilConnected((int) PATIENCE_S, TimeUnit.SECONDS), "connected");
         return client;
+    }
+
+    private static void readOnly(String hosts) throws Exception {
+        CuratorFramework client = CuratorFrameworkFactory.builder()
+            .connectString(hosts)
+            .sessionTimeoutMs(30_000)
+            .retryPolicy(new RetryForever(50))
+            .canBeReadOnly(true)
+            .build();
+        client.start();
+        check(client.blockUntilConnected((int) PATIENCE_S, TimeUnit.SECONDS), "connected");
+        check(client.getZookeeperClient().getZooKeeper().getState() == States.CONNECTEDREADONLY,
+            "read-only");
+        check(client.checkExists().forPath("/kept") != null, "a read is answered");
+        try {
+            client.create().forPath("/curator");
+            check(false, "a write is refused");
+        } catch (KeeperException.NotReadOnlyException expected) {
+        }
+        check(client.checkExists().forPath("/curator") == null, "nothing was done");
+        client.close();
     }
 
     private static void expect(BlockingQueue<String> events, String expected) throws Exception {
@@ -185,6 +208,8 @@ public class CuratorClient {
             recipes(one, two);
             two.close();
             one.close();
+        } else if (words[0].equals("readonly")) {
+            readOnly(words[1]);
         } else {
             survive(words[1]);
         }

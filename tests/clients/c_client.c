@@ -3,7 +3,8 @@
    cc c_client.c -lzookeeper_mt && ./a.out tour 127.0.0.1:2181
 
    `survive` sets a znode once for each line of its input, and ends when that ends; it tries again
-   while no server takes it. Each step that does not do what it must prints why, and exits with 1. */
+   while no server takes it. `readonly` reads from a server without a leader. Each step that does
+   not do what it must prints why, and exits with 1. */
 
 #include <pthread.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static char last_path[200];
 
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context) {
     pthread_mutex_lock(&mutex);
-    *(int *)zoo_get_context(zh) = state == ZOO_CONNECTED_STATE;
+    *(int *)zoo_get_context(zh) = state == ZOO_CONNECTED_STATE || state == ZOO_READONLY_STATE;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&mutex);
 }
@@ -41,13 +42,17 @@ static void on_event(zhandle_t *zh, int type, int state, const char *path, void 
     pthread_mutex_unlock(&mutex);
 }
 
-static zhandle_t *open_session(const char *hosts, int number) {
-    zhandle_t *zh = zookeeper_init(hosts, on_session, 30000, NULL, &is_connected[number], 0);
+static zhandle_t *open_with(const char *hosts, int number, int flags) {
+    zhandle_t *zh = zookeeper_init(hosts, on_session, 30000, NULL, &is_connected[number], flags);
     CHECK(zh != NULL);
     pthread_mutex_lock(&mutex);
     while (!is_connected[number]) pthread_cond_wait(&changed, &mutex);
     pthread_mutex_unlock(&mutex);
     return zh;
+}
+
+static zhandle_t *open_session(const char *hosts, int number) {
+    return open_with(hosts, number, 0);
 }
 
 static void expect_event(int count, int type, const char *path) {
@@ -199,10 +204,24 @@ static void survive(const char *hosts) {
     CHECK(zookeeper_close(zh) == ZOK);
 }
 
+static void readonly(const char *hosts) {
+    struct Stat stat;
+    zhandle_t *zh = open_with(hosts, 0, ZOO_READONLY);
+    CHECK(zoo_state(zh) == ZOO_READONLY_STATE);
+    CHECK(zoo_exists(zh, "/kept", 0, &stat) == ZOK);
+    CHECK(zoo_exists(zh, "/missing", 0, &stat) == ZNONODE);
+    CHECK(zoo_create(zh, "/c", "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0) == ZNOTREADONLY);
+    CHECK(zoo_exists(zh, "/kept", 0, &stat) == ZOK);
+    CHECK(zoo_state(zh) == ZOO_READONLY_STATE);
+    CHECK(zookeeper_close(zh) == ZOK);
+}
+
 int main(int count, char **words) {
     CHECK(count == 3);
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
-    (strcmp(words[1], "tour") == 0 ? tour : survive)(words[2]);
+    if (strcmp(words[1], "tour") == 0) tour(words[2]);
+    else if (strcmp(words[1], "readonly") == 0) readonly(words[2]);
+    else survive(words[2]);
     printf("done\n");
     return 0;
 }

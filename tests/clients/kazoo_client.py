@@ -3,7 +3,8 @@
     python kazoo_client.py tour 127.0.0.1:2181
 
 `survive` sets a znode once for each line of its input, and ends when that ends; it tries again
-while no server takes it. A step that does not do what it must raises.
+while no server takes it. `readonly` reads from a server without a leader. A step that does not do
+what it must raises.
 """
 
 import queue
@@ -20,9 +21,10 @@ from kazoo.exceptions import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    NotReadOnlyCallError,
     RolledBackError,
 )
-from kazoo.protocol.states import WatchedEvent
+from kazoo.protocol.states import KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 PATIENCE_S = 60.0
@@ -149,6 +151,17 @@ def survive(hosts: str) -> None:
     client.close()
 
 
+def readonly(hosts: str) -> None:
+    client = KazooClient(hosts=hosts, timeout=30.0, read_only=True)
+    client.start(PATIENCE_S)
+    assert client.client_state == KeeperState.CONNECTED_RO
+    assert sorted(client.get_children("/")) == ["kept", "zookeeper"]
+    refused(NotReadOnlyCallError, client.create, "/kazoo")
+    assert client.exists("/kazoo") is None
+    client.stop()
+    client.close()
+
+
 if __name__ == "__main__":
-    (tour if sys.argv[1] == "tour" else survive)(sys.argv[2])
+    {"tour": tour, "survive": survive, "readonly": readonly}[sys.argv[1]](sys.argv[2])
     print("done")

@@ -36,12 +36,19 @@ class _Streams(defaultdict[int, bytearray]):
 
 
 class JutePort:
-    """One server with all votes, at `address`, while the context lasts."""
+    """One server, at `address`, while the context lasts."""
 
-    def __init__(self, tls: TlsFiles | None = None, **settings: Any) -> None:
-        """`tls`: the port is encrypted; `settings` are those of `PureServer`."""
+    def __init__(
+        self, tls: TlsFiles | None = None, *, host: PureServer | None = None, **settings: Any
+    ) -> None:
+        """`tls`: the port is encrypted.
+
+        The server is `host`, which meets no other one, or else one with all votes, of which
+        `settings` are those of `PureServer`.
+        """
         self.address = ""
         self._tls = tls
+        self._given_host = host
         self._settings = settings
         self._began = threading.Event()
         self._error: BaseException | None = None
@@ -70,7 +77,7 @@ class JutePort:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         self._events: list[Event] = []
         self._timer = self._loop.call_later(0, self._step)
-        self._host = PureServer(**self._settings)
+        self._host = self._given_host or PureServer(**self._settings)
         self._host.streams = _Streams(bytearray)
         self._host.track()
         self._links = ClientLinks(1, client_limit(None, 1 << 16, 0), self._deliver)
