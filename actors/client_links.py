@@ -12,10 +12,12 @@ from typing import Final
 
 from raykeeper.actors.client_limit import ClientLimit, next_free_file
 from raykeeper.links.contract import RAY_CALLS, Link, LinkEvents, LinkRefused
-from raykeeper.links.jute_listener import JuteEvents, JuteStream
+from raykeeper.links.jute_listener import WRITE_BUFFER_BYTES, JuteEvents, JuteStream
 from raykeeper.links.processes import Process
 from raykeeper.links.stream_link import StreamLink
 from raykeeper.server.events import (
+    JUTE_SENT_REPORT_BYTES,
+    JUTE_WRITE_BUFFER_BYTES,
     SENT_REPORT_BYTES,
     ClientBytesSent,
     ClientDisconnected,
@@ -26,6 +28,7 @@ from raykeeper.server.events import (
 )
 from raykeeper.znodes.requests import PASSWORD_BYTES
 
+assert WRITE_BUFFER_BYTES <= JUTE_WRITE_BUFFER_BYTES, "more may have left, and is not reported"
 _NUMBER_BITS: Final = 30
 """A billion connections for one incarnation. Incarnations that begin at the time in seconds then
 have connection numbers below 2**63 until the year 2242."""
@@ -174,6 +177,7 @@ class _ClientEvents:
     """Passes on the events of one client, whatever it speaks."""
 
     __slots__ = ("_connection", "_links", "_sent")
+    report_bytes = SENT_REPORT_BYTES
 
     def __init__(self, links: ClientLinks, connection: int) -> None:
         self._links = links
@@ -183,7 +187,7 @@ class _ClientEvents:
     def bytes_sent(self, size: int) -> None:
         """Report in portions: a step for each frame would cost more than the frame."""
         self._sent += size
-        if self._sent >= SENT_REPORT_BYTES:
+        if self._sent >= self.report_bytes:
             self._links.on_bytes_sent(self._connection, self._sent)
             self._sent = 0
 
@@ -208,6 +212,7 @@ class _JuteClientEvents(_ClientEvents):
     """Passes on the events of the connection of a client of ZooKeeper."""
 
     __slots__ = ()
+    report_bytes = JUTE_SENT_REPORT_BYTES
 
     def bytes_arrived(self, data: bytes) -> None:
         self._links.on_jute_bytes(self._connection, data)

@@ -81,6 +81,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """Of this server's admin server, at the same address; 0 is none."""
     zookeeper_request_bytes: int = 0xFFFFF
     zookeeper_list_bytes: int = 64 << 20
+    zookeeper_buffer_bytes: int = 512 << 20
+    """What all connections there may make the server keep."""
     zookeeper_tls_port: int = 0
     """Of this server, for clients of ZooKeeper over TLS, at the same address; 0 is none."""
     zookeeper_tls_certificate: str = ""
@@ -125,6 +127,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("zookeeper_handshake_s", self.zookeeper_handshake_s, 1, 3600),
             ("zookeeper_request_bytes", self.zookeeper_request_bytes, 1 << 10, 64 << 20),
             ("zookeeper_list_bytes", self.zookeeper_list_bytes, 1 << 10, 1 << 30),
+            ("zookeeper_buffer_bytes", self.zookeeper_buffer_bytes, 1 << 20, 1 << 40),
             (
                 "clients_max",
                 1 if self.clients_max is None else self.clients_max,
@@ -198,6 +201,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
                 self.zookeeper_request_bytes,
                 self.zookeeper_list_bytes,
                 self.zookeeper_address_at(node_host, self.zookeeper_port),
+                self.zookeeper_buffer_bytes,
             ),
             ensemble=self.ensemble_uuid,
             change_log_count_max=self.watch_history_changes,

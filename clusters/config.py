@@ -361,6 +361,19 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     its connection.
     """
 
+    zookeeper_buffer_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 20,
+            le=1 << 40,
+            description="a whole number of bytes from 1048576 to 1099511627776",
+        ),
+    ] = 512 << 20
+    """Bytes that all clients of ZooKeeper together may make a server keep: requests that have not
+    arrived as a whole or are not answered, and replies that were not read, above 64 KiB of each
+    connection. Beyond it the connections with the most are closed.
+    """
+
     @property
     def voter_ids(self) -> tuple[ServerId, ...]:
         """The servers that vote."""

@@ -156,6 +156,7 @@ def replica_config(
         zookeeper_admin_port=_port_of(config.zookeeper_admin_port, server_id),
         zookeeper_request_bytes=config.zookeeper_request_bytes,
         zookeeper_list_bytes=config.zookeeper_list_bytes,
+        zookeeper_buffer_bytes=config.zookeeper_buffer_bytes,
         zookeeper_tls_port=_port_of(config.zookeeper_tls_port, server_id),
         zookeeper_tls_certificate=config.zookeeper_tls_certificate,
         zookeeper_tls_key=config.zookeeper_tls_key,

@@ -32,7 +32,10 @@ RENEW_S: Final = 10.0
 BACKLOG: Final = 1024
 LINGER_S: Final = 10.0
 """How long a closed connection may take to send what is left."""
-WRITE_BUFFER_BYTES: Final = 256 << 10
+WRITE_BUFFER_BYTES: Final = 32 << 10
+"""Of a connection with less on its way it is not told when that has left."""
+LINGER_BYTES: Final = 64 << 20
+"""What all closed connections together may still have to send; the newest may have more alone."""
 _MAPPED_V4: Final = "::ffff:"
 
 
@@ -155,8 +158,8 @@ class JuteStream(asyncio.Protocol):
             if self._tls is not None and not self._transport.is_closing():
                 self._transport.write(self._tls.end())
             self._transport.close()
-            if self._transport.get_write_buffer_size():
-                asyncio.get_running_loop().call_later(LINGER_S, self.abort)
+            if left := self._transport.get_write_buffer_size():
+                self._listener.on_lingering(self, left)
 
     def abort(self) -> None:
         """End the connection at once."""
@@ -228,6 +231,8 @@ class JuteListener:
         self._by_host: Counter[str] = Counter()
         # Connections without a session, the oldest first, with what ends them.
         self._unanswered: dict[JuteStream, asyncio.TimerHandle] = {}
+        # Connections that were closed here, with bytes that have not left and what ends them.
+        self._lingering: dict[JuteStream, tuple[int, asyncio.TimerHandle]] = {}
         self._listening = self._loop.create_task(self._listen())
 
     @property
@@ -281,8 +286,29 @@ class JuteListener:
         """Note that a connection ends because it is no TLS, or not allowed; for `JuteStream`."""
         self._log("zookeeper.tls_failed", host=stream.host, reason=error)
 
+    def on_lingering(self, stream: JuteStream, left: int) -> None:
+        """Give a closed connection time to send the rest; for `JuteStream`.
+
+        The oldest ones are ended if all of them together have too much.
+        """
+        lingering = self._lingering
+        if stream in lingering:
+            return
+        lingering[stream] = (left, self._loop.call_later(LINGER_S, stream.abort))
+        excess = sum(each for each, _ in lingering.values()) - LINGER_BYTES
+        for other, (size, end) in list(lingering.items())[:-1]:
+            if excess <= 0:
+                break
+            excess -= size
+            del lingering[other]
+            end.cancel()
+            other.abort()
+
     def on_lost(self, stream: JuteStream) -> None:
         """Forget a connection that is gone; for `JuteStream`."""
+        _, end = self._lingering.pop(stream, (0, None))
+        if end is not None:
+            end.cancel()
         self.on_answered(stream)
         self._by_host[stream.host] -= 1
         if not self._by_host[stream.host]:

@@ -410,6 +410,9 @@ class ClientRequests:
                     self._context.trace(trace_events.CLIENT_OVERRUN, connection.number)
                     self.close_connection(connection, Code.CONNECTION_LOSS)
             queues.overrun_connections = []
+        if self._context.jute_buffers.is_full:
+            self.jute.close_largest()
+        queues.release_held()
         self._closed_in_step = {}
         self.slow_requests.emit()
 

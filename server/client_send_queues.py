@@ -12,6 +12,7 @@ told.
 | state | turns to | when |
 |---|---|---|
 | OPEN | BLOCKED | too much is on its way, or a client of ZooKeeper has no recent heartbeat |
+| OPEN | BLOCKED | `JuteBuffers` are full, for a client of ZooKeeper, until the step ends |
 | OPEN | SENDABLE | a paged reply starts, and not too much is on its way |
 | BLOCKED | SENDABLE | the client took enough, and has a recent heartbeat |
 | SENDABLE | BLOCKED | a frame or page left, others wait, and too much is on its way |
@@ -72,6 +73,7 @@ class ClientSendQueues:
         self._notified: dict[Connection, None] = {}  # with events alone, to be flushed some a step
         self._confirmed: dict[Connection, None] = {}  # perhaps without items, some a step too
         self._sendable: deque[Connection] = deque()  # in SENDABLE, or closed since
+        self._held: list[Connection] = []  # BLOCKED until the end of the step, or closed since
 
     @property
     def has_work(self) -> bool:
@@ -96,6 +98,8 @@ class ClientSendQueues:
         if data:
             connection.unsent_bytes += len(data)
             self._context.out.append(SendClient(connection.number, data))
+        if translator is not None:
+            translator.note_kept()
 
     def push(self, connection: Connection, item: Item) -> None:
         """Queue an item for the frame of this step."""
@@ -134,6 +138,14 @@ class ClientSendQueues:
                 connection.send_state = SendState.BLOCKED
             elif not items:
                 return  # a heartbeat that was confirmed too late
+        elif (
+            translator is not None
+            and items
+            and connection.send_state is SendState.OPEN
+            and self._context.jute_buffers.is_full
+        ):
+            connection.send_state = SendState.BLOCKED
+            self._held.append(connection)
         if connection.send_state is not SendState.OPEN:
             if items:
                 self._queue_frame(connection, items, size)
@@ -159,6 +171,8 @@ class ClientSendQueues:
     def on_bytes_sent(self, connection: Connection, size: int) -> None:
         """Count `size` bytes that have left."""
         connection.unsent_bytes -= size
+        if connection.translator is not None:
+            connection.translator.note_kept()
         self._schedule_if_sendable(connection)
 
     def on_heartbeat_confirmed(self, connection: Connection) -> None:
@@ -171,13 +185,19 @@ class ClientSendQueues:
         """Send what waits and may leave, up to one page; return the connections that caught up."""
         caught_up: list[Connection] = []
         is_paged = False
-        while self._sendable and not is_paged:
+        buffers = self._context.jute_buffers
+        while self._sendable and not is_paged and not buffers.is_full:
             connection = self._sendable.popleft()
             if connection.send_state is not SendState.SENDABLE:
                 continue  # closed
             connection.send_state = SendState.BLOCKED  # it has left the line
             waiting = connection.queued_frames
-            while waiting and not is_paged and connection.unsent_bytes <= self._unsent_max:
+            while (
+                waiting
+                and not is_paged
+                and connection.unsent_bytes <= self._unsent_max
+                and not buffers.is_full
+            ):
                 head = waiting[0]
                 if isinstance(head, QueuedFrame):
                     waiting.popleft()
@@ -195,6 +215,13 @@ class ClientSendQueues:
                 self.schedule_flush(connection)
                 caught_up.append(connection)
         return caught_up
+
+    def release_held(self) -> None:
+        """Let those go on that waited for the buffers of all, which are not full any more."""
+        held, self._held = self._held, []
+        for connection in held:
+            if connection.send_state is SendState.BLOCKED:  # not closed
+                self._schedule_if_sendable(connection)
 
     def drop(self, connection: Connection) -> None:
         """Forget a connection that is closed."""

@@ -96,6 +96,9 @@ class Translator(Protocol):
     def may_send(self) -> bool:
         """Return whether the client may be sent anything now."""
 
+    def note_kept(self) -> None:
+        """Note what the connection makes the server keep now."""
+
 
 class PendingSync:
     """A sync, or a linearizable read, that waits for a confirmed read index (rule Z4)."""

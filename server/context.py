@@ -8,6 +8,7 @@ from raykeeper.jute.frames import JUTE_MAXBUFFER
 from raykeeper.server.counters import Counters
 from raykeeper.server.effects import Effect
 from raykeeper.server.events import SENT_REPORT_BYTES
+from raykeeper.server.jute_buffers import JuteBuffers
 from raykeeper.server.leader_outbox import LeaderOutbox
 from raykeeper.zab.effects import TraceEvent, VoteGranted
 from raykeeper.zab.ids import FOUNDING_DISK, Millis, Now, ServerId
@@ -45,6 +46,8 @@ class ZooKeeperOptions(Struct, frozen=True):
     connection."""
     address: str = ""
     """Where they find this server, "host:port"; "" if it takes none."""
+    buffer_bytes_max: int = 512 << 20
+    """What all these connections may make the server keep; beyond it the largest are closed."""
 
 
 class ServerOptions(Struct, frozen=True):
@@ -112,6 +115,7 @@ class ServerContext:
         self.observe_tree(state)
         self.out: list[Effect] = []
         self.leader_outbox = LeaderOutbox()
+        self.jute_buffers = JuteBuffers(options.zookeeper.buffer_bytes_max)
         self.counters = Counters()
         self.now = Now(Millis(0), Millis(0))
         self.started_at = Millis(0)

@@ -94,6 +94,10 @@ class ClientBytesSent(Struct, frozen=True):
 
 
 SENT_REPORT_BYTES: Final = 1 << 20
+JUTE_SENT_REPORT_BYTES: Final = 32 << 10
+"""The same for a client of ZooKeeper: what all of them keep has a bound, and is counted by this."""
+JUTE_WRITE_BUFFER_BYTES: Final = 32 << 10
+"""As long as no more is on its way to such a client, the shell need not report what has left."""
 
 
 class LogSynced(Struct, frozen=True):

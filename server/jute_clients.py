@@ -64,11 +64,14 @@ class JuteClients:
         if translator is not None:
             translator.feed(data)
             self._advance(translator, has_arrived=True)
+            if number in self._by_number:
+                translator.note_kept()
 
     def discard(self, number: int) -> None:
         """Forget a connection that is closed, if it is one of these."""
         self._by_number.pop(number, None)
         self._ready.pop(number, None)
+        self._context.jute_buffers.discard(number)
         self.words.discard(number)
 
     def resume(self) -> None:
@@ -82,6 +85,25 @@ class JuteClients:
                 self._close_connection(connection, Code.CONNECTION_LOSS)
             else:
                 self._advance(translator, has_arrived=False)
+                if number in self._by_number:
+                    translator.note_kept()
+
+    def close_largest(self) -> None:
+        """Close the connections that keep the most, until the others keep what they may."""
+        buffers = self._context.jute_buffers
+        for number in buffers.largest():
+            connection = self._by_number[number].connection
+            most = f"the setting zookeeper_buffer_bytes is {buffers.bytes_max}"
+            reason = f"what all clients make it keep: {most}"
+            self._context.trace(trace_events.CLIENT_LIMITED, (number, reason))
+            if connection is None:
+                self._close_unopened(number)
+            else:
+                self._close_connection(connection, Code.CONNECTION_LOSS)
+
+    def _close_unopened(self, number: int) -> None:
+        self._context.out.append(CloseClient(number))
+        self.discard(number)
 
     def _advance(self, translator: JuteTranslator, *, has_arrived: bool) -> None:
         """Take what waits, as far as it can be taken; arrived bytes alone are a heartbeat."""
@@ -115,8 +137,7 @@ class JuteClients:
             connect = translator.take_connect()
         except JuteError as error:
             self._context.trace(trace_events.CLIENT_MALFORMED, (number, str(error)))
-            self._context.out.append(CloseClient(number))
-            self.discard(number)
+            self._close_unopened(number)
             return None
         if connect is None:
             return None

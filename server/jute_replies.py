@@ -58,6 +58,7 @@ class UnansweredRequest(NamedTuple):
     arrived: Millis
     detail: Any = None
     closes: bool = False
+    bytes: int = 0
 
 
 def reply_to(request: UnansweredRequest, item: Item) -> Record | int:

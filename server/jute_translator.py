@@ -78,6 +78,8 @@ _SYNC_CONNECTED: Final = 3
 """The state in an event, ZooKeeper's `KeeperState.SyncConnected`."""
 _HEARTBEATS_BITS: Final = 20
 """A million pieces of bytes of one connection do not arrive within a millisecond."""
+_STR_BYTES: Final = 57
+"""A name in memory, besides its characters, and its place in a list."""
 _NO_PASSWORD: Final = bytes(PASSWORD_BYTES)
 _RECONFIG_DISABLED: Final = -123
 _SETTING_WATCHES: Final = (OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
@@ -138,6 +140,8 @@ class JuteTranslator:
         self._pings: deque[tuple[int, int]] = deque()  # heartbeat, and how many came with it
         self._names: list[str] = []  # of a list whose last page is to come
         self._names_bytes = 0
+        self._request_bytes = 0  # of the request that is taken now
+        self._unanswered_bytes = 0
 
     @property
     def is_full(self) -> bool:
@@ -167,6 +171,14 @@ class JuteTranslator:
         if not is_recent and self.is_reading_paused:
             self._schedule(self.number)
         return is_recent
+
+    def note_kept(self) -> None:
+        """Note what the connection makes the server keep: bytes in both directions, and names."""
+        connection = self.connection
+        unsent = 0 if connection is None else connection.unsent_bytes
+        names = self._names_bytes + _STR_BYTES * len(self._names)
+        kept = len(self.reader) + self._unanswered_bytes + names + unsent
+        self._context.jute_buffers.note(self.number, kept)
 
     # From the client.
 
@@ -208,6 +220,7 @@ class JuteTranslator:
             if payload is None:
                 break
             connection.packets_received += 1
+            self._request_bytes = len(payload)
             try:
                 request = decode_request(payload, self._elements_max)
             except JuteError as error:
@@ -301,7 +314,9 @@ class JuteTranslator:
 
     def _add_unanswered(self, request: Request, detail: Any, *, closes: bool = False) -> None:
         xid, opcode, arrived = request.xid, request.opcode, self._context.now.mono
-        self._unanswered.append(UnansweredRequest(xid, opcode, arrived, detail, closes))
+        size = self._request_bytes
+        self._unanswered_bytes += size
+        self._unanswered.append(UnansweredRequest(xid, opcode, arrived, detail, closes, size))
 
     def _session_of(self, connection: Connection) -> Session:
         sessions = self._context.state.sessions
@@ -390,6 +405,7 @@ class JuteTranslator:
                 return b""
             item = whole
         request = self._unanswered.popleft()
+        self._unanswered_bytes -= request.bytes
         if isinstance(item, WriteReply):
             self._answered = item.number
         zxid = self._zxid if request.opcode == OpCode.AUTH else self._raise_zxid(item.zxid)

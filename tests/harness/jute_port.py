@@ -1,9 +1,11 @@
 """A pure server behind the real port for ZooKeeper's clients: TCP and a clock, but no Ray.
 
-One thread runs the loop. So a client that others wrote can be tried in a process without Ray.
+One thread runs the loop. So a client that others wrote can be tried in a process without Ray. One
+native client may stand beside them; its frames take no socket.
 """
 
 import asyncio
+import queue
 import threading
 import time
 from collections import defaultdict
@@ -23,7 +25,8 @@ from raykeeper.server.effects import (
     ResumeReading,
     SendClient,
 )
-from raykeeper.server.events import ClientBytesSent, Event, ProcessFactsRead
+from raykeeper.server.events import ClientFrameArrived, Event, ProcessFactsRead
+from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.ids import Millis
 from tests.harness.pure_servers import PureServer
 
@@ -35,11 +38,28 @@ class _Streams(defaultdict[int, bytearray]):
         return True
 
 
+class _Stuck(dict[int, None]):
+    """No send leaves by itself: the sockets tell what has left."""
+
+    def __contains__(self, _connection: object) -> bool:
+        return True
+
+
+NATIVE = 7
+"""The connection number of the native client; those of the port begin far above."""
+
+
 class JutePort:
     """One server, at `address`, while the context lasts."""
 
     def __init__(
-        self, tls: TlsFiles | None = None, *, host: PureServer | None = None, **settings: Any
+        self,
+        tls: TlsFiles | None = None,
+        *,
+        host: PureServer | None = None,
+        per_address_max: int = 1000,
+        without_session_max: int = 1000,
+        **settings: Any,
     ) -> None:
         """`tls`: the port is encrypted.
 
@@ -47,8 +67,12 @@ class JutePort:
         `settings` are those of `PureServer`.
         """
         self.address = ""
+        self.native: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        """The frames to the native client."""
+        self.traced: list[TraceEvent] = []
         self._tls = tls
         self._given_host = host
+        self._bounds = per_address_max, without_session_max
         self._settings = settings
         self._began = threading.Event()
         self._error: BaseException | None = None
@@ -70,6 +94,10 @@ class JutePort:
         if self._error is not None:
             raise self._error
 
+    def send_native(self, frame: bytes) -> None:
+        """Deliver a frame of the native client."""
+        self._loop.call_soon_threadsafe(self._deliver, ClientFrameArrived(NATIVE, frame))
+
     def _run(self) -> None:
         asyncio.run(self._serve())
 
@@ -79,11 +107,12 @@ class JutePort:
         self._timer = self._loop.call_later(0, self._step)
         self._host = self._given_host or PureServer(**self._settings)
         self._host.streams = _Streams(bytearray)
+        self._host.stuck = _Stuck()
         self._host.track()
         self._links = ClientLinks(1, client_limit(None, 1 << 16, 0), self._deliver)
         listener = JuteListener(
             self._links,
-            PortSettings("127.0.0.1", 0, 1000, 1000, 60.0, self._tls),
+            PortSettings("127.0.0.1", 0, *self._bounds, 60.0, self._tls),
             lambda *_, **__: None,
         )
         await listener.listening()
@@ -96,8 +125,6 @@ class JutePort:
         await asyncio.sleep(0)
 
     def _deliver(self, event: Event) -> None:
-        if isinstance(event, ClientBytesSent):
-            return  # the harness reports by itself what has left
         if not self._events:
             self._loop.call_soon(self._step)
         self._events.append(event)
@@ -115,10 +142,14 @@ class JutePort:
             self._error = error
             self._ended.set()
         for effect in host.take():
-            if isinstance(effect, SendClient):
+            if isinstance(effect, SendClient) and effect.connection == NATIVE:
+                self.native.put(effect.data)
+            elif isinstance(effect, SendClient):
                 links.send(effect.connection, effect.data)
             elif isinstance(effect, CloseClient):
                 links.close(effect.connection, "the session ended")
+            elif isinstance(effect, TraceEvent):
+                self.traced.append(effect)
             elif isinstance(effect, ReadProcessFacts):
                 self._deliver(ProcessFactsRead(read_process_facts(Path.cwd() / "missing")))
             elif isinstance(effect, PauseReading | ResumeReading):

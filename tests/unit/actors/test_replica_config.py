@@ -63,6 +63,7 @@ def config(**settings: Any) -> ReplicaConfig:
         ("zookeeper_handshake_s", 0, "zookeeper_handshake_s is 0"),
         ("zookeeper_request_bytes", 1023, "zookeeper_request_bytes is 1023, expected 1024 to 67"),
         ("zookeeper_list_bytes", 1023, "zookeeper_list_bytes is 1023, expected 1024 to 1073741824"),
+        ("zookeeper_buffer_bytes", 9, "buffer_bytes is 9, expected 1048576 to 1099511627776"),
         ("transaction_ops_max", 0, "transaction_ops_max is 0, expected 1 to 100000"),
         ("acl_entries_max", 1_001, "acl_entries_max is 1001, expected 1 to 1000"),
         ("session_identities_max", 0, "session_identities_max is 0, expected 1 to 1000"),
@@ -98,6 +99,8 @@ def test_settings_reach_the_parts() -> None:
     port = config(zookeeper_request_bytes=2048, zookeeper_list_bytes=4096).options()
     assert (port.zookeeper.frame_bytes_max, port.zookeeper.list_bytes_max) == (2048, 4096)
     assert config().options().zookeeper.frame_bytes_max == JUTE_MAXBUFFER
+    kept = config(zookeeper_buffer_bytes=1 << 21).options().zookeeper.buffer_bytes_max
+    assert (kept, config().options().zookeeper.buffer_bytes_max) == (1 << 21, 512 << 20)
     root = Identity("digest", "root:hash")
     assert config(super_identities=(root,)).limits().super_identities == (root,)
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2

@@ -135,6 +135,7 @@ def test_arguments_override_the_file(tmp_path: Path) -> None:
         ("zookeeper_words: stat", 1, "expected a list of the four-letter words conf, cons, "),
         ("zookeeper_request_bytes: 9", 1, "bytes from 1024 to 67108864, not 9"),
         ("zookeeper_list_bytes: 9", 1, "bytes from 1024 to 1073741824, not 9"),
+        ("zookeeper_buffer_bytes: 9", 1, "bytes from 1048576 to 1099511627776, not 9"),
         ("transaction_ops_max: 0", 1, "transaction_ops_max: expected a whole number from 1 to"),
         ("acl_entries_max: 1001", 1, "acl_entries_max: expected a whole number from 1 to 1000"),
         ("session_identities_max: 0", 1, "session_identities_max: expected a whole number from"),

@@ -119,6 +119,15 @@ async def is_ended(reader: asyncio.StreamReader) -> bool:
     return True
 
 
+async def is_ended_early(reader: asyncio.StreamReader, size: int) -> bool:
+    """Whether the connection ends before so many bytes have come."""
+    taken = 0
+    with suppress(ConnectionError):
+        while data := await reader.read(1 << 20):
+            taken += len(data)
+    return taken < size
+
+
 def test_bytes_go_both_ways_until_the_client_ends_the_connection() -> None:
     async def scenario(owner: Owner) -> None:
         listener = await listening(owner)
@@ -257,6 +266,30 @@ def test_what_was_sent_leaves_before_the_end_and_is_counted_as_it_leaves() -> No
         assert len(await reader.read(-1)) == size
         assert owner.reasons == [], "the owner closed it, and knows"
         writer.close()
+        listener.close()
+
+    run(scenario)
+
+
+def test_closed_connections_have_so_much_left_to_send_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jute_listener, "LINGER_BYTES", 20 << 20)
+
+    async def scenario(owner: Owner) -> None:
+        listener = await listening(owner)
+        ends = []
+        for count in range(1, 4):
+            ends.append(await owner.dial(listener))
+            await owner.until(lambda count=count: len(owner.streams) == count)  # type: ignore[misc]
+        sizes = (30 << 20, 5 << 20, 14 << 20)
+        for stream, size in zip(owner.streams, sizes, strict=True):
+            stream.send(bytes(size))
+            stream.close("done")
+        oldest, *others = (reader for reader, _ in ends)
+        assert await is_ended_early(oldest, sizes[0])
+        for reader, size in zip(others, sizes[1:], strict=True):
+            assert len(await reader.read(-1)) == size
         listener.close()
 
     run(scenario)
