@@ -8,7 +8,8 @@ It checks what `test_decoders.check` checks. What it found is written to `--corp
 begins where an earlier one ended; an input that breaks the property is left there as `crash-…`.
 
 msgspec is compiled, so its branches are not seen: frames are tried at random there. What guides is
-the Python: the loader of snapshots, the files of a disk, the settings, and a whole server.
+the Python: the loader of snapshots, the files of a disk, the settings, ZooKeeper's records, and a
+whole server.
 """
 
 import argparse
@@ -27,6 +28,7 @@ MISSING = (
 )
 SETTINGS_FILE = "settings file"
 SERVER = "server, from a client"
+PORT = "server, from a client of ZooKeeper"
 SAMPLES = 40
 
 
@@ -60,7 +62,7 @@ def main() -> int:
 def _targets() -> list[str]:
     from tests.fuzz.decoders import DECODERS
 
-    return [*DECODERS, SETTINGS_FILE, SERVER]
+    return [*DECODERS, SETTINGS_FILE, SERVER, PORT]
 
 
 def _fuzz(atheris: Any, target: str, corpus: Path, seconds: int) -> None:
@@ -69,6 +71,7 @@ def _fuzz(atheris: Any, target: str, corpus: Path, seconds: int) -> None:
         from tests.fuzz.decoders import DECODERS
         from tests.fuzz.test_clients import HOSTILE, Scene, encoded_frames
         from tests.fuzz.test_decoders import check
+        from tests.fuzz.test_jute_clients import check_stream, streams
         from tests.fuzz.test_texts import check_settings, documents
 
     def serve(data: bytes) -> None:
@@ -82,6 +85,8 @@ def _fuzz(atheris: Any, target: str, corpus: Path, seconds: int) -> None:
         run = lambda data: check_settings(file, data)  # noqa: E731
     elif target == SERVER:
         valid, run = encoded_frames, serve
+    elif target == PORT:
+        valid, run = streams, check_stream
     else:
         decoder = DECODERS[target]
         valid = decoder.values.map(decoder.encode)

@@ -46,6 +46,43 @@ def check_others(host: PureServer) -> None:
     assert other.ask(OpCode.CLOSE_SESSION).err == 0
 
 
+def check_stream(data: bytes) -> None:
+    """Send bytes to a server; another client must be served as before.
+
+    The first byte says whether they come behind a handshake, and where they are cut in two.
+    """
+    host = PureServer()
+    caller = JuteCaller(host, 1)
+    how, data = data[:1], data[1:]
+    stream = HONEST + data if how and how[0] & 1 else data
+    cut = len(stream) * how[0] // 256 if how else 0
+    with bounded(10_000 + len(stream)):
+        for piece in (stream[:cut], stream[cut:]):
+            host.step(JuteBytesArrived(caller.connection, piece))
+        while host.server.deadline() == host.clock.now:
+            host.step()
+        host.pass_time(200)
+    check_others(host)
+
+
+streams = st.builds(
+    lambda how, sent: bytes([how]) + b"".join(map(frame, sent)),
+    st.integers(0, 255),
+    st.lists(requests, min_size=1, max_size=4),
+) | st.builds(
+    lambda connect, sent: b"\x80" + encode_connect(connect) + b"".join(map(frame, sent)),
+    connect_requests,
+    st.lists(requests, max_size=2),
+)
+"""What `check_stream` takes, of clients that keep to the protocol."""
+
+
+@examples(50)
+@given(streams | st.binary(max_size=100))
+def test_any_stream_leaves_others_served(data: bytes) -> None:
+    check_stream(data)
+
+
 @examples(100)
 @given(st.lists(requests, min_size=1, max_size=8), st.randoms(use_true_random=False))
 def test_any_requests_are_answered_or_end_the_connection(sent: list[Request], rng: Random) -> None:
