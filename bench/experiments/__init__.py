@@ -8,6 +8,7 @@ from raykeeper.bench.experiments.creations import TABLE2, ZNODES
 from raykeeper.bench.experiments.crowds import CROWDS
 from raykeeper.bench.experiments.failures import FAILOVER, FIGURE8
 from raykeeper.bench.experiments.growth import GROWTH
+from raykeeper.bench.experiments.hostile import HOSTILE
 from raykeeper.bench.experiments.idle_sessions import IDLE
 from raykeeper.bench.experiments.latency import LATENCY
 from raykeeper.bench.experiments.million import MILLION
@@ -16,7 +17,20 @@ from raykeeper.bench.experiments.throughput import FIGURE5, FIGURE6
 
 EXPERIMENTS: tuple[AnyExperiment, ...] = (
     *(FIGURE5, FIGURE6, FIGURE7, FIGURE8),
-    *(TABLE2, TABLE3, ZNODES, LATENCY, BYTES, MILLION, FAILOVER, GROWTH, RETURNS, CROWDS, IDLE),
+    *(
+        TABLE2,
+        TABLE3,
+        ZNODES,
+        LATENCY,
+        BYTES,
+        MILLION,
+        FAILOVER,
+        GROWTH,
+        RETURNS,
+        CROWDS,
+        IDLE,
+        HOSTILE,
+    ),
 )
 
 __all__ = ["EXPERIMENTS"]

@@ -118,14 +118,18 @@ def measure_crowd(
     with servers.load(client, [bystander]) as beside, servers.ensemble.connect() as changer:
         beside.begin()
         act = _change_of(crowd, changer)
-        phases = [_rest(run, servers, f"{crowd}: the bystander alone", "alone", sizes)]
+        phases = [rest_phase(run, servers, f"{crowd}: the bystander alone", "alone", sizes.seconds)]
         niceness = psutil.Process(servers.pid(servers.leader())).nice()
         with burning(sizes.processes, niceness):
-            phases.append(_rest(run, servers, f"{crowd}: busy processors", "busy", sizes))
+            phases.append(
+                rest_phase(run, servers, f"{crowd}: busy processors", "busy", sizes.seconds)
+            )
         run.step(f"{crowd}: {count} sessions are opened")
         with servers.load(client, split_task(task, sizes.processes)) as load:
             time.sleep(_SETTLE_S)
-            phases.append(_rest(run, servers, f"{crowd}: idle sessions", "idle", sizes))
+            phases.append(
+                rest_phase(run, servers, f"{crowd}: idle sessions", "idle", sizes.seconds)
+            )
             phases.append(_form(run, servers, load.begin, crowd, count))
             begun = _changes(run, servers, act, crowd, sizes)
             load.stop()
@@ -154,13 +158,14 @@ def _change_of(crowd: Crowd, client: Client) -> Callable[[int], object]:
     return lambda number: group.join(f"new-{number}", b"")
 
 
-def _rest(
-    run: ExperimentRun, servers: RaykeeperServers, text: str, name: str, sizes: CrowdSizes
+def rest_phase(
+    run: ExperimentRun, servers: RaykeeperServers, text: str, name: str, seconds: float
 ) -> Phase:
+    """Let so many seconds pass, and return what the servers take in them."""
     run.step(text)
     pids = server_pids(servers)
     before, began = cpu_s(pids), time.monotonic()
-    time.sleep(sizes.seconds)
+    time.sleep(seconds)
     span = (began, time.monotonic())
     cores = (cpu_s(pids) - before) / (span[1] - span[0])
     return Phase(

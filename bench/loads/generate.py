@@ -436,6 +436,12 @@ def _barriers(task: LoadTask) -> None:
             _print_report(span.report(done=_in_threads(task, clients, work)))
 
 
+def _hostile(task: LoadTask) -> LoadReport:
+    from raykeeper.bench.loads.hostile_clients import be_hostile
+
+    return _run_loop(be_hostile(task, lambda: _Span().report))
+
+
 def _bystander(task: LoadTask) -> LoadReport:
     from raykeeper.bench.loads.crowd_sessions import stand_by
 
@@ -454,6 +460,7 @@ _ONCE: Final[Mapping[Kind, Callable[[LoadTask], LoadReport]]] = {
     **dict.fromkeys(("watchers", "contenders", "members"), _crowd),
     "idle": _idle,
     "bystander": _bystander,
+    **dict.fromkeys(("silent", "slow", "lengths", "unread", "connections"), _hostile),
 }
 """The tasks that are done once."""
 _REPEATED: Final[Mapping[Kind, Callable[[LoadTask], None]]] = {

@@ -35,6 +35,11 @@ Kind = Literal[
     "members",
     "bystander",
     "idle",
+    "silent",
+    "slow",
+    "lengths",
+    "unread",
+    "connections",
 ]
 
 
@@ -67,6 +72,8 @@ class LoadTask(Struct, frozen=True, kw_only=True):
     bystander: one client sets one znode every 10 ms, until another line comes.
     returns: the clients stay idle until another line comes; those of a killed server return.
     idle: each client opens a session, which does nothing for `seconds`.
+    silent, slow, lengths, unread, connections: the clients are hostile ones of ZooKeeper's port,
+    until another line comes (`hostile_clients.py`).
     """
     client: str
     """The client library: kazoo, grpc, or for Raykeeper's own client its setting `links`."""

@@ -2,10 +2,10 @@
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -21,6 +21,8 @@ class EnsembleShape(Struct, frozen=True):
 
     servers: int = 3
     observers: int = 0
+    settings: Mapping[str, Any] = {}
+    """Further settings of an ensemble of ours."""
 
     def numbers(self) -> range:
         """Return the numbers of all servers, observers after the others."""

@@ -116,6 +116,10 @@ class RaykeeperServers:
             return False
         return isinstance(status, ReplicaStatus) and status.is_active
 
+    def ports(self) -> str:
+        """Return the ports for ZooKeeper's clients, as a place of which each client has one."""
+        return ";".join(server.zookeeper for server in self.ensemble.status().servers)
+
     def folder(self, server: int) -> Path:
         """See `Servers`."""
         return self._folder / NAME / str(server)
@@ -161,7 +165,7 @@ class Raykeeper:
         if len(self.clients) > 1:
             settings["zookeeper_port"] = free_ports_in_a_row(shape.servers + shape.observers)
             settings["zookeeper_clients_per_address"] = _CLIENTS_MAX
-        servers = RaykeeperServers(shape, settings, folder)
+        servers = RaykeeperServers(shape, settings | dict(shape.settings), folder)
         try:
             wait_for_all(servers, _PATIENCE_S)  # a launch returns when a majority serves
             yield servers

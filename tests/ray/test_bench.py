@@ -72,6 +72,16 @@ COLUMNS = {
         "errors": (0,),
     },
     "returns": {"returned": None, "lost": (0,), "over_calls": (0,), "away_max_ms": None},
+    "hostile": {
+        "bounds": ("default", "raised"),
+        "phase": (
+            *("alone", "busy", "silent", "slow", "lengths", "unread", "connections"),
+            "after",
+        ),
+        "opened": None,
+        "server_mb": None,
+        "errors": (0,),
+    },
     "idle": {"sessions": (50,), "base_cores": None, "client_us_each": None},
 }
 
