@@ -32,6 +32,13 @@ class Record(Struct, frozen=True):
     """The base of all records. A vector that is None has the count -1."""
 
 
+class EncodedStrings(Struct, frozen=True):
+    """Strings that are encoded already, to be written where a record has a list of strings."""
+
+    count: int
+    data: bytearray
+
+
 class Field(NamedTuple):
     """How values of one type are read and written. Each takes `least_bytes` or more."""
 
@@ -94,9 +101,13 @@ def _vector(kind: UnionType) -> Field:
         archive.take_elements(element_type, count)
         return [read_element(archive) for _ in range(count)]
 
-    def write(archive: OutputArchive, elements: list[Any] | None) -> None:
+    def write(archive: OutputArchive, elements: list[Any] | EncodedStrings | None) -> None:
         if elements is None:
             archive.write_int(-1)
+            return
+        if isinstance(elements, EncodedStrings):
+            archive.write_int(elements.count)
+            archive.data += elements.data
             return
         archive.write_int(len(elements))
         for each in elements:

@@ -23,9 +23,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from raykeeper.jute.archives import ElementsMax
+from msgspec.structs import replace
+
+from raykeeper.jute.archives import ElementsMax, OutputArchive
 from raykeeper.jute.errors import JuteError, TooManyElements
-from raykeeper.jute.fields import Record
+from raykeeper.jute.fields import EncodedStrings, Record
 from raykeeper.jute.frames import (
     FrameReader,
     Request,
@@ -36,7 +38,13 @@ from raykeeper.jute.frames import (
 )
 from raykeeper.jute.multi import Operation
 from raykeeper.jute.opcodes import NOTIFICATION_XID, PING_XID, OpCode
-from raykeeper.jute.records import AuthPacket, ConnectRequest, ConnectResponse, SetSASLResponse
+from raykeeper.jute.records import (
+    AuthPacket,
+    ConnectRequest,
+    ConnectResponse,
+    GetEphemeralsResponse,
+    SetSASLResponse,
+)
 from raykeeper.jute.records import WatcherEvent as JuteEvent
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.connection import CheckWatches, Connection, Phase, RejectedRequest
@@ -78,8 +86,6 @@ _SYNC_CONNECTED: Final = 3
 """The state in an event, ZooKeeper's `KeeperState.SyncConnected`."""
 _HEARTBEATS_BITS: Final = 20
 """A million pieces of bytes of one connection do not arrive within a millisecond."""
-_STR_BYTES: Final = 57
-"""A name in memory, besides its characters, and its place in a list."""
 _NO_PASSWORD: Final = bytes(PASSWORD_BYTES)
 _RECONFIG_DISABLED: Final = -123
 _SETTING_WATCHES: Final = (OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
@@ -138,8 +144,8 @@ class JuteTranslator:
         self._zxid = 0  # the highest that was told in a reply
         self._unanswered: deque[UnansweredRequest] = deque()
         self._pings: deque[tuple[int, int]] = deque()  # heartbeat, and how many came with it
-        self._names: list[str] = []  # of a list whose last page is to come
-        self._names_bytes = 0
+        self._names = OutputArchive()  # encoded, of a list whose last page is to come
+        self._names_count = 0
         self._request_bytes = 0  # of the request that is taken now
         self._unanswered_bytes = 0
 
@@ -176,8 +182,7 @@ class JuteTranslator:
         """Note what the connection makes the server keep: bytes in both directions, and names."""
         connection = self.connection
         unsent = 0 if connection is None else connection.unsent_bytes
-        names = self._names_bytes + _STR_BYTES * len(self._names)
-        kept = len(self.reader) + self._unanswered_bytes + names + unsent
+        kept = len(self.reader) + self._unanswered_bytes + len(self._names.data) + unsent
         self._context.jute_buffers.note(self.number, kept)
 
     # From the client.
@@ -399,11 +404,13 @@ class JuteTranslator:
     def _encode_item(self, item: Item) -> bytes:
         if isinstance(item, WatcherEvent):
             return self._encode_event(item)
-        if isinstance(item, GetChildrenReply | GetEphemeralsReply) and (item.more or self._names):
-            whole = self._join_page(item)
-            if whole is None:
+        names = None
+        if isinstance(item, GetChildrenReply | GetEphemeralsReply) and (
+            item.more or self._names_count
+        ):
+            names = self._join_page(item)
+            if names is None:
                 return b""
-            item = whole
         request = self._unanswered.popleft()
         self._unanswered_bytes -= request.bytes
         if isinstance(item, WriteReply):
@@ -411,6 +418,10 @@ class JuteTranslator:
         zxid = self._zxid if request.opcode == OpCode.AUTH else self._raise_zxid(item.zxid)
         answer = reply_to(request, item)
         code, body = (Code.OK, answer) if isinstance(answer, Record) else (answer, None)
+        if isinstance(body, GetEphemeralsResponse) and names is not None:
+            body = replace(body, ephemerals=names)
+        elif body is not None and names is not None:
+            body = replace(body, children=names)
         if request.closes or (request.opcode == OpCode.AUTH and code):
             self.is_over = True
         if request.opcode == OpCode.SASL:
@@ -420,23 +431,25 @@ class JuteTranslator:
         )
         return self._encode_reply(request.xid, zxid, code, body)
 
-    def _join_page(
-        self, page: GetChildrenReply | GetEphemeralsReply
-    ) -> GetChildrenReply | GetEphemeralsReply | None:
-        """Add a page of a list; return the whole list with its last page."""
+    def _join_page(self, page: GetChildrenReply | GetEphemeralsReply) -> EncodedStrings | None:
+        """Add a page of a list; return all names with its last page.
+
+        They are encoded page by page: those of a million children would take a step too long.
+        """
+        archive = self._names
         names = page.children if isinstance(page, GetChildrenReply) else page.paths
-        self._names += names
-        self._names_bytes += sum(map(len, names)) + 4 * len(names)
+        for name in names:
+            archive.write_string(name)
+        self._names_count += len(names)
         bytes_max = self._context.options.zookeeper.list_bytes_max
-        if self._names_bytes > bytes_max:
+        if len(archive.data) > bytes_max:
             self.is_over = True  # no frame may be so long
             self._trace_limit("a list", "zookeeper_list_bytes", bytes_max)
         if page.more or self.is_over:
             return None
-        whole, self._names, self._names_bytes = self._names, [], 0
-        if isinstance(page, GetChildrenReply):
-            return GetChildrenReply(page.xid, page.zxid, whole, page.stat)
-        return GetEphemeralsReply(page.xid, page.zxid, whole)
+        whole = EncodedStrings(self._names_count, archive.data)
+        self._names, self._names_count = OutputArchive(), 0
+        return whole
 
     def _trace_refusal(self, op: native.WriteOp) -> None:
         """Trace the limit above which a write is, so that the leader refuses it."""

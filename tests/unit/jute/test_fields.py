@@ -1,10 +1,13 @@
 """Fields: members in the order of the record, vectors of any element, the tree's own structs."""
 
+from typing import Any
+
 import pytest
 
 from raykeeper.jute.archives import InputArchive, OutputArchive
 from raykeeper.jute.errors import JuteError
-from raykeeper.jute.fields import Int, Long, Record, field_of
+from raykeeper.jute.fields import EncodedStrings, Int, Long, Record, field_of
+from raykeeper.jute.records import GetChildrenResponse
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.stat import Stat
@@ -77,3 +80,16 @@ def test_an_acl_has_permissions_scheme_and_id() -> None:
     data = b"\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone"
     assert written(Acl, acl) == data
     assert field_of(Acl).read(InputArchive(data)) == acl
+
+
+def test_encoded_strings_are_written_in_place_of_a_list() -> None:
+    names = ["a", "é", ""]
+    archive = OutputArchive()
+    for name in names:
+        archive.write_string(name)
+    whole = [OutputArchive(), OutputArchive()]
+    field = field_of(GetChildrenResponse)
+    field.write(whole[0], GetChildrenResponse(names))
+    encoded: Any = EncodedStrings(3, archive.data)
+    field.write(whole[1], GetChildrenResponse(encoded))
+    assert whole[0].data == whole[1].data
