@@ -13,7 +13,8 @@ Changes that arrive together are reported together; the last call always reports
 Paper: section 2.4, "Group Membership". kazoo: `Party`. Curator: `GroupMember`, `PersistentNode`.
 """
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -45,7 +46,7 @@ from raykeeper.client.recipes.primitives import (
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.subtree_follower import SubtreeFollower
-from raykeeper.client.recipes.tree_mirror import CachedZnode
+from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import ANY_VERSION, Delete, SetData, TxnOp
@@ -244,19 +245,50 @@ class GroupWatch(Report[K]):
     def _work(self) -> Flow[None]:
         """See `BackgroundRecipe`."""
         follower = SubtreeFollower(self._path, depth=1, needs_root=True)
-        reported: list[Member] = []
+        members = _SortedMembers(self._path)
         try:
-            yield from follower.open()
+            changes = yield from follower.open()
             while True:
-                members = _members_of(follower.mirror.children_of(self._path))
-                if members != reported or not self._has_reported:
-                    change = GroupChange(list(members), *membership_changes(reported, members))
-                    yield from self._report(change)
-                    reported = members
-                yield from follower.next_changes()
+                changed = members.apply(changes)
+                if any(changed) or not self._has_reported:
+                    yield from self._report(GroupChange(members.in_order(), *changed))
+                changes = yield from follower.next_changes()
         except (Cancelled, RayKeeperError):
             yield from follower.close()
             raise
+
+
+class _SortedMembers:
+    """The members in the order of joining; a change of one costs nothing for the others."""
+
+    def __init__(self, path: str) -> None:
+        """`path` is the group's."""
+        self._path = path
+        self._by_name: dict[str, Member] = {}
+        self._sorted: list[Member] = []
+
+    def in_order(self) -> list[Member]:
+        """Return the present members, in a list of the caller's own."""
+        return list(self._sorted)
+
+    def apply(
+        self, changes: Iterable[TreeChange]
+    ) -> tuple[list[Member], list[Member], list[Member]]:
+        """Apply changes of the znodes; return the members that joined, that left, with new data."""
+        znodes = {
+            change.path.rpartition("/")[2]: change.new
+            for change in changes
+            if change.path != self._path
+        }
+        before = [self._by_name[name] for name in znodes if name in self._by_name]
+        now = _members_of({name: znode for name, znode in znodes.items() if znode})
+        for member in before:
+            del self._by_name[member.name]
+            del self._sorted[bisect_left(self._sorted, _order(member), key=_order)]
+        for member in now:
+            self._by_name[member.name] = member
+            insort(self._sorted, member, key=_order)
+        return membership_changes(sorted(before, key=_order), now)
 
 
 def become_member(
@@ -310,7 +342,11 @@ def _members_of(znodes: dict[str, CachedZnode]) -> list[Member]:
         Member(name, znode.value, znode.stat.ephemeral_owner, znode.stat.czxid)
         for name, znode in znodes.items()
     ]
-    return sorted(found, key=lambda each: (each.token, each.name))
+    return sorted(found, key=_order)
+
+
+def _order(member: Member) -> tuple[Zxid, str]:
+    return member.token, member.name
 
 
 def checked_name(path: str, name: object) -> str:

@@ -1,17 +1,23 @@
 """The group: who is a member, who is told, what happens to a znode that somebody deletes."""
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from raykeeper.client.core.outstanding import WatchRemoval
 from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutError
-from raykeeper.client.recipes.group import GroupChange
+from raykeeper.client.recipes.group import GroupChange, _SortedMembers
 from raykeeper.client.recipes.primitives import get_children
+from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange, TreeMirror
+from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
 from raykeeper.znodes.requests import Create, Delete, SetAcls, SetData, WatchKind
 from tests.harness.recipe_stage import Member, RecipeStage
 from tests.recipes.freezing import abandoned_at, freeze_at
 from tests.recipes.giving_up import watches
+from tests.unit.client.wire import STAT
 
 PATH = "/workers"
 
@@ -79,6 +85,50 @@ def test_a_watch_receives_each_change(stage: RecipeStage) -> None:
         ([("two", b"2")], [], [("one", b"3")], []),
         ([], [], [("two", b"2")], []),
     ]
+
+
+STEP = st.lists(st.tuples(st.sampled_from(["a", "b", "c", "d"]), st.integers(0, 2)), max_size=4)
+"""Names that join, or leave (0), or set these data."""
+
+
+@given(st.lists(STEP, max_size=8), st.integers(1, 3))
+def test_members_from_changes_are_those_of_the_mirror(
+    steps: list[list[tuple[str, int]]], together: int
+) -> None:
+    """`together` transactions arrive at a time; the whole lists before and after tell the rest."""
+    mirror, members = TreeMirror(), _SortedMembers(PATH)
+    before: list[tuple[str, int, bytes]] = []
+    changes: list[TreeChange] = []
+    for zxid, step in enumerate(steps, start=1):
+        written: dict[str, CachedZnode | None] = {PATH: CachedZnode(b"", STAT)}
+        for name, data in step:
+            path = f"{PATH}/{name}"
+            old = mirror.get(path)
+            stat = msgspec.structs.replace(
+                STAT, czxid=old.stat.czxid if old and data != 2 else Zxid(zxid), mzxid=Zxid(zxid)
+            )
+            written[path] = CachedZnode(b"%d" % data, stat) if data else None
+        changes += mirror.commit(written)
+        if zxid % together:
+            continue
+        joined, left, updated = members.apply(changes)
+        changes = []
+        now = sorted(
+            (
+                (name, znode.stat.czxid, znode.value)
+                for name, znode in mirror.children_of(PATH).items()
+            ),
+            key=lambda each: (each[1], each[0]),
+        )
+        assert [(each.name, each.token, each.data) for each in members.in_order()] == now
+        old_keys = {each[:2]: each for each in before}
+        new_keys = {each[:2]: each for each in now}
+        assert [(m.name, m.token) for m in joined] == [k for k in new_keys if k not in old_keys]
+        assert [(m.name, m.token) for m in left] == [k for k in old_keys if k not in new_keys]
+        assert [(m.name, m.token, m.data) for m in updated] == [
+            each for key, each in new_keys.items() if old_keys.get(key, each) != each
+        ]
+        before = now
 
 
 def test_a_watch_begins_with_the_present_members_and_ends_with_close(stage: RecipeStage) -> None:
