@@ -26,8 +26,8 @@ from raykeeper.bench.experiment_run import (
 from raykeeper.bench.experiments.contract import Count, Experiment, Processes, Seconds
 from raykeeper.bench.experiments.idle_sessions import IdleSizes, measure_idle_sessions
 from raykeeper.bench.experiments.returns import ReturnSizes, measure_returns
-from raykeeper.bench.loads.crowd_sessions import GROUP, LOCK, WATCHED
-from raykeeper.bench.loads.processes import burning
+from raykeeper.bench.loads.crowd_sessions import GROUP, LOCK, NEW_MEMBER, WATCHED
+from raykeeper.bench.loads.processes import LoadProcesses, burning
 from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import Span, percentile
 from raykeeper.bench.plots import plot_bars
@@ -39,6 +39,9 @@ from raykeeper.client import Client
 Crowd = Literal["watchers", "contenders", "members", "idle", "returns"]
 
 _PATIENCE_S = 300.0
+"""For a crowd that forms: how long none of its watches may be set, ..."""
+_READ_S = 0.2
+"""... and for each member of a group how long the reads of all others may take."""
 _SETTLE_S = 2.0
 """After the sessions were opened."""
 _WATCHES_EACH = {"watchers": 1, "contenders": 2, "members": 2}
@@ -130,7 +133,7 @@ def measure_crowd(
             phases.append(
                 rest_phase(run, servers, f"{crowd}: idle sessions", "idle", sizes.seconds)
             )
-            phases.append(_form(run, servers, load.begin, crowd, count))
+            phases.append(_form(run, servers, load, crowd, count))
             begun = _changes(run, servers, act, crowd, sizes)
             load.stop()
             reports = load.reports(_PATIENCE_S)
@@ -155,7 +158,7 @@ def _change_of(crowd: Crowd, client: Client) -> Callable[[int], object]:
         # The release begins the handovers; each contender whose turn it is releases it again.
         return lambda number: held.release() if number == 0 else None
     group = client.group(GROUP)
-    return lambda number: group.join(f"new-{number}", b"")
+    return lambda number: group.join(f"{NEW_MEMBER}{number}", b"")
 
 
 def rest_phase(
@@ -179,20 +182,29 @@ def rest_phase(
 def _form(
     run: ExperimentRun,
     servers: RaykeeperServers,
-    begin: Callable[[], float],
+    load: LoadProcesses,
     crowd: Crowd,
     count: int,
 ) -> Phase:
     """Let the crowd act, and wait until all of it waits for what it watches."""
     run.step(f"{crowd}: they form")
     pids = server_pids(servers)
-    before, began = cpu_s(pids), begin()
-    due = count * _WATCHES_EACH[crowd]
-    poll(
-        lambda: sum(server.watches for server in servers.ensemble.status().servers) >= due,
-        _PATIENCE_S,
-        f"{count} {crowd} have not set {due} watches after {_PATIENCE_S:g} s",
-    )
+    before, began = cpu_s(pids), load.begin()
+    due, are_set = count * _WATCHES_EACH[crowd], 0
+
+    def there_are_more() -> bool:
+        nonlocal are_set
+        before, are_set = are_set, sum(each.watches for each in servers.ensemble.status().servers)
+        return are_set > before or are_set >= due
+
+    while are_set < due:
+        poll(
+            there_are_more,
+            _PATIENCE_S,
+            f"{count} {crowd} have set {are_set} of {due} watches, none for {_PATIENCE_S:g} s",
+        )
+    if crowd == "members":
+        load.wait_until_ready(_PATIENCE_S + _READ_S * count)
     span = (began, time.monotonic())
     return Phase(
         "forming",

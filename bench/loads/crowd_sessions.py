@@ -1,6 +1,7 @@
 """The sessions of one process of a crowd that watches one znode, wants one lock, or is one group.
 
-They act when the load begins and go on until another line comes. The paths are those of
+They act when the load begins and go on until another line comes. A group says `ready` once more
+when each of its members has read all others. The paths are those of
 `bench/experiments/crowds.py`, which makes the changes.
 """
 
@@ -16,11 +17,14 @@ from raykeeper.bench.loads.raykeeper_clients import (
     client_options,
     gather_bounded,
 )
-from raykeeper.bench.loads.task import LoadReport, LoadTask
+from raykeeper.bench.loads.task import READY, LoadReport, LoadTask
 from raykeeper.client import AsyncClient, Held
+from raykeeper.client.recipes.group import GroupChange
 from raykeeper.client.recipes.recipe import Awaited
 
 WATCHED, LOCK, GROUP = "/crowd/watched", "/crowd/lock", "/crowd/group"
+NEW_MEMBER = "new-"
+"""The names of those that join a group when it has formed begin so."""
 BYSTANDER_S = 0.01
 """A bystander begins a set so often."""
 
@@ -33,7 +37,7 @@ async def be_a_crowd(task: LoadTask, begin: Begin) -> LoadReport:
 
     watchers: told when the value was read again after an event, with the next watch.
     contenders: told when they have the lock; the first `task.count` release it at once.
-    members: told when the callback of their watch of the group is called.
+    members: told when the callback of their watch names a member that joined when all were there.
     """
     options = await asyncio.to_thread(client_options, task.where)
     told: list[tuple[float, float]] = []
@@ -48,6 +52,9 @@ async def be_a_crowd(task: LoadTask, begin: Begin) -> LoadReport:
         asyncio.ensure_future(acts[task.kind](client, task, number, tell))
         for number, client in enumerate(clients)
     ]
+    if task.kind == "members":
+        await asyncio.wait(acting)
+        print(READY, flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     errors = sum(1 for each in acting if each.done() and each.exception() is not None)
     return report_of(done=len(told), errors=errors, timings={"told": told})
@@ -77,9 +84,13 @@ async def _contend(
 async def _join(
     client: AsyncClient, task: LoadTask, number: int, tell: Callable[..., None]
 ) -> tuple[object, object]:
+    def look(change: GroupChange) -> None:
+        if any(member.name.startswith(NEW_MEMBER) for member in change.joined):
+            tell()
+
     group = client.group(GROUP)
     membership = await group.join(f"{task.number}-{number}", b"10.0.0.7:4000")
-    return membership, await group.watch(tell)
+    return membership, await group.watch(look)
 
 
 def stand_by(task: LoadTask, begin: Begin) -> LoadReport:

@@ -70,7 +70,7 @@ class LoadProcesses:
             for task in tasks:
                 self._start([*command, *task_arguments(task)], niceness, environment or {})
             start_s = START_S + OPEN_S * sum(task.clients for task in tasks)
-            self._wait_until_ready(start_s)
+            self.wait_until_ready(start_s)
         except BaseException:
             self._end()
             raise
@@ -104,7 +104,7 @@ class LoadProcesses:
         Raises:
             BenchError: a process ended, or was not ready in time after the round before.
         """
-        self._wait_until_ready(START_S)
+        self.wait_until_ready(START_S)
         self._ready = 0
         line = " ".join(f"{name}={value}" for name, value in changes.items())
         self._have_reported = False
@@ -129,7 +129,12 @@ class LoadProcesses:
         self._have_reported = True
         return [decode_report(line) for line in found]
 
-    def _wait_until_ready(self, patience_s: float) -> None:
+    def wait_until_ready(self, patience_s: float) -> None:
+        """Wait until all processes are ready, for the first time or after `begin`.
+
+        Raises:
+            BenchError: a process ended, or none printed anything for `patience_s`.
+        """
         while self._ready < len(self._processes):
             self._take(READY.__eq__, patience_s)
 
@@ -172,7 +177,8 @@ class LoadProcesses:
         stdout = self._processes[index].stdout
         assert stdout is not None
         for line in stdout:
-            self._lines.put((index, line.rstrip("\n")))
+            if line.endswith("\n"):  # else it ended in the middle of it
+                self._lines.put((index, line.rstrip("\n")))
         self._lines.put((index, ""))  # it ended
 
     def _take(self, is_wanted: Callable[[str], object], patience_s: float) -> tuple[int, str]:
@@ -189,7 +195,7 @@ class LoadProcesses:
                 self._ready += 1
             if is_wanted(line):
                 return index, line
-            if not line and self._processes[index].wait() != 0:
+            if not line and (status := self._processes[index].wait()) != 0:
                 self._stderr_files[index].seek(0)
                 told = (
                     self._stderr_files[index]
@@ -197,7 +203,9 @@ class LoadProcesses:
                     .decode(errors="replace")
                     .strip()
                 )
-                raise BenchError(f"a load generator failed: {told}")
+                raise BenchError(
+                    f"a load generator failed: {told or f'its exit status is {status}'}"
+                )
 
     def _end(self) -> None:
         for process in self._processes:

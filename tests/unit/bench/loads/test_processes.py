@@ -103,6 +103,18 @@ def test_a_generator_that_ends_without_a_report_is_an_error() -> None:
             load.reports(30.0)
 
 
+def test_a_generator_that_is_killed_in_the_middle_of_its_report_is_an_error() -> None:
+    program = (
+        "import os\n"
+        "print('ready', flush=True); input()\n"
+        "print('{\"seconds\":1,', end='', flush=True); os.kill(os.getpid(), 9)"
+    )
+    with LoadProcesses(python(program), [TASK]) as load:
+        load.begin()
+        with pytest.raises(BenchError, match="its exit status is -9"):
+            load.reports(30.0)
+
+
 def test_a_silent_generator_times_out() -> None:
     program = "print('ready', flush=True); time.sleep(600)"
     with LoadProcesses(python(program), [TASK]) as load:
