@@ -3,10 +3,13 @@
 ZooKeeper: `FinalRequestProcessor`, `NIOServerCnxn.sendResponse`, `process` (watcher events).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from raykeeper.jute.fields import Record
+from msgspec.structs import replace
+
+from raykeeper.jute.archives import OutputArchive
+from raykeeper.jute.fields import EncodedStrings, Record
 from raykeeper.jute.multi import ERROR_TYPE, MultiResponse, Result
 from raykeeper.jute.opcodes import OpCode
 from raykeeper.jute.records import (
@@ -59,6 +62,44 @@ class UnansweredRequest(NamedTuple):
     detail: Any = None
     closes: bool = False
     bytes: int = 0
+
+
+class PagedNames:
+    """The names of a list that comes in pages, for the one frame that the client gets.
+
+    They are encoded page by page: those of a million children would take a step too long.
+    """
+
+    __slots__ = ("_archive", "_count")
+
+    def __init__(self) -> None:
+        self._archive, self._count = OutputArchive(), 0
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the names so far; 0 if no list has begun."""
+        return len(self._archive.data)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Add a page."""
+        for name in names:
+            self._archive.write_string(name)
+            self._count += 1
+
+    def take(self) -> EncodedStrings:
+        """Return all names, and begin a new list."""
+        whole = EncodedStrings(self._count, self._archive.data)
+        self._archive, self._count = OutputArchive(), 0
+        return whole
+
+
+def with_names(body: Record | None, names: EncodedStrings) -> Record | None:
+    """Return the reply to a request for a list with these names; None, an error, has none."""
+    if body is None:
+        return None
+    if isinstance(body, GetEphemeralsResponse):
+        return replace(body, ephemerals=names)
+    return replace(body, children=names)
 
 
 def reply_to(request: UnansweredRequest, item: Item) -> Record | int:

@@ -23,9 +23,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from msgspec.structs import replace
-
-from raykeeper.jute.archives import ElementsMax, OutputArchive
+from raykeeper.jute.archives import ElementsMax
 from raykeeper.jute.errors import JuteError, TooManyElements
 from raykeeper.jute.fields import EncodedStrings, Record
 from raykeeper.jute.frames import (
@@ -38,18 +36,12 @@ from raykeeper.jute.frames import (
 )
 from raykeeper.jute.multi import Operation
 from raykeeper.jute.opcodes import NOTIFICATION_XID, PING_XID, OpCode
-from raykeeper.jute.records import (
-    AuthPacket,
-    ConnectRequest,
-    ConnectResponse,
-    GetEphemeralsResponse,
-    SetSASLResponse,
-)
+from raykeeper.jute.records import AuthPacket, ConnectRequest, ConnectResponse, SetSASLResponse
 from raykeeper.jute.records import WatcherEvent as JuteEvent
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.connection import CheckWatches, Connection, Phase, RejectedRequest
 from raykeeper.server.context import ServerContext
-from raykeeper.server.jute_replies import UnansweredRequest, reply_to
+from raykeeper.server.jute_replies import PagedNames, UnansweredRequest, reply_to, with_names
 from raykeeper.server.jute_requests import read_request, reply_detail, write_op
 from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import Millis, Zxid
@@ -144,8 +136,7 @@ class JuteTranslator:
         self._zxid = 0  # the highest that was told in a reply
         self._unanswered: deque[UnansweredRequest] = deque()
         self._pings: deque[tuple[int, int]] = deque()  # heartbeat, and how many came with it
-        self._names = OutputArchive()  # encoded, of a list whose last page is to come
-        self._names_count = 0
+        self._paged = PagedNames()
         self._request_bytes = 0  # of the request that is taken now
         self._unanswered_bytes = 0
 
@@ -182,7 +173,7 @@ class JuteTranslator:
         """Note what the connection makes the server keep: bytes in both directions, and names."""
         connection = self.connection
         unsent = 0 if connection is None else connection.unsent_bytes
-        kept = len(self.reader) + self._unanswered_bytes + len(self._names.data) + unsent
+        kept = len(self.reader) + self._unanswered_bytes + self._paged.bytes + unsent
         self._context.jute_buffers.note(self.number, kept)
 
     # From the client.
@@ -406,7 +397,7 @@ class JuteTranslator:
             return self._encode_event(item)
         names = None
         if isinstance(item, GetChildrenReply | GetEphemeralsReply) and (
-            item.more or self._names_count
+            item.more or self._paged.bytes
         ):
             names = self._join_page(item)
             if names is None:
@@ -418,10 +409,8 @@ class JuteTranslator:
         zxid = self._zxid if request.opcode == OpCode.AUTH else self._raise_zxid(item.zxid)
         answer = reply_to(request, item)
         code, body = (Code.OK, answer) if isinstance(answer, Record) else (answer, None)
-        if isinstance(body, GetEphemeralsResponse) and names is not None:
-            body = replace(body, ephemerals=names)
-        elif body is not None and names is not None:
-            body = replace(body, children=names)
+        if names is not None:
+            body = with_names(body, names)
         if request.closes or (request.opcode == OpCode.AUTH and code):
             self.is_over = True
         if request.opcode == OpCode.SASL:
@@ -432,24 +421,14 @@ class JuteTranslator:
         return self._encode_reply(request.xid, zxid, code, body)
 
     def _join_page(self, page: GetChildrenReply | GetEphemeralsReply) -> EncodedStrings | None:
-        """Add a page of a list; return all names with its last page.
-
-        They are encoded page by page: those of a million children would take a step too long.
-        """
-        archive = self._names
-        names = page.children if isinstance(page, GetChildrenReply) else page.paths
-        for name in names:
-            archive.write_string(name)
-        self._names_count += len(names)
+        """Add a page of a list; return all names with its last page."""
+        paged = self._paged
+        paged.add(page.children if isinstance(page, GetChildrenReply) else page.paths)
         bytes_max = self._context.options.zookeeper.list_bytes_max
-        if len(archive.data) > bytes_max:
+        if paged.bytes > bytes_max:
             self.is_over = True  # no frame may be so long
             self._trace_limit("a list", "zookeeper_list_bytes", bytes_max)
-        if page.more or self.is_over:
-            return None
-        whole = EncodedStrings(self._names_count, archive.data)
-        self._names, self._names_count = OutputArchive(), 0
-        return whole
+        return None if page.more or self.is_over else paged.take()
 
     def _trace_refusal(self, op: native.WriteOp) -> None:
         """Trace the limit above which a write is, so that the leader refuses it."""
