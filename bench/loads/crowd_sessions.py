@@ -54,7 +54,8 @@ async def be_a_crowd(task: LoadTask, begin: Begin) -> LoadReport:
     ]
     if task.kind == "members":
         await asyncio.wait(acting)
-        print(READY, flush=True)
+        sys.stdout.write(READY + "\n")
+        sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.readline)
     errors = sum(1 for each in acting if each.done() and each.exception() is not None)
     return report_of(done=len(told), errors=errors, timings={"told": told})
