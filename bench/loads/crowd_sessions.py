@@ -21,10 +21,15 @@ from raykeeper.bench.loads.task import READY, LoadReport, LoadTask
 from raykeeper.client import AsyncClient, Held
 from raykeeper.client.recipes.group import GroupChange
 from raykeeper.client.recipes.recipe import Awaited
+from raykeeper.client.session_options import SessionOptions
 
 WATCHED, LOCK, GROUP = "/crowd/watched", "/crowd/lock", "/crowd/group"
 NEW_MEMBER = "new-"
 """The names of those that join a group when it has formed begin so."""
+JOINING_AT_ONCE = 10
+"""Members of one process: each that joins has a thousand others of its process told."""
+TIMEOUT_S = 60.0
+"""Of the sessions: a loop that has a thousand of them may be late for a heartbeat."""
 BYSTANDER_S = 0.01
 """A bystander begins a set so often."""
 
@@ -39,7 +44,8 @@ async def be_a_crowd(task: LoadTask, begin: Begin) -> LoadReport:
     contenders: told when they have the lock; the first `task.count` release it at once.
     members: told when the callback of their watch names a member that joined when all were there.
     """
-    options = await asyncio.to_thread(client_options, task.where)
+    timeout = SessionOptions(session_timeout_s=TIMEOUT_S)
+    options = await asyncio.to_thread(client_options, task.where, timeout)
     told: list[tuple[float, float]] = []
 
     def tell(*_: object) -> None:
@@ -48,10 +54,13 @@ async def be_a_crowd(task: LoadTask, begin: Begin) -> LoadReport:
     clients = await gather_bounded([partial(AsyncClient.open, *options)] * task.clients)
     report_of = await asyncio.to_thread(begin)
     acts = {"watchers": _watch, "contenders": _contend, "members": _join}
-    acting = [
-        asyncio.ensure_future(acts[task.kind](client, task, number, tell))
-        for number, client in enumerate(clients)
-    ]
+    at_once = asyncio.Semaphore(JOINING_AT_ONCE if task.kind == "members" else task.clients)
+
+    async def act(number: int, client: AsyncClient) -> object:
+        async with at_once:
+            return await acts[task.kind](client, task, number, tell)
+
+    acting = [asyncio.ensure_future(act(*each)) for each in enumerate(clients)]
     if task.kind == "members":
         await asyncio.wait(acting)
         sys.stdout.write(READY + "\n")

@@ -22,11 +22,13 @@ OPENED_AT_ONCE = 64
 """Sessions that one process opens at a time."""
 
 
-def client_options(where: str) -> tuple[list[ServerId], Dialer, SessionOptions]:
+def client_options(
+    where: str, options: SessionOptions | None = None
+) -> tuple[list[ServerId], Dialer, SessionOptions]:
     """Return the servers of `where`, what dials them, and the options of a session. May block."""
     ensemble, _, server = where.partition("/")
     known = find_servers(ensemble)
-    options = SessionOptions()
+    options = options or SessionOptions()
     servers = [ServerId(int(server))] if server else known
     return servers, dialer_of(ensemble, options.session_timeout_s, servers), options
 
