@@ -13,6 +13,7 @@ ZooKeeper: `NIOServerCnxnFactory`; its settings `maxClientCnxns`, `clientPortAdd
 """
 
 import asyncio
+import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
@@ -34,6 +35,8 @@ LINGER_S: Final = 10.0
 """How long a closed connection may take to send what is left."""
 WRITE_BUFFER_BYTES: Final = 32 << 10
 """Of a connection with less on its way it is not told when that has left."""
+SEND_BUFFER_BYTES: Final = 256 << 10
+"""Of the system for each connection, which else takes megabytes for a client that reads nothing."""
 LINGER_BYTES: Final = 64 << 20
 """What all closed connections together may still have to send; the newest may have more alone."""
 _MAPPED_V4: Final = "::ffff:"
@@ -97,6 +100,8 @@ class JuteStream(asyncio.Protocol):
         # uvloop has transports of its own.
         self._transport = transport = cast("asyncio.Transport", transport)
         transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        connected: socket.socket = transport.get_extra_info("socket")
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]).removeprefix(_MAPPED_V4) if peer else ""
         self.port = int(peer[1]) if peer else 0
@@ -183,8 +188,8 @@ class JuteStream(asyncio.Protocol):
     def fileno(self) -> int:
         """Return the number of the socket, -1 when it is closed."""
         transport = self._transport
-        socket = None if transport is None else transport.get_extra_info("socket")
-        return -1 if socket is None else int(socket.fileno())
+        connected = None if transport is None else transport.get_extra_info("socket")
+        return -1 if connected is None else int(connected.fileno())
 
     def _decrypted(self, tls: TlsEnd, data: bytes) -> bytes:
         """Return what the client says; tell it what the handshake says, or why it failed."""

@@ -4,10 +4,10 @@ Everything queued in a step leaves in one frame at its end, with two exceptions:
 only get watch events, `NOTIFIED_PER_STEP` are sent theirs in one step, and `CONFIRMED_PER_STEP` of
 those that only learn that a heartbeat was confirmed; the others in the next steps. So a change that
 thousands watch, and the confirmations of what they send then, do not hold up the answers and
-proposals of all others. A client that stops reading is sent no more than `unsent_bytes_max`. Later
-items wait here, not yet encoded, and the reads of this client wait as well (`SendState`). When too
-much waits, the connection is closed, and the client resumes elsewhere from the last zxid it was
-told.
+proposals of all others. A client that stops reading is sent nothing beyond `unsent_bytes_max`, one
+of ZooKeeper's nothing beyond `JUTE_UNSENT_BYTES`. Later items wait here, not yet encoded, and the
+reads of this client wait as well (`SendState`). When too much waits, the connection is closed, and
+the client resumes elsewhere from the last zxid it was told.
 
 | state | turns to | when |
 |---|---|---|
@@ -45,6 +45,9 @@ from raykeeper.znodes.replies import (
     encode_server_frame,
 )
 
+JUTE_UNSENT_BYTES: Final = 256 << 10
+"""While so much is on its way to a client of ZooKeeper nothing more is encoded for it: lists that
+nobody reads would cost the others time."""
 FRAME_BYTES_MAX: Final = 1 << 20
 """A frame with so many bytes of values and names leaves at once, which bounds every frame."""
 NOTIFIED_PER_STEP: Final = 12
@@ -151,7 +154,7 @@ class ClientSendQueues:
                 self._queue_frame(connection, items, size)
             return
         self._send_frame(connection, self._context.state.zxid, items)
-        if connection.unsent_bytes > self._unsent_max:
+        if not self._has_room(connection):
             connection.send_state = SendState.BLOCKED
 
     def flush_if_scheduled(self, connection: Connection) -> None:
@@ -192,12 +195,7 @@ class ClientSendQueues:
                 continue  # closed
             connection.send_state = SendState.BLOCKED  # it has left the line
             waiting = connection.queued_frames
-            while (
-                waiting
-                and not is_paged
-                and connection.unsent_bytes <= self._unsent_max
-                and not buffers.is_full
-            ):
+            while waiting and not is_paged and self._has_room(connection) and not buffers.is_full:
                 head = waiting[0]
                 if isinstance(head, QueuedFrame):
                     waiting.popleft()
@@ -208,7 +206,7 @@ class ClientSendQueues:
                     is_paged = True
                     if self._send_page(connection, head):
                         waiting.popleft()
-            if waiting or connection.unsent_bytes > self._unsent_max:
+            if waiting or not self._has_room(connection):
                 self._schedule_if_sendable(connection)
             else:
                 connection.send_state = SendState.OPEN
@@ -238,13 +236,19 @@ class ClientSendQueues:
 
     def _schedule_if_sendable(self, connection: Connection) -> None:
         """Put a blocked connection in the line if its next frame may leave."""
-        is_blocked = connection.send_state is SendState.BLOCKED
         translator = connection.translator
         if translator is not None and not translator.may_send():
             return
-        if is_blocked and connection.unsent_bytes <= self._unsent_max:
+        if connection.send_state is SendState.BLOCKED and self._has_room(connection):
             connection.send_state = SendState.SENDABLE
             self._sendable.append(connection)
+
+    def _has_room(self, connection: Connection) -> bool:
+        """Return whether not too much is on its way to the client."""
+        unsent = connection.unsent_bytes
+        if unsent > JUTE_UNSENT_BYTES and connection.translator is not None:
+            return False
+        return unsent <= self._unsent_max
 
     def _send_page(self, connection: Connection, answer: PagedReply) -> bool:
         """Send the next page; return whether it was the last."""
