@@ -26,7 +26,7 @@ from raykeeper.client.session_options import SessionOptions
 WATCHED, LOCK, GROUP = "/crowd/watched", "/crowd/lock", "/crowd/group"
 NEW_MEMBER = "new-"
 """The names of those that join a group when it has formed begin so."""
-JOINING_AT_ONCE = 10
+JOINING_AT_ONCE = 100
 """Members of one process: each that joins has a thousand others of its process told."""
 TIMEOUT_S = 60.0
 """Of the sessions: a loop that has a thousand of them may be late for a heartbeat."""
