@@ -22,56 +22,84 @@ ElementsMax = Mapping[type, int]
 """How many elements of a type all vectors of one payload may have; of others, as many as fit."""
 UNBOUNDED: Final[ElementsMax] = {}
 
-_int = Struct(">i")
-_long = Struct(">q")
+_pack_int, _unpack_int = Struct(">i").pack, Struct(">i").unpack_from
+_pack_long, _unpack_long = Struct(">q").pack, Struct(">q").unpack_from
+
+_NULL: Final = _pack_int(-1)
 
 
 class InputArchive:
-    """Reads the fields of one payload, in order."""
+    """Reads the fields of one payload, in order.
 
-    __slots__ = ("_at", "_data", "_elements_max", "_taken")
+    Each method checks for itself whether enough bytes remain: requests are many and short, so a
+    call of a function costs more than the field.
+    """
 
-    def __init__(self, data: bytes, elements_max: ElementsMax = UNBOUNDED) -> None:
+    __slots__ = ("_at", "_data", "_elements_max", "_size", "_taken")
+
+    def __init__(self, data: bytes, elements_max: ElementsMax = UNBOUNDED, at: int = 0) -> None:
+        """Read from `at` on."""
         self._data = data
-        self._at = 0
+        self._at = at
+        self._size = len(data)
         self._elements_max = elements_max
-        self._taken: dict[type, int] = {}
+        self._taken: dict[type, int] | None = None
 
     @property
     def remaining(self) -> int:
         """The bytes that are not read yet."""
-        return len(self._data) - self._at
+        return self._size - self._at
 
     def read_bool(self) -> bool:
         """Read a byte; every value but 0 is true."""
-        return self.read_bytes(BOOL_BYTES)[0] != 0
+        at = self._at
+        if at >= self._size:
+            raise self._too_short(BOOL_BYTES)
+        self._at = at + BOOL_BYTES
+        return self._data[at] != 0
 
     def read_int(self) -> int:
         """Read a signed number of 32 bits."""
         at = self._at
-        self._skip(INT_BYTES)
-        value: int = _int.unpack_from(self._data, at)[0]
+        end = at + INT_BYTES
+        if end > self._size:
+            raise self._too_short(INT_BYTES)
+        self._at = end
+        value: int = _unpack_int(self._data, at)[0]
         return value
 
     def read_long(self) -> int:
         """Read a signed number of 64 bits."""
         at = self._at
-        self._skip(LONG_BYTES)
-        value: int = _long.unpack_from(self._data, at)[0]
+        end = at + LONG_BYTES
+        if end > self._size:
+            raise self._too_short(LONG_BYTES)
+        self._at = end
+        value: int = _unpack_long(self._data, at)[0]
         return value
 
     def read_buffer(self) -> bytes | None:
         """Read bytes; None for the length -1, which is not the same as no bytes."""
-        size = self.read_int()
-        return None if size == -1 else self.read_bytes(size)
+        at = self._at + INT_BYTES
+        if at > self._size:
+            raise self._too_short(INT_BYTES)
+        size = _unpack_int(self._data, at - INT_BYTES)[0]
+        self._at = at
+        if size == -1:
+            return None
+        end = at + size
+        if size < 0 or end > self._size:
+            raise self._too_short(size)
+        self._at = end
+        return self._data[at:end]
 
     def read_string(self) -> str:
         """Read a text; a null one is "".
 
         Bytes that are not UTF-8 become U+FFFD, as in Java; no path may have it.
         """
-        size = self.read_int()
-        return "" if size == -1 else self.read_bytes(size).decode(errors="replace")
+        data = self.read_buffer()
+        return "" if data is None else data.decode(errors="replace")
 
     def read_count(self, least_bytes: int) -> int | None:
         """Read the count of a vector whose elements take `least_bytes` or more; None for -1."""
@@ -91,6 +119,8 @@ class InputArchive:
         most = self._elements_max.get(kind)
         if most is None:
             return
+        if self._taken is None:
+            self._taken = {}
         taken = self._taken[kind] = self._taken.get(kind, 0) + count
         if taken > most:
             raise TooManyElements(kind, most)
@@ -98,13 +128,14 @@ class InputArchive:
     def read_bytes(self, size: int) -> bytes:
         """Read `size` bytes."""
         at = self._at
-        self._skip(size)
-        return self._data[at : self._at]
+        end = at + size
+        if size < 0 or end > self._size:
+            raise self._too_short(size)
+        self._at = end
+        return self._data[at:end]
 
-    def _skip(self, size: int) -> None:
-        if not 0 <= size <= self.remaining:
-            raise JuteError(f"{size} bytes expected, {self.remaining} remain")
-        self._at += size
+    def _too_short(self, size: int) -> JuteError:
+        return JuteError(f"{size} bytes expected, {self.remaining} remain")
 
 
 class OutputArchive:
@@ -121,20 +152,22 @@ class OutputArchive:
 
     def write_int(self, value: int) -> None:
         """Write a signed number of 32 bits."""
-        self.data += _int.pack(value)
+        self.data += _pack_int(value)
 
     def write_long(self, value: int) -> None:
         """Write a signed number of 64 bits."""
-        self.data += _long.pack(value)
+        self.data += _pack_long(value)
 
     def write_buffer(self, value: bytes | None) -> None:
         """Write bytes behind their length, which is -1 for None."""
         if value is None:
-            self.write_int(-1)
+            self.data += _NULL
         else:
-            self.write_int(len(value))
+            self.data += _pack_int(len(value))
             self.data += value
 
     def write_string(self, value: str) -> None:
         """Write a text in UTF-8."""
-        self.write_buffer(value.encode())
+        data = value.encode()
+        self.data += _pack_int(len(data))
+        self.data += data

@@ -7,7 +7,10 @@ ZooKeeper: `NIOServerCnxn.readLength`, `ZooKeeperServer.processConnectRequest`, 
 `ClientCnxn.readResponse` for the other direction.
 """
 
+from struct import Struct
 from typing import Final, NamedTuple
+
+import msgspec
 
 from raykeeper.jute.archives import (
     INT_BYTES,
@@ -23,7 +26,6 @@ from raykeeper.jute.records import (
     ConnectRequest,
     ConnectResponse,
     ReplyHeader,
-    RequestHeader,
     WatcherEvent,
 )
 from raykeeper.jute.schema import REPLIES, REQUESTS
@@ -38,23 +40,25 @@ class FrameReader:
     `bytes_max` bounds the payload of each frame that is not complete yet; it may be changed.
     """
 
-    __slots__ = ("_buffer", "bytes_max")
+    __slots__ = ("_at", "_buffer", "bytes_max")
 
     def __init__(self, bytes_max: int = JUTE_MAXBUFFER) -> None:
         self.bytes_max = bytes_max
         self._buffer = bytearray()
+        self._at = 0  # what stands before was taken
 
     def __len__(self) -> int:
         """Return how many bytes arrived and were not taken."""
-        return len(self._buffer)
+        return len(self._buffer) - self._at
 
     def feed(self, data: bytes) -> None:
         """Add bytes as they arrived."""
+        self._forget_taken()
         self._buffer += data
 
     def peek(self, size: int) -> bytes:
         """Return the first bytes that were not taken, fewer if no more have arrived."""
-        return bytes(self._buffer[:size])
+        return bytes(self._buffer[self._at : self._at + size])
 
     def next(self) -> bytes | None:
         """Take the payload of the next frame; None until all of it has arrived.
@@ -62,21 +66,27 @@ class FrameReader:
         Raises:
             JuteError: its length is negative or above `bytes_max`.
         """
-        buffer = self._buffer
-        if len(buffer) < INT_BYTES:
+        buffer, begin = self._buffer, self._at + INT_BYTES
+        if len(buffer) < begin:
+            self._forget_taken()
             return None
-        size = int.from_bytes(buffer[:INT_BYTES], signed=True)
+        size: int = _unpack_size(buffer, self._at)[0]
         if not 0 <= size <= self.bytes_max:
             raise JuteError(f"a frame of {size} bytes, at most {self.bytes_max} are allowed")
-        end = INT_BYTES + size
+        end = begin + size
         if len(buffer) < end:
+            self._forget_taken()
             return None
-        payload = bytes(buffer[INT_BYTES:end])
-        del buffer[:end]
-        return payload
+        self._at = end
+        return bytes(buffer[begin:end])
+
+    def _forget_taken(self) -> None:
+        if self._at:
+            del self._buffer[: self._at]
+            self._at = 0
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True):
     """A request of a client; `body` is None if this protocol has no such opcode.
 
     It is an error if the request has more elements than the reader takes; the others are not read.
@@ -95,7 +105,9 @@ class Reply(NamedTuple):
 
 
 # Bound once: each frame needs several of them.
-_request_header = field_of(RequestHeader)
+_unpack_size = Struct(">i").unpack_from
+_request_header, _reply_head = Struct(">ii"), Struct(">iiqi")  # that of a reply with its length
+_NO_REPLY_HEAD: Final = bytes(_reply_head.size)
 _reply_header = field_of(ReplyHeader)
 _request_fields = {code: field_of(kind) for code, kind in REQUESTS.items()}
 _reply_fields = {code: field_of(kind) for code, kind in REPLIES.items()}
@@ -135,15 +147,17 @@ def decode_request(payload: bytes, elements_max: ElementsMax = UNBOUNDED) -> Req
     Raises:
         JuteError: the payload is no request of its opcode.
     """
-    archive = InputArchive(payload, elements_max)
-    header: RequestHeader = _request_header.read(archive)
-    field = _request_fields.get(header.type)
+    if len(payload) < _request_header.size:
+        raise JuteError(f"a request of {len(payload)} bytes")
+    xid, opcode = _request_header.unpack_from(payload)
+    archive = InputArchive(payload, elements_max, _request_header.size)
+    field = _request_fields.get(opcode)
     body: Record | TooManyElements | None
     try:
         body = None if field is None else field.read(archive)
     except TooManyElements as error:
         body = error
-    return Request(header.xid, header.type, body)
+    return Request(xid, opcode, body)
 
 
 def decode_reply(payload: bytes, opcode: int) -> Reply:
@@ -184,7 +198,7 @@ def encode_connect_response(response: ConnectResponse) -> bytes:
 def encode_request(xid: int, opcode: int, body: Record) -> bytes:
     """Return the frame of a request."""
     archive = OutputArchive()
-    _request_header.write(archive, RequestHeader(xid, opcode))
+    archive.data += _request_header.pack(xid, opcode)
     field_of(type(body)).write(archive, body)
     return _framed(archive)
 
@@ -192,12 +206,18 @@ def encode_request(xid: int, opcode: int, body: Record) -> bytes:
 def encode_reply(xid: int, zxid: int, err: int, body: Record | None) -> bytes:
     """Return the frame of a reply or an event."""
     archive = OutputArchive()
-    archive.write_int(xid)
-    archive.write_long(zxid)
-    archive.write_int(err)
+    write_reply(archive, xid, zxid, err, body)
+    return bytes(archive.data)
+
+
+def write_reply(archive: OutputArchive, xid: int, zxid: int, err: int, body: Record | None) -> None:
+    """Add the frame of a reply or an event."""
+    data = archive.data
+    begin = len(data)
+    data += _NO_REPLY_HEAD
     if body is not None:
         field_of(type(body)).write(archive, body)
-    return _framed(archive)
+    _reply_head.pack_into(data, begin, len(data) - begin - INT_BYTES, xid, zxid, err)
 
 
 def _with_read_only(archive: OutputArchive, read_only: bool | None) -> bytes:

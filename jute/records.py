@@ -32,13 +32,6 @@ class ConnectResponse(Record, frozen=True):
     read_only: bool | None = None
 
 
-class RequestHeader(Record, frozen=True):
-    """The header of a request: the client's number of it, and the opcode."""
-
-    xid: Int
-    type: Int
-
-
 class ReplyHeader(Record, frozen=True):
     """The header of a reply or an event; nothing follows an error."""
 

@@ -4,8 +4,9 @@ ZooKeeper: `FinalRequestProcessor`, `NIOServerCnxn.sendResponse`, `process` (wat
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.jute.archives import OutputArchive
@@ -49,7 +50,7 @@ from raykeeper.znodes.replies import (
 from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, OpResult, OpValue
 
 
-class UnansweredRequest(NamedTuple):
+class UnansweredRequest(Struct, frozen=True):
     """A request that is not answered yet: its xid and opcode, when it came, what its reply needs.
 
     `detail` is the path of a read, or the opcodes of the operations of a multi. `closes`: the

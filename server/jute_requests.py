@@ -53,7 +53,7 @@ def read_request(opcode: int, xid: int, body: Record) -> LocalOrRead | Code | No
 
 def reply_detail(body: Record) -> list[int] | str | None:
     """Return what the reply needs of a request: the path, or the opcodes of its operations."""
-    if isinstance(body, MultiRequest):
+    if type(body) is MultiRequest:
         return [_result_opcode(op) for op in body.ops]
     path: str | None = getattr(body, "path", None)
     return path

@@ -38,8 +38,10 @@ class Latency:
         """Count one request."""
         self._count += 1
         self._total_ms += took_ms
-        self._max_ms = max(self._max_ms, took_ms)
-        self._min_ms = min(self._min_ms, took_ms)
+        if took_ms > self._max_ms:
+            self._max_ms = took_ms
+        if took_ms < self._min_ms:
+            self._min_ms = took_ms
 
     def stats(self) -> LatencyStats:
         """Return what was counted."""

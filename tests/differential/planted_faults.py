@@ -28,11 +28,19 @@ def _event_after_the_reply(right: Any) -> Any:
 
 
 def _events_twice(right: Any) -> Any:
-    return lambda self, event: 2 * right(self, event)
+    def write(self: Any, out: Any, event: Any) -> None:
+        right(self, out, event)
+        right(self, out, event)
+
+    return write
 
 
 def _no_child_events(right: Any) -> Any:
-    return lambda self, event: b"" if event.kind is EventType.CHILD else right(self, event)
+    def write(self: Any, out: Any, event: Any) -> None:
+        if event.kind is not EventType.CHILD:
+            right(self, out, event)
+
+    return write
 
 
 def _later_operations_succeed(right: Any) -> Any:
@@ -81,8 +89,8 @@ def _constant(value: Any) -> Callable[[Any], Any]:
 
 PLANTED_FAULTS: dict[str, list[Change]] = {
     "an event comes after the reply": [(ClientSendQueues, "flush", _event_after_the_reply)],
-    "each event comes twice": [(JuteTranslator, "_encode_event", _events_twice)],
-    "no event tells of children": [(JuteTranslator, "_encode_event", _no_child_events)],
+    "each event comes twice": [(JuteTranslator, "_write_event", _events_twice)],
+    "no event tells of children": [(JuteTranslator, "_write_event", _no_child_events)],
     "operations behind the failed one have no error": [
         (jute_replies, "_result", _later_operations_succeed)
     ],

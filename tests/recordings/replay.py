@@ -68,7 +68,8 @@ class _Connection:
                 asked = replace(asked, session_id=mine.session_id, password=mine.password)
             self._stream.send(encode_connect(asked))
             return
-        xid, opcode, body = decode_request(payload)
+        request = decode_request(payload)
+        xid, opcode, body = request.xid, request.opcode, request.body
         frame = len(payload).to_bytes(4) + payload
         for end in (self.recorded, self.replayed):
             end.conversation.expect(xid, opcode, body)

@@ -27,7 +27,7 @@ def _overtaking(right: Any) -> Any:
         waiting = self._unanswered
         if len(waiting) > 1:
             before, last = waiting[-2], waiting[-1]
-            waiting[-2], waiting[-1] = before._replace(xid=last.xid), last._replace(xid=before.xid)
+            waiting[-2], waiting[-1] = replace(before, xid=last.xid), replace(last, xid=before.xid)
         return made
 
     return write
@@ -82,13 +82,11 @@ def _never_null(right: Any) -> Any:
 
 
 def _gap_untold(right: Any) -> Any:
-    def event(self: Any, event: Any) -> bytes:
-        if event.kind is EventType.RESYNC:
-            return b""
-        told: bytes = right(self, event)
-        return told
+    def write(self: Any, out: Any, event: Any) -> None:
+        if event.kind is not EventType.RESYNC:
+            right(self, out, event)
 
-    return event
+    return write
 
 
 MUTATIONS = [
@@ -154,7 +152,7 @@ MUTATIONS = [
     Mutation(
         "jute",
         "a client is not told that events are missing",
-        [(JuteTranslator, "_encode_event", _gap_untold)],
+        [(JuteTranslator, "_write_event", _gap_untold)],
         200,
         JUTE,
     ),

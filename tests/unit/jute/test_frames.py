@@ -251,7 +251,7 @@ def test_a_request_with_too_many_elements_is_read_no_further(
     payload = encode_request(7, opcode, too_many)[4:]
     assert decode_request(payload).body == too_many
     for cut in (payload, payload[:-1]):
-        xid, code, error = decode_request(cut, elements_max)
-        assert (xid, code) == (7, opcode)
-        assert isinstance(error, TooManyElements)
-        assert (error.kind, error.most) == (kind, 2)
+        request = decode_request(cut, elements_max)
+        assert (request.xid, request.opcode) == (7, opcode)
+        assert isinstance(request.body, TooManyElements)
+        assert (request.body.kind, request.body.most) == (kind, 2)
