@@ -78,20 +78,10 @@ class EpochsFile:
             OSError: it cannot be read or written.
         """
         path = folder / EPOCHS_FILE
-        if not files.exists(path):
-            # Formatting writes the file before the identity, so it has existed.
-            raise CorruptRecord(f"{path} is missing: the promises of this server are lost")
         self.trace_events: list[TraceEvent] = []
         self._files = files
-        slots = _read_slots(read_file(files, path, _FILE_BYTES), path)
+        slots, newest = _read_slots(files, path)
         found = [slot for slot in slots if slot is not None]
-        if not found:
-            raise CorruptRecord(f"{path} is damaged: the promises of this server are lost")
-        newest = max(found, key=lambda slot: slot.sequence)
-        if any(slot.sequence == newest.sequence and slot != newest for slot in found):
-            raise CorruptRecord(
-                f"{path} is damaged: its copies say {found[0].epochs, found[1].epochs}"
-            )
         self.epochs = newest.epochs
         self._sequence = newest.sequence
         if len(found) == 1:
@@ -139,6 +129,20 @@ def make_epochs(files: Filesystem, folder: Path, epochs: Epochs) -> None:
     replace_file(files, folder / EPOCHS_FILE, slot + slot)
 
 
+def read_epochs(files: Filesystem, folder: Path) -> tuple[Epochs, int]:
+    """Return the promises, and how many of their two copies are good. Changes nothing.
+
+    A server that saves its promises at this moment may be in the middle of one copy.
+
+    Raises:
+        CorruptRecord: the file is missing or of another kind, or both copies are damaged.
+        UnknownVersion: it is of a version that this program does not know.
+        StorageError: it cannot be read.
+    """
+    slots, newest = _read_slots(files, folder / EPOCHS_FILE)
+    return newest.epochs, len(slots) - slots.count(None)
+
+
 def _check(epochs: Epochs) -> None:
     assert 0 <= epochs.current <= epochs.accepted <= EPOCH_MAX, epochs
 
@@ -148,10 +152,22 @@ def _encode(slot: _Slot) -> bytes:
     return data + _CRC.pack(zlib.crc32(data))
 
 
-def _read_slots(data: bytes, path: Path) -> list[_Slot | None]:
+def _read_slots(files: Filesystem, path: Path) -> tuple[list[_Slot | None], _Slot]:
+    """Return both slots, None for a bad one, and the one that counts."""
+    if not files.exists(path):
+        # Formatting writes the file before the identity, so it has existed.
+        raise CorruptRecord(f"{path} is missing: the promises of this server are lost")
+    data = read_file(files, path, _FILE_BYTES)
     if len(data) != _FILE_BYTES:
         raise CorruptRecord(f"{path} has {len(data)} bytes, not {_FILE_BYTES}")
-    return [_decode(data, start, path) for start in (0, _SLOT_BYTES)]
+    slots = [_decode(data, start, path) for start in (0, _SLOT_BYTES)]
+    found = [slot for slot in slots if slot is not None]
+    if not found:
+        raise CorruptRecord(f"{path} is damaged: the promises of this server are lost")
+    newest = max(found, key=lambda slot: slot.sequence)
+    if any(slot.sequence == newest.sequence and slot != newest for slot in found):
+        raise CorruptRecord(f"{path} is damaged: its copies say {found[0].epochs, found[1].epochs}")
+    return slots, newest
 
 
 def _decode(data: bytes, start: int, path: Path) -> _Slot | None:

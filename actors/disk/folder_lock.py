@@ -46,7 +46,8 @@ def lock_folder(files: Filesystem, folder: Path) -> int:
     path = folder / LOCK_FILE
     lock = files.lock(path)
     if lock is None:
-        raise FolderInUse(f"{folder} on {socket.gethostname()} is in use by {_holder(files, path)}")
+        by = last_holder(files, folder) or "another process"
+        raise FolderInUse(f"{folder} on {socket.gethostname()} is in use by {by}")
     with closed_on_error(files, lock):
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
         holder = _Holder(os.getpid(), socket.gethostname()[:_HOST_CHARS_MAX], since)
@@ -59,13 +60,13 @@ def lock_folder(files: Filesystem, folder: Path) -> int:
     return lock
 
 
-def _holder(files: Filesystem, path: Path) -> str:
-    """Return the name of the holder, if it has written one."""
+def last_holder(files: Filesystem, folder: Path) -> str | None:
+    """Return the name of the last holder of `folder`, which may have ended; None without one."""
     try:
-        with opened(files, path) as fd:
+        with opened(files, folder / LOCK_FILE) as fd:
             return str(msgspec.json.decode(files.read(fd, _HOLDER_BYTES, 0), type=_Holder))
     except (StorageError, *DECODE_ERRORS):
-        return "another process"
+        return None
 
 
 assert not LOCK_FILE.endswith(TEMP_SUFFIX), "it would be removed as a leftover"

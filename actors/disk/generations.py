@@ -88,13 +88,12 @@ def make_first_generation(files: Filesystem, folder: Path) -> None:
     files.sync_folder(folder)
 
 
-def open_generations(files: Filesystem, folder: Path) -> tuple[Generations, list[str]]:
-    """Find the generation that counts; remove the older ones and return their names, too.
+def find_generation(files: Filesystem, folder: Path) -> tuple[Generations, list[str]]:
+    """Find the generation that counts, and the names of the older ones. Changes nothing.
 
     Raises:
         CorruptRecord: there is none, though formatting made one, or it lacks its snapshot.
-            Nothing was removed.
-        OSError: a folder cannot be read or removed.
+        OSError: a folder cannot be read.
     """
     numbers = _numbers(files, folder)
     if not numbers:
@@ -103,10 +102,21 @@ def open_generations(files: Filesystem, folder: Path) -> tuple[Generations, list
     if generations.number > 1 and not snapshot_zxids(files.names(generations.path)):
         # Only the first one starts without a snapshot, and the last snapshot is never pruned.
         raise CorruptRecord(f"the snapshot in {generations.path} is gone")
+    return generations, [f"{_PREFIX}{number}" for number in numbers[:-1]]
+
+
+def open_generations(files: Filesystem, folder: Path) -> tuple[Generations, list[str]]:
+    """Find the generation that counts; remove the older ones and return their names, too.
+
+    Raises:
+        CorruptRecord: there is none, though formatting made one, or it lacks its snapshot.
+            Nothing was removed.
+        OSError: a folder cannot be read or removed.
+    """
+    generations, old = find_generation(files, folder)
     # Force the names again: one may remain from a force that failed (rule D5).
     files.sync_folder(folder)
     files.sync_folder(generations.path)
-    old = [f"{_PREFIX}{number}" for number in numbers[:-1]]
     for name in old:
         remove_tree(files, folder / name)
     return generations, old

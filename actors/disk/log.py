@@ -18,10 +18,10 @@ from raykeeper.actors.disk.log_format import (
     SegmentHeader,
     batch_bytes,
     batches,
+    check_end,
     encode_batch,
-    is_zero_after,
+    has_torn_end,
     split_run,
-    synced_batch_after,
     txns_of,
 )
 from raykeeper.actors.disk.log_segment import TailSegment, read_header, segment_firsts, segment_name
@@ -256,11 +256,7 @@ class Log:
         path = self._path(header.first)
         data = read_file(self._files, path)
         found = list(batches(data, header.salt, header.previous, str(path)))
-        last = found[-1].last if found else header.previous
-        if last != end:
-            raise CorruptRecord(
-                f"{path} is damaged after {format_zxid(last)}; it held all up to {format_zxid(end)}"
-            )
+        check_end(found, header, end, str(path))
         return data, found
 
     def _read_sealed(self, i: int, after: Zxid, runs: list[LogRun]) -> None:
@@ -300,15 +296,7 @@ class Log:
             self.last = batch.last
             end = batch.end
         events = []
-        if not is_zero_after(data, end):
-            later = synced_batch_after(data, end, header.salt, self.last)
-            if later is not None:
-                synced = max(synced, later.synced)
-            if synced > self.last:
-                raise CorruptRecord(
-                    f"{path} is damaged at byte {end}, after {format_zxid(self.last)}; it had been "
-                    f"forced up to {format_zxid(synced)}"
-                )
+        if has_torn_end(data, end, header.salt, self.last, synced, str(path)):
             before_cut()
             detail = {"segment": path.name, "offset": end, "last": format_zxid(self.last)}
             events.append(TraceEvent(LOG_TAIL_CUT, detail))

@@ -21,7 +21,7 @@ client's value can hold the bytes of a batch, but not under the salt of the segm
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
@@ -169,6 +169,19 @@ def batches(data: bytes, salt: int, previous: Zxid, name: str) -> Iterator[Batch
         offset = batch.end
 
 
+def check_end(found: Sequence[Batch], header: SegmentHeader, end: Zxid, name: str) -> None:
+    """Check that the batches `found` in the segment `name` end with `end`, as they must.
+
+    Raises:
+        CorruptRecord: they do not.
+    """
+    last = found[-1].last if found else header.previous
+    if last != end:
+        raise CorruptRecord(
+            f"{name} is damaged after {format_zxid(last)}; it held all up to {format_zxid(end)}"
+        )
+
+
 def txns_of(data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> list[bytes]:
     """Return the transactions of `batch` in (after, upto]."""
     count = batch.last - batch.first + 1
@@ -196,6 +209,32 @@ def synced_batch_after(data: bytes, offset: int, salt: int, last: Zxid) -> Batch
         if batch is not None and batch.synced > last:
             return batch
     return None
+
+
+def has_torn_end(data: bytes, end: int, salt: int, last: Zxid, synced: Zxid, name: str) -> bool:
+    """Return whether a batch that was never forced begins at `end`, behind the last valid one.
+
+    Args:
+        data: The content of the last segment, `name`.
+        end: Where its last valid batch ends.
+        salt: That of the segment.
+        last: The last transaction before `end`.
+        synced: The log is known to have been forced up to here.
+
+    Raises:
+        CorruptRecord: what begins there had been forced.
+    """
+    if is_zero_after(data, end):
+        return False
+    later = synced_batch_after(data, end, salt, last)
+    if later is not None:
+        synced = max(synced, later.synced)
+    if synced > last:
+        raise CorruptRecord(
+            f"{name} is damaged at byte {end}, after {format_zxid(last)}; it had been "
+            f"forced up to {format_zxid(synced)}"
+        )
+    return True
 
 
 _ZEROS = bytes(1 << 20)

@@ -51,8 +51,25 @@ def read_header(files: Filesystem, path: Path) -> SegmentHeader:
         StorageError: it cannot be read.
     """
     with opened(files, path) as fd:
-        data = files.read(fd, SEGMENT_HEADER_BYTES, 0)
-        size = files.size(fd)
+        return _read_header(files, fd, path)
+
+
+def read_segment(files: Filesystem, path: Path) -> tuple[SegmentHeader, bytes]:
+    """Read the header of a segment, and then all its bytes, of one and the same file.
+
+    A server may replace the file by another one of that name meanwhile.
+
+    Raises:
+        CorruptRecord, UnknownVersion, StorageError: as `read_header`.
+    """
+    with opened(files, path) as fd:
+        header = _read_header(files, fd, path)
+        return header, files.read(fd, header.size, 0)
+
+
+def _read_header(files: Filesystem, fd: int, path: Path) -> SegmentHeader:
+    data = files.read(fd, SEGMENT_HEADER_BYTES, 0)
+    size = files.size(fd)
     header = decode_segment_header(data, str(path))
     if path.name != segment_name(header.first):
         raise CorruptRecord(f"{path} holds the segment {segment_name(header.first)}")

@@ -53,19 +53,9 @@ class SpareSegment:
             StorageError: it cannot be read.
             OSError: it cannot be removed.
         """
-        files = self._files
-        if not files.exists(self._path):
-            return
-        with opened(files, self._path) as fd:
-            data = files.read(fd, SEGMENT_HEADER_BYTES + BATCH_HEADER_BYTES, 0)
-        if any(data[SEGMENT_HEADER_BYTES:]):
-            try:
-                name = segment_name(decode_segment_header(data, str(self._path)).first)
-            except (CorruptRecord, UnknownVersion):
-                name = None  # torn by a crash, before it was forced and renamed
-            if name is not None and not files.exists(log / name):
-                raise CorruptRecord(f"{log / name} is missing: {self._path} is that segment")
-        files.remove(self._path)
+        if self._files.exists(self._path):
+            check_spare(self._files, self._folder, log)
+            self._files.remove(self._path)
 
     def replenish(self) -> bool:
         """Allocate a spare if there is none; returns `has_disk_space`.
@@ -126,3 +116,24 @@ class SpareSegment:
             # Force its name, or the name could come back after the file was renamed.
             self._files.sync_folder(path.parent)
         return fd
+
+
+def check_spare(files: Filesystem, folder: Path, log: Path) -> None:
+    """Check that the spare in the data folder `folder` is no segment that `log` lacks.
+
+    Raises:
+        CorruptRecord: it is one.
+        StorageError: it cannot be read.
+        OSError: `log` cannot be read.
+    """
+    path = folder / SPARE_FILE
+    with opened(files, path) as fd:
+        data = files.read(fd, SEGMENT_HEADER_BYTES + BATCH_HEADER_BYTES, 0)
+    if not any(data[SEGMENT_HEADER_BYTES:]):
+        return
+    try:
+        name = segment_name(decode_segment_header(data, str(path)).first)
+    except (CorruptRecord, UnknownVersion):
+        return  # torn by a crash, before it was forced and renamed
+    if not files.exists(log / name):
+        raise CorruptRecord(f"{log / name} is missing: {path} is that segment")

@@ -342,27 +342,8 @@ class Storage:
         return newest, synced
 
     def _check_consistency(self, synced: Zxid, last: Zxid, epochs: Epochs) -> None:
-        """Check that promises, snapshot and log can be the work of this program.
-
-        The log may be of a newer epoch than the current one: a learner logs what it lacks, or
-        installs a snapshot, before it takes over the epoch, and a crash can come between. All of
-        that is committed history or a part of what the leader of the accepted epoch had, and a
-        vote counts it under the old current epoch. ZooKeeper refuses to start there
-        (ZOOKEEPER-1653, 4643). The log never goes beyond the accepted epoch.
-        """
-        if last < synced:
-            # A snapshot is published after the log was forced up to there, which is never cut.
-            raise CorruptRecord(
-                f"{self.folder}: the log ends at {format_zxid(last)}, the snapshot needs it up to "
-                f"{format_zxid(synced)}"
-            )
-        epoch = epoch_of(last)
-        if epoch > epochs.accepted:
-            raise CorruptRecord(
-                f"{self.folder}: the log reaches {format_zxid(last)}, but only epoch "
-                f"{epochs.accepted} was accepted"
-            )
-        if epoch > epochs.current:
+        check_consistency(self.folder, synced, last, epochs)
+        if epoch_of(last) > epochs.current:
             detail = {"last": format_zxid(last), "current": epochs.current}
             self._trace_events.append(TraceEvent(SYNC_INTERRUPTED, detail))
 
@@ -467,3 +448,34 @@ class Storage:
                 self._snapshots.pop(zxid, None)
         self._files.sync_folder(path)
         self._log.prune(oldest)
+
+
+def check_consistency(folder: Path, synced: Zxid, last: Zxid, epochs: Epochs) -> None:
+    """Check that promises, snapshots and log can be the work of this program.
+
+    The log may be of a newer epoch than the current one: a learner logs what it lacks, or
+    installs a snapshot, before it takes over the epoch, and a crash can come between. All of
+    that is committed history or a part of what the leader of the accepted epoch had, and a
+    vote counts it under the old current epoch. ZooKeeper refuses to start there
+    (ZOOKEEPER-1653, 4643). The log never goes beyond the accepted epoch.
+
+    Args:
+        folder: The data folder.
+        synced: The snapshots say that the log was forced up to here.
+        last: The last transaction of the log, or the newest snapshot.
+        epochs: The promises.
+
+    Raises:
+        CorruptRecord: they cannot.
+    """
+    if last < synced:
+        # A snapshot is published after the log was forced up to there, which is never cut.
+        raise CorruptRecord(
+            f"{folder}: the log ends at {format_zxid(last)}, the snapshot needs it up to "
+            f"{format_zxid(synced)}"
+        )
+    if epoch_of(last) > epochs.accepted:
+        raise CorruptRecord(
+            f"{folder}: the log reaches {format_zxid(last)}, but only epoch "
+            f"{epochs.accepted} was accepted"
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, EpochsFile, make_epochs
+from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, EpochsFile, make_epochs, read_epochs
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
 from raykeeper.actors.disk.storage_trace_events import PROMISES_MENDED
 from raykeeper.zab.ids import EPOCH_MAX, Epoch, Zxid
@@ -227,3 +227,23 @@ def test_copies_that_contradict_each_other_are_damage() -> None:
 def test_current_is_never_above_accepted() -> None:
     with pytest.raises(AssertionError):
         saved(e(5, 7))
+
+
+@pytest.mark.parametrize(
+    ("damaged", "epochs", "good"),
+    [([], NEW, 2), ([0], NEW, 1), ([4096], NEW, 1), ([100], NEW, 2), ([0, 4096], None, 0)],
+)
+def test_the_promises_are_read_without_a_change(
+    damaged: list[int], epochs: Epochs | None, good: int
+) -> None:
+    files = saved(OLD, NEW)
+    for offset in damaged:
+        files.flip(FILE, offset)
+    content, operations = bytes(files.content(FILE)), files.operations
+    if epochs is None:
+        with pytest.raises(CorruptRecord, match="promises of this server are lost"):
+            read_epochs(files, FOLDER)
+    else:
+        assert read_epochs(files, FOLDER) == (epochs, good)
+    assert (bytes(files.content(FILE)), files.operations) == (content, operations)
+    assert files.open_files() == 0

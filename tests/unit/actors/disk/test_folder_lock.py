@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.folder_lock import LOCK_FILE, lock_folder
+from raykeeper.actors.disk.folder_lock import LOCK_FILE, last_holder, lock_folder
 from raykeeper.actors.disk.storage_errors import FolderInUse
 from tests.contract.faulty_files import FaultyFiles
 
@@ -61,3 +61,15 @@ def test_a_lock_needs_no_disk_space() -> None:
     with pytest.raises(OSError, match="failed"):
         lock_folder(files, FOLDER)
     assert files.open_files() == 0
+
+
+def test_the_last_holder_is_told_without_a_lock() -> None:
+    files = FaultyFiles()
+    assert last_holder(files, FOLDER) is None
+    files.close(lock_folder(files, FOLDER))
+    operations = files.operations
+    told = last_holder(files, FOLDER)
+    assert told is not None and told.startswith(f"process {os.getpid()} on ")
+    assert (files.operations, files.open_files()) == (operations, 0)
+    files.content(LOCK)[:] = b"x" * 512
+    assert last_holder(files, FOLDER) is None

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.generations import make_first_generation, open_generations
+from raykeeper.actors.disk.generations import (
+    find_generation,
+    make_first_generation,
+    open_generations,
+)
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 from tests.contract.faulty_files import FaultyFiles, Loss
 
@@ -43,6 +47,14 @@ def test_older_generations_are_removed() -> None:
     assert generations.path == FOLDER / "generation-10"
     assert old == ["generation-2", "generation-9"]
     assert files.names(FOLDER) == ["generation-10"]
+
+
+def test_the_generation_is_found_without_a_change() -> None:
+    files = with_generations("generation-9", "generation-10", "generation-2")
+    operations = files.operations
+    generations, older = find_generation(files, FOLDER)
+    assert (generations.path, older) == (FOLDER / "generation-10", ["generation-2", "generation-9"])
+    assert files.operations == operations
 
 
 def test_unforced_names_are_forced() -> None:

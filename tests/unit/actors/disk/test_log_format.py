@@ -11,9 +11,11 @@ from raykeeper.actors.disk.log_format import (
     batch_at,
     batch_bytes,
     batches,
+    check_end,
     decode_segment_header,
     encode_batch,
     encode_segment_header,
+    has_torn_end,
     is_zero_after,
     synced_batch_after,
     txns_of,
@@ -165,3 +167,45 @@ def test_the_first_nonzero_byte_is_found(size: int) -> None:
     assert not is_zero_after(bytes(data), 4)
     data[-1] = 1
     assert not is_zero_after(bytes(data), 5)
+
+
+def torn(data: bytes) -> bytes:
+    return data[:20] + b"?" + data[21:]
+
+
+SECOND = encoded(z(2), [b"two"], z(1), synced=z(1))
+WRITTEN_WITH_IT = encoded(z(3), [b"three"], z(2), synced=z(1))
+WRITTEN_LATER = encoded(z(3), [b"three"], z(2), synced=z(2))
+
+
+@pytest.mark.parametrize(
+    ("tail", "synced", "is_torn"),
+    [
+        (b"", z(1), False),
+        (bytes(50), z(1), False),
+        (torn(SECOND), z(1), True),
+        (torn(SECOND) + bytes(50), z(1), True),
+        (torn(SECOND) + WRITTEN_WITH_IT, z(1), True),
+        (torn(SECOND) + WRITTEN_LATER, z(1), None),
+        (torn(SECOND), z(2), None),
+    ],
+)
+def test_what_was_forced_is_not_taken_for_a_torn_end(
+    tail: bytes, synced: Zxid, is_torn: bool | None
+) -> None:
+    data = segment(encoded(z(1), [b"one"], ZERO))
+    end = len(data)
+    if is_torn is None:
+        with pytest.raises(CorruptRecord, match=rf"at byte {end}, after 1:1; .* 1:2"):
+            has_torn_end(data + tail, end, SALT, z(1), synced, "log")
+    else:
+        assert has_torn_end(data + tail, end, SALT, z(1), synced, "log") is is_torn
+
+
+def test_a_segment_must_end_where_the_next_one_begins() -> None:
+    found = list(batches(segment(encoded(z(1), [b"a", b"b"], ZERO)), SALT, ZERO, "log"))
+    check_end(found, HEADER, z(2), "log")
+    check_end([], HEADER, ZERO, "log")
+    for batches_found, end in ((found, z(3)), ([], z(1))):
+        with pytest.raises(CorruptRecord, match=r"log is damaged after .* all up to"):
+            check_end(batches_found, HEADER, end, "log")

@@ -14,6 +14,7 @@ from raykeeper.actors.disk.log_format import (
 from raykeeper.actors.disk.log_segment import (
     TailSegment,
     read_header,
+    read_segment,
     segment_firsts,
     segment_name,
 )
@@ -49,6 +50,7 @@ def test_a_segment_is_named_and_filled() -> None:
     segment.append([b"three"], 5)
     segment.close()
     assert read_header(files, PATH) == HEADER
+    assert read_segment(files, PATH) == (HEADER, bytes(files.content(PATH)))
     written = encode_segment_header(HEADER) + b"contentonetwothree"
     assert segment.left == 1000 - len(written)
     after = files.crash(Loss.ALL, random.Random(0))
