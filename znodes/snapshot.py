@@ -107,6 +107,39 @@ _RECORD_BYTES = 64  # of a record beside path, value and outcomes, roughly
 _OUTCOME_BYTES = 80
 
 
+def records_in(chunks: Iterable[bytes]) -> Iterator[Record]:
+    """Yield the records of a snapshot, header and trailer included, a chunk in memory at a time.
+
+    They are as they were written: each as of another moment, see above.
+
+    Raises:
+        SnapshotFormatError: a chunk is malformed or of an unknown format, or the end is missing.
+    """
+    is_first, last = True, None
+    for chunk in chunks:
+        try:
+            records: list[Record] = [_header_in(chunk)] if is_first else [*_decode_chunk(chunk)]
+        except DECODE_ERRORS as error:
+            raise SnapshotFormatError(f"malformed record: {error}") from error
+        is_first = False
+        for last in records:
+            yield last
+    if type(last) is not SnapshotTrailer:
+        raise SnapshotFormatError("the snapshot is not complete")
+
+
+def _header_in(chunk: bytes) -> SnapshotHeader:
+    headers = _decode_header(chunk)
+    if len(headers) != 1:
+        raise SnapshotFormatError("the first chunk must be the header alone")
+    header = headers[0]
+    if header.format != SNAPSHOT_FORMAT:
+        raise SnapshotFormatError(
+            f"format {header.format}, this version reads only {SNAPSHOT_FORMAT}"
+        )
+    return header
+
+
 class SnapshotWalk:
     """Writes a state down, one bounded chunk a call; transactions may be applied in between."""
 
@@ -208,7 +241,7 @@ class SnapshotLoader:
         """
         try:
             if self._header is None:
-                self._begin(chunk)
+                self._header = _header_in(chunk)
                 return
             records = _decode_chunk(chunk)
         except DECODE_ERRORS as error:
@@ -244,17 +277,6 @@ class SnapshotLoader:
         state.consistent_at = consistent_at
         state.time_ms = self._header.time_ms
         return state
-
-    def _begin(self, chunk: bytes) -> None:
-        headers = _decode_header(chunk)
-        if len(headers) != 1:
-            raise SnapshotFormatError("the first chunk must be the header alone")
-        header = headers[0]
-        if header.format != SNAPSHOT_FORMAT:
-            raise SnapshotFormatError(
-                f"format {header.format}, this version reads only {SNAPSHOT_FORMAT}"
-            )
-        self._header = header
 
     def _add_session(self, record: SessionRecord) -> None:
         if not record.session_id:

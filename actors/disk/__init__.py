@@ -8,6 +8,7 @@ repair.py                  a corrupt disk starts again
 epochs.py                  the two promises
 log.py                     the log; log_segment.py, spare_segment.py, log_format.py its parts
 snapshot_files.py          snapshots
+folder_reader.py           the folder for tools that change nothing; log_reader.py its log
 generations.py             how a snapshot and its log change together
 file_operations.py         replacing, reading, removing and naming files
 filesystem.py              the system calls, which tests can break

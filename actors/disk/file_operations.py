@@ -131,6 +131,19 @@ def zxid_name(prefix: str, zxid: Zxid) -> str:
     return f"{prefix}{zxid:016x}"
 
 
+def check_zxid_names(names: list[str], prefix: str) -> None:
+    """Check that each of the files `names` with the prefix has the name of its zxid exactly.
+
+    Raises:
+        CorruptRecord: one has another number of digits, or no number.
+    """
+    for name in names:
+        if name.startswith(prefix):
+            (zxid,) = zxids_in_names([name], prefix)
+            if zxid_name(prefix, zxid) != name:
+                raise CorruptRecord(f"{name} is not {prefix}<zxid>")
+
+
 def zxids_in_names(names: list[str], prefix: str) -> list[Zxid]:
     """Return the zxids of the files named `prefix` and a number, oldest first.
 

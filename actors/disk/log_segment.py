@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from raykeeper.actors.disk.file_operations import (
+    check_zxid_names,
     closed_on_error,
     opened,
     zxid_name,
@@ -30,6 +31,15 @@ _PREFIX = "log."
 def segment_name(first: Zxid) -> str:
     """Return the file name of the segment that starts with `first`."""
     return zxid_name(_PREFIX, first)
+
+
+def check_segment_names(names: list[str]) -> None:
+    """Check the names of the segments among the files `names`.
+
+    Raises:
+        CorruptRecord: a name begins like a segment's and is none.
+    """
+    check_zxid_names(names, _PREFIX)
 
 
 def segment_firsts(names: list[str]) -> list[Zxid]:

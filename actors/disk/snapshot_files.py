@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from raykeeper.actors.disk.file_operations import (
     TEMP_SUFFIX,
+    check_zxid_names,
     opened,
     zxid_name,
     zxids_in_names,
@@ -53,6 +54,15 @@ class SnapshotSummary(NamedTuple):
 def snapshot_name(zxid: Zxid) -> str:
     """Return the file name of the snapshot as of `zxid`."""
     return zxid_name(_PREFIX, zxid)
+
+
+def check_snapshot_names(names: list[str]) -> None:
+    """Check the names of the snapshots among the files `names`.
+
+    Raises:
+        CorruptRecord: a name begins like a snapshot's and is none.
+    """
+    check_zxid_names(names, _PREFIX)
 
 
 def snapshot_zxids(names: list[str]) -> list[Zxid]:

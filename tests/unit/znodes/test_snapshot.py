@@ -17,6 +17,7 @@ from raykeeper.znodes.snapshot import (
     SnapshotWalk,
     VoterRecord,
     ZnodeRecord,
+    records_in,
 )
 from raykeeper.znodes.state import State
 from tests.unit.znodes.one_leader import OneLeader
@@ -253,3 +254,28 @@ def test_a_malformed_snapshot_is_refused(chunks: list[bytes], reason: str) -> No
 def test_an_incomplete_snapshot_gives_no_state(count: int) -> None:
     with pytest.raises(SnapshotFormatError, match="not complete"):
         loaded(GOOD[:count], Zxid(1), Zxid(1))
+
+
+def test_records_are_read_one_after_the_other() -> None:
+    chunks = walked(OneLeader().state, chunk_bytes=1)
+    expected = [record for data in chunks for record in decode(data)]
+    assert list(records_in(chunks)) == expected
+    assert type(expected[0]) is SnapshotHeader and type(expected[-1]) is SnapshotTrailer
+
+
+@pytest.mark.parametrize(
+    ("chunks", "text"),
+    [
+        ([], "not complete"),
+        ([chunk(HEADER)], "not complete"),
+        ([chunk(HEADER, SnapshotTrailer(0, 0))], "malformed"),
+        ([chunk(HEADER), b"\xc1"], "malformed"),
+        ([chunk(HEADER), chunk(HEADER)], "malformed"),
+        ([b"", chunk(SnapshotTrailer(0, 0))], "malformed"),
+        ([chunk()], "header alone"),
+        ([chunk(SnapshotHeader(9, Millis(0)))], "format 9, this version reads only 3"),
+    ],
+)
+def test_records_of_what_is_no_snapshot_are_refused(chunks: list[bytes], text: str) -> None:
+    with pytest.raises(SnapshotFormatError, match=text):
+        list(records_in(chunks))

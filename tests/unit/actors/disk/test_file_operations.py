@@ -1,11 +1,13 @@
 """Operations on the files of a data folder."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 
 from raykeeper.actors.disk.file_operations import (
+    check_zxid_names,
     make_folders,
     read_file,
     remove_leftovers,
@@ -74,3 +76,13 @@ def test_names_of_one_prefix_sort_like_their_zxids() -> None:
 def test_a_prefix_without_a_number_is_damage(name: str) -> None:
     with pytest.raises(CorruptRecord, match=r"is not log\.<zxid>"):
         zxids_in_names([name], "log.")
+
+
+@pytest.mark.parametrize(
+    "name", ["log.", "log.x", "log.1", "log.-1", f"log.+{1:015x}", "log." + "0" * 17]
+)
+def test_only_the_name_that_a_zxid_has_is_taken_by_a_reader(name: str) -> None:
+    names = [zxid_name("log.", Zxid(number)) for number in (1, (1 << 63) - 1)]
+    check_zxid_names([*names, "other", "snapshot.x"], "log.")
+    with pytest.raises(CorruptRecord, match=re.escape(f"{name} is not log.<zxid>")):
+        check_zxid_names([*names, name], "log.")
