@@ -8,8 +8,10 @@ and meanings are as stable as the Python interface. A zxid is a string, `<epoch>
 is ISO 8601 in UTC; a value is a string if it is UTF-8, else base64.
 """
 
+import base64
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -40,6 +42,29 @@ def print_table(console: Console, table: Table) -> None:
     widest = console.options.update(max_width=_WIDTH_MAX)
     table.width = console.measure(table, options=widest).maximum
     console.print(table)
+
+
+def value_fields(value: bytes) -> Document:
+    """Return the fields of a value in a document: a string, or base64 if it is not UTF-8."""
+    try:
+        return {"value": value.decode(), "value_base64": None}
+    except UnicodeDecodeError:
+        return {"value": None, "value_base64": base64.b64encode(value).decode()}
+
+
+def time_field(time_ms: int) -> str:
+    """Return a time of the ensemble in a document."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def session_field(session_id: int) -> str | None:
+    """Return a session id in a document, None for none."""
+    return f"{session_id:#x}" if session_id else None
+
+
+def print_line(document: Document) -> None:
+    """Print a document on a line, one of several."""
+    print_document(document, in_one_line=True)
 
 
 def print_document(document: Document, *, in_one_line: bool = False) -> None:

@@ -3,17 +3,22 @@
 ZooKeeper: `zkCli.sh`. A value is printed as text if it is UTF-8, else as Python bytes.
 """
 
-import base64
 import shlex
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
 
 from raykeeper.client import Client, EventType, Stat, WatchedEvent
 from raykeeper.client.errors import KeeperError, NoNodeError
-from raykeeper.commands.output import Document, print_document, print_table
+from raykeeper.commands.output import (
+    Document,
+    print_document,
+    print_table,
+    session_field,
+    time_field,
+    value_fields,
+)
 from raykeeper.commands.shell_usage import USAGE
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Zxid, format_zxid
@@ -206,14 +211,6 @@ def shown_value(value: bytes) -> str:
         return repr(value)
 
 
-def value_fields(value: bytes) -> Document:
-    """Return the fields of a value in a document: a string, or base64 if it is not UTF-8."""
-    try:
-        return {"value": value.decode(), "value_base64": None}
-    except UnicodeDecodeError:
-        return {"value": None, "value_base64": base64.b64encode(value).decode()}
-
-
 def stat_document(stat: Stat) -> Document:
     """Return the fields of a Stat, with zxids as epoch:counter and times in ISO form."""
     return {field: _shown_field(field, getattr(stat, field)) for field in stat.__struct_fields__}
@@ -223,9 +220,9 @@ def _shown_field(field: str, value: int) -> str | int | None:
     if field in ("czxid", "mzxid", "pzxid"):
         return format_zxid(Zxid(value))
     if field in ("ctime", "mtime"):
-        return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")
+        return time_field(value)
     if field == "ephemeral_owner":
-        return f"{value:#x}" if value else None
+        return session_field(value)
     return value
 
 

@@ -5,7 +5,15 @@ import json
 import pytest
 from rich.table import Table
 
-from raykeeper.commands.output import make_console, print_document, print_error, print_table
+from raykeeper.commands.output import (
+    make_console,
+    print_document,
+    print_error,
+    print_table,
+    session_field,
+    time_field,
+    value_fields,
+)
 from raykeeper.zab.errors import RayKeeperError
 from tests.unit.commands.printed import printed
 
@@ -58,3 +66,17 @@ def test_an_event_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_document(DOCUMENT, in_one_line=True)
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line) == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "base64"), [(b"", "", None), (b"text", "text", None), (b"\xff", None, "/w==")]
+)
+def test_a_value_is_printed_in_a_document(
+    value: bytes, text: str | None, base64: str | None
+) -> None:
+    assert value_fields(value) == {"value": text, "value_base64": base64}
+
+
+def test_times_and_sessions_are_printed_in_a_document() -> None:
+    assert time_field(1_500) == "1970-01-01T00:00:01.500+00:00"
+    assert (session_field(255), session_field(0)) == ("0xff", None)

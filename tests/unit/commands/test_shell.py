@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.client import Stat
-from raykeeper.commands.shell import shown_value, stat_document, value_fields
+from raykeeper.commands.shell import shown_value, stat_document
 from raykeeper.zab.ids import Epoch, Millis, make_zxid
 
 
@@ -14,15 +14,6 @@ from raykeeper.zab.ids import Epoch, Millis, make_zxid
 )
 def test_a_value_is_printed(value: bytes, shown: str) -> None:
     assert shown_value(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "text", "base64"), [(b"", "", None), (b"text", "text", None), (b"\xff", None, "/w==")]
-)
-def test_a_value_is_printed_in_a_document(
-    value: bytes, text: str | None, base64: str | None
-) -> None:
-    assert value_fields(value) == {"value": text, "value_base64": base64}
 
 
 def test_a_stat_is_printed_in_a_document() -> None:
