@@ -20,7 +20,13 @@ import typer
 from typer.core import TyperGroup
 
 from raykeeper import __version__
-from raykeeper.commands.output import AsJson, make_console, print_document, print_error
+from raykeeper.commands.inspection.command import inspection
+from raykeeper.commands.output import (
+    AsJson,
+    make_console,
+    print_document,
+    print_error,
+)
 from raykeeper.commands.shell_usage import USAGE as SHELL_USAGE
 from raykeeper.zab.errors import RayKeeperError
 
@@ -59,6 +65,11 @@ app.add_typer(
     typer.Typer(cls=_ExperimentGroup, no_args_is_help=True),
     name="bench",
     help="Measure: the paper's evaluation, and more.",
+)
+app.add_typer(
+    inspection,
+    name="inspect",
+    help="Look into the folder of a server, which may run meanwhile. Writes nothing there.",
 )
 out = make_console()
 err = make_console(stderr=True)
@@ -535,10 +546,11 @@ def code_of(error: RayKeeperError) -> int:
     from raykeeper.clusters.config import ConfigError
     from raykeeper.clusters.ensemble import NoLeaderError
     from raykeeper.clusters.local_ray import RayNotFoundError
+    from raykeeper.commands.inspection.arguments import ArgumentError
     from raykeeper.commands.shell import ShellUsageError
 
     match error:
-        case ConfigError() | ShellUsageError():
+        case ConfigError() | ShellUsageError() | ArgumentError():
             return USAGE
         case EnsembleNotFoundError() | RayNotFoundError() | WrongContextError():
             return NOT_FOUND
