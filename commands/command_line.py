@@ -20,12 +20,13 @@ import typer
 from typer.core import TyperGroup
 
 from raykeeper import __version__
-from raykeeper.commands.inspection.command import inspection
+from raykeeper.commands.inspection.command import Folder, inspection
 from raykeeper.commands.output import (
     AsJson,
     make_console,
     print_document,
     print_error,
+    print_line,
 )
 from raykeeper.commands.shell_usage import USAGE as SHELL_USAGE
 from raykeeper.zab.errors import RayKeeperError
@@ -465,6 +466,47 @@ def copy(
                 client.add_auth(scheme, credential)
         places = ((reader, source_path or "/"), (writer, target_path or "/"))
         copy_and_tell(*places, out, err, merge=merge, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def log(
+    folder: Folder,
+    path: Annotated[str | None, typer.Option(help="Only changes of this znode.")] = None,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="With --path: also of the znodes below it.")
+    ] = False,
+    session: Annotated[str | None, typer.Option(help="Only of this session.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="From this time on (ISO 8601, UTC), or how long ago: 2h.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Up to this time.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Only so many, the newest.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell from the log of a server who changed what, from where, with what outcome."""
+    from raykeeper.actors.disk.folder_reader import FolderReader
+    from raykeeper.commands.inspection.arguments import parse_path, parse_session, parse_time
+    from raykeeper.commands.inspection.audit_log import (
+        Wanted,
+        entry_document,
+        entry_line,
+        print_log,
+    )
+    from raykeeper.zab.ids import Millis
+
+    now = Millis(time.time_ns() // 1_000_000)
+    wanted = Wanted(
+        None if path is None else parse_path("--path", path),
+        recursive,
+        None if session is None else parse_session("--session", session),
+        None if since is None else parse_time("--since", since, now),
+        None if until is None else parse_time("--until", until, now),
+    )
+    reader = FolderReader(folder)
+    if as_json:
+        print_log(reader, wanted, lambda entry: print_line(entry_document(entry)), last)
+    else:
+        print_log(reader, wanted, lambda entry: typer.echo(entry_line(entry)), last)
 
 
 def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":

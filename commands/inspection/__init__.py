@@ -1,10 +1,11 @@
-"""`raykeeper inspect`: what the folder of a server holds. It only reads.
+"""`raykeeper inspect` and `raykeeper log`: what the folder of a server holds. They only read.
 
-command.py           the commands of `inspect`
+command.py           the commands of `inspect`; `log` is in commands/command_line.py
 folder_contents.py   the files, their checksums, how they fit together: `list`, and for `verify`
 verification.py      `verify`
 dump.py              `dump`
 differences.py       `diff`
+audit_log.py         `log`
 transactions.py      transactions and their parts as documents and text
-arguments.py         zxids as arguments
+arguments.py         zxids, times and session ids as arguments
 """

@@ -15,7 +15,8 @@ from raykeeper.actors.disk.folder_lock import LOCK_FILE
 from raykeeper.actors.disk.folder_reader import FolderReader
 from raykeeper.actors.disk.spare_segment import SPARE_FILE
 from raykeeper.actors.disk.storage import StorageLimits
-from raykeeper.actors.disk.storage_errors import UnknownVersion
+from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
+from raykeeper.commands.inspection.audit_log import Wanted, entry_document, entry_line, print_log
 from raykeeper.commands.inspection.dump import dump_folder
 from raykeeper.commands.inspection.folder_contents import contents_document, show_contents
 from raykeeper.commands.inspection.verification import Verification, verify_folder
@@ -74,12 +75,15 @@ def told_by_verify(files: FaultyFiles) -> Verification | None:
 
 
 def told_by_the_others(files: FaultyFiles) -> str:
-    """Return the error with which `dump` ends, "" if it comes to its end."""
+    """Return the error with which `dump` or `log` ends, "" if both come to their end."""
     lines: list[object] = []
     error = ""
     commands: list[Callable[[FolderReader], None]] = [
         lambda reader: dump_folder(
             reader, lines.append, snapshot=True, log=True, after=ZERO, upto=Zxid(ZXID_MAX)
+        ),
+        lambda reader: print_log(
+            reader, Wanted(), lambda entry: lines.extend([entry_document(entry), entry_line(entry)])
         ),
     ]
     for command in commands:
@@ -157,4 +161,5 @@ def test_an_odd_name_is_told(name: str) -> None:
     files.close(files.create(where / name))
     found = told_by_verify(files)
     assert found is not None and name in "".join(found.contents.problems)
-    assert name in told_by_the_others(files)
+    with pytest.raises(CorruptRecord, match=name):
+        print_log(FolderReader(FOLDER, files), Wanted(), lambda _: None)

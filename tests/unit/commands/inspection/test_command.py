@@ -1,4 +1,4 @@
-"""`raykeeper inspect` as it is called: output, exit codes, errors."""
+"""`raykeeper inspect` and `raykeeper log` as they are called: output, exit codes, errors."""
 
 import json
 import sys
@@ -70,6 +70,8 @@ def test_each_command_looks_into_the_folder_of_a_running_server(
     same = run("inspect", "diff", folder, folder)
     assert (same.code, same.out) == (0, "the same: a at 1:16, b at 1:16\n")
     assert json.loads(run("inspect", "diff", folder, folder, "--json").out)["is_same"] is True
+    told = run("log", folder)
+    assert (told.code, len(told.out.splitlines())) == (0, 17)
 
 
 def test_a_dump_is_a_document_on_each_line(run: Run, server: ServerFolder) -> None:
@@ -84,6 +86,14 @@ def test_a_dump_is_a_document_on_each_line(run: Run, server: ServerFolder) -> No
     (file,) = server.snapshots()
     assert run("inspect", "dump", file).out == snapshot
     assert run("inspect", "dump", folder, "--snapshot", "--log").out.splitlines() == lines
+
+
+def test_the_log_is_told_in_part(run: Run, server: ServerFolder) -> None:
+    folder = server.folder
+    options = ("--path", "/", "-r", "--session", "0x40000000001", "--since", "1970-01-01", "--last")
+    told = run("log", folder, *options, "2", "--until", "0s", "--json")
+    assert [json.loads(line)["zxid"] for line in told.out.splitlines()] == ["1:16", "1:17"]
+    assert run("log", folder, "--since", "1h").out == ""
 
 
 def test_differences_are_told_and_counted(run: Run, server: ServerFolder, tmp_path: Path) -> None:
@@ -111,7 +121,7 @@ def test_damage_is_told_with_exit_code_1(run: Run, server: ServerFolder) -> None
     assert (verified.code, verified.err) == (1, "") and f"damaged: {segment}" in verified.out
     document = json.loads(run("inspect", "verify", server.folder, "--json").out)
     assert document["is_good"] is False and str(segment) in document["problems"][0]
-    for words in (("inspect", "dump", server.folder),):
+    for words in (("inspect", "dump", server.folder), ("log", server.folder)):
         told = run(*words)
         assert told.code == 1 and told.out != ""
         assert (
@@ -127,6 +137,8 @@ def test_damage_is_told_with_exit_code_1(run: Run, server: ServerFolder) -> None
         ("inspect", "verify"),
         ("inspect", "dump"),
         ("inspect", "diff", "SAME"),
+        ("log",),
+        ("log", "--json"),
     ],
 )
 def test_what_is_no_folder_is_one_line_of_error(
@@ -151,6 +163,10 @@ def test_what_is_no_folder_is_one_line_of_error(
     [
         ("inspect", "dump", "FOLDER", "--after", "17"),
         ("inspect", "dump", "FOLDER", "--upto", "1:x"),
+        ("log", "FOLDER", "--path", "x"),
+        ("log", "FOLDER", "--session", "x"),
+        ("log", "FOLDER", "--since", "x"),
+        ("log", "FOLDER", "--until", "x"),
     ],
 )
 def test_a_wrong_argument_is_wrong_usage(
@@ -163,7 +179,7 @@ def test_a_wrong_argument_is_wrong_usage(
 
 
 def test_neither_ray_nor_a_client_is_loaded(server: ServerFolder) -> None:
-    for words in (("inspect", "list"), ("inspect", "verify")):
+    for words in (("inspect", "verify"), ("log",)):
         code, modules = modules_of(*words, str(server.folder))
         assert code == 0
         assert (
