@@ -323,7 +323,8 @@ def show_contents(console: Console, contents: FolderContents) -> None:
         vote = "the vote of the server rests on it" if contents.has_vote else "it has no vote"
         console.print(f"{contents.folder}: {name}")
         console.print(f"{kind} {identity.disk_uuid}: {vote}")
-        console.print(f"incarnation {identity.incarnation}, last opened by {contents.holder}")
+        holder = contents.holder or "a process that left no name"
+        console.print(f"incarnation {identity.incarnation}, last opened by {holder}")
     if epochs is not None:
         console.print(
             f"accepted epoch {epochs.accepted}, current epoch {epochs.current}, "

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, make_epochs
+from raykeeper.actors.disk.folder_lock import LOCK_FILE
 from raykeeper.actors.disk.folder_reader import FolderReader
 from raykeeper.actors.disk.identity import IDENTITY_FILE, read_identity, write_identity
 from raykeeper.actors.disk.repair import DAMAGED_FOLDER, with_repair
@@ -124,6 +125,16 @@ def test_a_whole_folder_is_told_beside_its_server() -> None:
     assert contents.holder is not None and contents.holder.startswith("process ")
     assert all(0 < each.used <= each.size for each in contents.segments)
     assert files_of(server).operations == operations
+
+
+def test_a_folder_without_the_name_of_a_holder_is_told() -> None:
+    server = ServerFolder()
+    files = server.at_rest()
+    files.lose(FOLDER / LOCK_FILE)
+    contents = read_contents(FolderReader(FOLDER, files))
+    assert (contents.holder, contents.problems) == (None, [])
+    shown = printed(lambda console: show_contents(console, contents))
+    assert "incarnation 1, last opened by a process that left no name\n" in shown
 
 
 def test_an_uncommitted_transaction_moves_no_vote() -> None:
