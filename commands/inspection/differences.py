@@ -210,8 +210,7 @@ def _write_state(folder: _Folder, zxid: Zxid, temporary: Path) -> Path:
     """Write the state as of `zxid` into a file in the folder `temporary`, and return it."""
     snapshots = [s for s in folder.snapshots if s.consistent_at and s.consistent_at <= zxid]
     snapshot = snapshots[-1] if snapshots else None
-    begin = folder.log.begin()
-    if snapshot is None and begin != ZERO:
+    if snapshot is None and zxid != ZERO and folder.log.begin() != ZERO:
         oldest = min((s.consistent_at for s in folder.snapshots if s.consistent_at), default=None)
         since = f"from {format_zxid(oldest)} on" if oldest is not None else "nowhere"
         raise StorageError(

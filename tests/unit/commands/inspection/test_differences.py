@@ -97,6 +97,13 @@ def test_folders_are_compared_where_both_are_committed(tmp_path: Path) -> None:
     assert told == ["the same: a at 1:9, b at 1:9"]
 
 
+def test_a_folder_in_which_nothing_is_written_yet_is_compared(tmp_path: Path) -> None:
+    server_at(tmp_path / "a", history())
+    server_at(tmp_path / "b", [])
+    told = compared(tmp_path / "a", tmp_path / "b", tmp_path / "temporary")
+    assert told == ["the same: a at 0:0, b at 0:0"]
+
+
 def test_an_end_of_an_earlier_epoch_counts_only_if_it_is_known_to_be_committed(
     tmp_path: Path,
 ) -> None:
