@@ -8,7 +8,8 @@
 The kind; the class of an actor and its name, if it has one, the name of a task, or the program; the
 first digits of Ray's id of the actor, task or job; the process id; the host, and the first digits
 of Ray's id of the node. Unknown parts are left out. Locks, permits, leases and candidates show this
-line unless they are given an `identifier`. No recipe compares these lines.
+line unless they are given an `identifier`, and each server shows it of the sessions that are
+connected to it. No recipe compares these lines.
 
 A session has the line from when it was opened: another process opens its own, with its own line.
 """
@@ -20,9 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from raykeeper.links.ray_internals import current_task
+from raykeeper.znodes.requests import IDENTITY_BYTES_MAX
 
-BYTES_MAX: Final = 250
-"""Bytes of the line, which is kept in each znode."""
 NAME_CHARS_MAX: Final = 60
 """Characters of each name in the line."""
 ID_DIGITS: Final = 12
@@ -50,7 +50,7 @@ def identity_line(
     place = f"{_printable(host)}/{node_id[:ID_DIGITS]}".strip("/")
     parts = [kind, name, ray_id[:ID_DIGITS], f"pid {pid}", f"on {place}" if place else ""]
     line = " ".join(part for part in parts if part)
-    return line.encode()[:BYTES_MAX].decode(errors="ignore").encode()
+    return line.encode()[:IDENTITY_BYTES_MAX].decode(errors="ignore").encode()
 
 
 def _ray_identity() -> tuple[str, str, str]:

@@ -67,6 +67,7 @@ def new_core(servers: list[ServerId], options: SessionOptions) -> ClientCore:
         takeover=None if takeover is None else arguments.checked_client_id(takeover),
         chroot=Chroot(options.chroot),
         read_only=options.read_only,
+        identity=options.identity,
     )
 
 

@@ -8,10 +8,10 @@ ZooKeeper: `zookeeper.jute`, proto module. Numbers of writes have no counterpart
 """
 
 from enum import IntEnum
-from typing import Final, NewType, final, get_args
+from typing import Annotated, Final, NewType, final, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Acl
@@ -20,6 +20,8 @@ SessionId = NewType("SessionId", int)
 """The zxid of the transaction that opened the session, so it is unique for ever; 0 is none."""
 
 PASSWORD_BYTES = 16
+IDENTITY_BYTES_MAX = 250
+"""Of the line that names the process of a client."""
 ANY_VERSION = -1
 
 
@@ -304,6 +306,8 @@ class Connect(Struct, frozen=True, array_like=True, tag=1):
     `new_password` is drawn by a client that takes the session over from another one: it becomes
     the session's, which fences that one for ever, and makes a repeat of this request known.
     `read_only`: a server without a leader will do, for reading.
+    `identity`: the line with which the client names its process, empty if it does not. The server
+    shows it to operators, and believes nothing of it.
     """
 
     session_id: SessionId
@@ -313,6 +317,7 @@ class Connect(Struct, frozen=True, array_like=True, tag=1):
     attempt: int = 0
     new_password: bytes = b""
     read_only: bool = False
+    identity: Annotated[bytes, Meta(max_length=IDENTITY_BYTES_MAX)] = b""
 
 
 def has_passwords(connect: Connect) -> bool:

@@ -130,13 +130,15 @@ class ClientCore:
         takeover: ClientId | None = None,
         chroot: Chroot = ROOT,
         read_only: bool = False,
+        identity: bytes = b"",
     ) -> None:
         """`password` is drawn at random for this handle.
 
         It names a new session until the session has an id. `takeover` names another handle's
         session to take over instead; `password` then replaces its password. Nothing may be
         submitted before that session is open, because the numbers of its writes are not known.
-        `read_only`: accept a server without a leader while there is no other.
+        `read_only`: accept a server without a leader while there is no other. `identity`: the line
+        that names the process, for those who list the sessions.
         """
         self.out: list[Effect] = []
         self.state = ClientState.SUSPENDED
@@ -144,7 +146,7 @@ class ClientCore:
         """The newest transaction whose effect the user may have seen."""
         self._chroot = chroot
         self._handshake = SessionHandshake(
-            password, session_timeout_ms, takeover, read_only=read_only
+            password, session_timeout_ms, takeover, read_only=read_only, identity=identity
         )
         self._limits = limits
         self._phase = ConnectionPhase.NEW

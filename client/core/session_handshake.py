@@ -16,9 +16,15 @@ class SessionHandshake:
     """The session's id and password, as the client shows them to servers."""
 
     def __init__(
-        self, password: bytes, timeout_ms: Millis, takeover: ClientId | None, *, read_only: bool
+        self,
+        password: bytes,
+        timeout_ms: Millis,
+        takeover: ClientId | None,
+        *,
+        read_only: bool,
+        identity: bytes = b"",
     ) -> None:
-        """Ask for `timeout_ms`; for `password`, `takeover` and `read_only` see `ClientCore`."""
+        """Ask for `timeout_ms`; for the others see `ClientCore`."""
         assert len(password) == PASSWORD_BYTES, len(password)
         self.session_id = SessionId(0) if takeover is None else takeover.session_id
         self.ensemble = ""
@@ -27,6 +33,7 @@ class SessionHandshake:
         self._takeover = takeover  # None again once it is ours
         self._timeout_ms = timeout_ms
         self._attempt = 0
+        self._identity = identity
 
     @property
     def client_id(self) -> ClientId:
@@ -45,7 +52,9 @@ class SessionHandshake:
             password, new = self._takeover.password, password
         session_id, wished, attempt = self.session_id, self._timeout_ms, self._attempt
         return encode_client_frame(
-            Connect(session_id, password, wished, last_zxid, attempt, new, read_only)
+            Connect(
+                session_id, password, wished, last_zxid, attempt, new, read_only, self._identity
+            )
         )
 
     def session_error(self, answer: ConnectReply) -> KeeperError | None:

@@ -10,11 +10,12 @@ import pytest
 from msgspec import structs
 
 from raykeeper.client.client import Client
-from raykeeper.client.identity import BYTES_MAX, identity_line, identity_of_process
+from raykeeper.client.identity import identity_line, identity_of_process
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.primitives import get_children, get_or_none
 from raykeeper.client.session import BlockingSession
 from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.requests import IDENTITY_BYTES_MAX
 from tests.contract.client_handles import Room, finish, options_of
 from tests.harness.recipe_stage import RecipeStage
 
@@ -44,7 +45,7 @@ def test_a_line_has_the_known_details(parts: tuple[Any, ...], line: str) -> None
 
 def test_a_line_is_bounded() -> None:
     line = identity_line("task", "ä" * 300, ID, 812, "h" * 300)
-    assert len(line) <= BYTES_MAX
+    assert len(line) <= IDENTITY_BYTES_MAX
     assert line.decode().startswith("task ää")
 
 

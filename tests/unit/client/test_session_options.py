@@ -39,6 +39,10 @@ def test_read_only_is_requested_only_when_given() -> None:
     assert connect_of_a_new_core(read_only=True).read_only
 
 
+def test_a_server_is_told_which_process_opens_the_session() -> None:
+    assert connect_of_a_new_core(identity=b"driver a.py pid 7").identity == b"driver a.py pid 7"
+
+
 @pytest.mark.parametrize(("session", "request_"), [(0, 30), (10, -1)])
 def test_senseless_durations_are_refused(session: float, request_: float) -> None:
     with pytest.raises(BadArgumentsError):

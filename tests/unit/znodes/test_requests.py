@@ -1,7 +1,9 @@
 """Requests: what a client sends arrives as it was, and an operation stays bytes on its way."""
 
 import pytest
+from msgspec import structs
 
+from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.requests import (
     ClientFrame,
@@ -80,3 +82,11 @@ def test_a_frame_survives_encoding(frame: Connect | ClientFrame) -> None:
 def test_a_password_has_sixteen_bytes(password: bytes, new_password: bytes, right: bool) -> None:
     connect = Connect(SessionId(7), password, Millis(5_000), Zxid(0), 1, new_password)
     assert has_passwords(connect) is right
+
+
+def test_a_line_that_names_a_process_has_a_bound() -> None:
+    longest = Connect(SessionId(0), b"p" * 16, Millis(5_000), Zxid(0), identity=b"i" * 250)
+    assert decode_client_frame(encode_client_frame(longest)) == longest
+    longer = structs.replace(longest, identity=b"i" * 251)
+    with pytest.raises(DECODE_ERRORS):
+        decode_client_frame(encode_client_frame(longer))
