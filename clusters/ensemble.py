@@ -28,6 +28,7 @@ from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.client.session_options import VALUE_BYTES_MAX
+from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.links.ray_names import NAMESPACE, keeper_name, replicas_among
@@ -35,7 +36,6 @@ from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 from raykeeper.znodes.acl import Acl
 
-ANSWER_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.05
 
@@ -264,36 +264,6 @@ def list_ensembles() -> list[str]:
     """
     join_ray()
     return list(replicas_among(ray.util.list_named_actors(all_namespaces=True)))
-
-
-def call_actors(
-    handles: Iterable[Any], *methods: str, timeout_s: float = ANSWER_TIMEOUT_S
-) -> list[Any]:
-    """Call a method on every actor at once; a string tells why an actor did not answer.
-
-    Several methods divide the handles evenly among them, in order.
-    """
-    handles = list(handles)
-    share = len(handles) // len(methods) if handles else 1
-    refs = [
-        getattr(handle, methods[index // share]).remote() for index, handle in enumerate(handles)
-    ]
-    if refs:
-        ray.wait(refs, num_returns=len(refs), timeout=timeout_s)
-    return [_answer(ref, timeout_s) for ref in refs]
-
-
-def _answer(ref: "ray.ObjectRef[Any]", timeout_s: float) -> Any:
-    try:
-        return ray.get(ref, timeout=0)
-    except ray.exceptions.GetTimeoutError:
-        return f"no answer within {timeout_s:g} s"
-    except ray.exceptions.ActorUnavailableError:
-        return "its process is gone; Ray starts it again"
-    except ray.exceptions.RayActorError:
-        return "its actor is dead"
-    except ray.exceptions.ActorUnschedulableError:  # to Ray this is no RayActorError
-        return "its node is gone"
 
 
 def summarize(

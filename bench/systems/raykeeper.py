@@ -23,8 +23,8 @@ from raykeeper.bench.systems.child import free_ports_in_a_row
 from raykeeper.bench.systems.contract import EnsembleShape, Servers, wait_for_all
 from raykeeper.bench.systems.zookeeper_loads import ZooKeeperLoads
 from raykeeper.clusters import Ensemble, launch
+from raykeeper.clusters.actor_calls import call_actors
 from raykeeper.clusters.config import DEFAULTS
-from raykeeper.clusters.ensemble import call_actors
 from raykeeper.clusters.local_ray import private_ray
 from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
 from raykeeper.zab.ids import ServerId

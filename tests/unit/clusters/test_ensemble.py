@@ -3,19 +3,11 @@
 import pickle
 
 import pytest
-import ray
-from ray.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
-    ActorUnschedulableError,
-    GetTimeoutError,
-)
 
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
 from raykeeper.clusters.ensemble import (
     Ensemble,
     ServerStatus,
-    call_actors,
     problems_of,
     summarize,
 )
@@ -279,33 +271,3 @@ def test_a_handle_is_its_name() -> None:
     assert (again, hash(again), repr(again)) == (handle, hash(handle), "Ensemble('coord')")
     assert handle != Ensemble("other")
     assert len(pickle.dumps(handle)) < 200
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (GetTimeoutError("late"), "no answer within 1.5 s"),
-        (ActorUnavailableError("gone", None), "its process is gone; Ray starts it again"),
-        (ActorDiedError(), "its actor is dead"),
-        (ActorUnschedulableError("its node"), "its node is gone"),
-    ],
-)
-def test_every_way_in_which_an_actor_does_not_answer_has_words(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
-) -> None:
-    class Asked:
-        """An actor of Ray whose call ends with the error."""
-
-        @property
-        def status(self) -> "Asked":
-            return self
-
-        def remote(self) -> "Asked":
-            return self
-
-    def fail(_: object, timeout: float) -> None:
-        raise error
-
-    monkeypatch.setattr(ray, "wait", lambda refs, **_: (refs, []))
-    monkeypatch.setattr(ray, "get", fail)
-    assert call_actors([Asked()], "status", timeout_s=1.5) == [told]
