@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import ray
 import ray.util
@@ -52,6 +52,7 @@ from raykeeper.links.ray_calls import UNKNOWN_LINK, Answer
 from raykeeper.links.ray_names import replica_name
 from raykeeper.links.stream_endpoints import StreamAddress
 from raykeeper.server.admin_commands import AdminInput, Document, answer_command
+from raykeeper.server.admin_queries import AdminAnswer, AdminQuery
 from raykeeper.server.effects import (
     CloseClient,
     Effect,
@@ -74,6 +75,8 @@ from raykeeper.zab.ids import Millis, Now, Zxid
 
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
+ANSWERED_AT_ONCE: Final = 2
+"""Questions of operators; more of them wait, so that clients do not wait for operators."""
 CALLS_RESERVE: Final = 256
 """Slots for calls of peers, of operators, and of links that are being refused."""
 
@@ -112,6 +115,7 @@ class Replica:
         self._failure: RayKeeperError | None = None
         self._retried_error: RayKeeperError | None = None
         self._runner: _ServerRunner | None = None
+        self._answering = asyncio.Semaphore(ANSWERED_AT_ONCE)
         self._starting = self._loop.create_task(self._start())
 
     async def ready(self) -> None:
@@ -178,6 +182,19 @@ class Replica:
     async def describe(self) -> ReplicaDescription:
         """Return the ensemble that this server belongs to."""
         return describe_replica(self._config, self._node_id)
+
+    async def answer(self, query: AdminQuery) -> AdminAnswer | None:
+        """Answer an operator, between the steps of the server; None while it does not run."""
+        async with self._answering:
+            if self._runner is None:
+                return None
+            steps = self._runner.server.answer(query)
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    return cast("AdminAnswer", end.value)
+                await asyncio.sleep(0)
 
     async def stop(self, held: tuple[str, Zxid] | None = None) -> bool:
         """End all but the actor; but return False if `held` (path, token) is known to be lost."""

@@ -20,6 +20,7 @@ keeper.py                        moves servers whose nodes are lost
     stale_folders.py             folders of which another disk has the vote
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 actor_calls.py                   calls of actors that may be dead or late
+admin.py                         what operators are told, put together from all servers
 local_ray.py, local_head.py      find Ray, start it, keep it running
 """
 

@@ -34,6 +34,7 @@ from raykeeper.zab.errors import RayKeeperError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from raykeeper.clusters.admin import EnsembleAdmin
     from raykeeper.clusters.ensemble import Ensemble
     from raykeeper.clusters.local_head import LocalHead
     from raykeeper.clusters.running_settings import SettingsDifferError
@@ -82,6 +83,7 @@ Address = Annotated[
         help="Ray cluster; else RAY_ADDRESS, the head of `raykeeper up`, or the last one started.",
     ),
 ]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Show so many at most.")]
 Name = Annotated[str | None, typer.Argument(help="Ensemble; may be left out when only one runs.")]
 
 
@@ -220,6 +222,29 @@ def status(name: Name = None, address: Address = None, as_json: AsJson = False) 
         show_keeper(out, keeper)
     if report.leader is None:
         raise typer.Exit(NO_QUORUM)
+
+
+@app.command()
+def sessions(
+    name: Name = None,
+    limit: Limit = 1_000,
+    after: Annotated[
+        str, typer.Option(help="Only sessions that were opened after this one, such as 0x1f.")
+    ] = "0",
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """List who is connected: each session with its process, its server and what it waits for."""
+    from raykeeper.commands.tables import session_argument, sessions_document, show_sessions
+
+    first = session_argument(after)
+    _join(address)
+    ensemble, admin = _find_admin(name)
+    table = admin.sessions(limit, first)
+    if as_json:
+        print_document(sessions_document(ensemble, table))
+    else:
+        show_sessions(out, table)
 
 
 @app.command()
@@ -574,6 +599,13 @@ def _find(name: str | None) -> "Ensemble":
         known = list_ensembles()
         name = known[0] if len(known) == 1 else DEFAULTS.name
     return attach(name)
+
+
+def _find_admin(name: str | None) -> "tuple[str, EnsembleAdmin]":
+    from raykeeper.clusters.admin import admin_of
+
+    ensemble = _find(name)
+    return ensemble.name, admin_of(ensemble.name)
 
 
 def code_of(error: RayKeeperError) -> int:

@@ -32,6 +32,18 @@ def make_console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
+def escaped(text: str) -> str:
+    """Return a text with the characters that a terminal would obey as Python writes them.
+
+    These are control characters, those that turn the direction of writing, and lone surrogates.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 def print_error(console: Console, error: Exception) -> None:
     """Print the message of an error; a message of one line stays on one line."""
     console.print(Text("error:", style="red"), Text(str(error)))

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from raykeeper.server import server_trace_events as trace_events
+from raykeeper.server.admin_tables import AdminTables
 from raykeeper.server.client_send_queues import FRAME_BYTES_MAX, ClientSendQueues
 from raykeeper.server.connection import (
     CheckWatches,
@@ -94,6 +95,8 @@ class ClientRequests:
             self.close_connection,
         )
         """The clients of ZooKeeper's protocol."""
+        self.tables = AdminTables(context, self._by_number, self._by_session)
+        """What operators may ask."""
         # Numbers closed in this step: the same step may hold more frames of their clients.
         self._closed_in_step: dict[int, None] = {}
 

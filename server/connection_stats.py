@@ -8,7 +8,7 @@ ZooKeeper: `ServerCnxn.getConnectionInfo`.
 
 from msgspec import Struct
 
-from raykeeper.server.connection import Connection
+from raykeeper.server.connection import Connection, Phase
 from raykeeper.server.context import ServerContext
 from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import ZERO, Millis, Zxid
@@ -46,6 +46,10 @@ class ConnectionStats(Struct, frozen=True):
     timeout_ms: Millis
     responses: ResponseStats | None
     """None for a native client."""
+    identity: str = ""
+    """The line with which a native client names its process, perhaps with odd characters."""
+    watches: int = 0
+    phase: str = Phase.CONNECTED.value
 
 
 def connection_stats(context: ServerContext, connection: Connection) -> ConnectionStats:
@@ -63,6 +67,9 @@ def connection_stats(context: ServerContext, connection: Connection) -> Connecti
         opened_at_ms=connection.opened_at,
         timeout_ms=Millis(0) if session is None else session.timeout_ms,
         responses=None if translator is None else _response_stats(translator.responses),
+        identity=connection.connect.identity.decode(errors="replace"),
+        watches=context.watches.count_of(connection.number),
+        phase=connection.phase.value,
     )
 
 

@@ -11,11 +11,12 @@ ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`.
 The file is long because the tables stand here with the handlers that they name.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from enum import Enum
 from typing import Any, Final, cast
 
 from raykeeper.server import server_trace_events as trace_events
+from raykeeper.server.admin_queries import AdminAnswer, AdminQuery
 from raykeeper.server.client_requests import ClientRequests
 from raykeeper.server.connection_stats import ConnectionStats
 from raykeeper.server.context import ServerContext, ServerOptions
@@ -214,6 +215,10 @@ class Server:
     def connection_stats(self) -> list[ConnectionStats]:
         """Return what is known of each connection of a client."""
         return self._clients.connection_stats()
+
+    def answer(self, query: AdminQuery) -> Generator[None, None, AdminAnswer]:
+        """Work on the answer to an operator, a step for each `next`, and return it."""
+        return self._clients.tables.answer(query)
 
     def awaits_process_death(self, connection: int) -> bool:
         """Return whether ClientProcessDied of this connection, which is gone, would end a session.

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import uuid
@@ -20,6 +21,7 @@ import pytest
 import ray
 
 from raykeeper.clusters import Ensemble, launch
+from raykeeper.commands.command_line import main
 from tests.ray import programs
 
 for setting, value in programs.NO_MEMORY_MONITOR.items():
@@ -27,6 +29,7 @@ for setting, value in programs.NO_MEMORY_MONITOR.items():
 PATIENCE_S = 90.0
 T = TypeVar("T")
 Launch = Callable[..., Ensemble]
+Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +80,24 @@ def launch_one(ray_session: str, tmp_path: Path) -> Iterator[Launch]:
     yield start
     for ensemble in launched.values():
         ensemble.shutdown()
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command in this process: code, standard output, standard error."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run_command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["raykeeper", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int | None)
+        return code or 0, printed.out, printed.err
+
+    return run_command
 
 
 def new_name() -> str:

@@ -14,11 +14,10 @@ import ray
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.clusters import Ensemble
-from raykeeper.commands.command_line import main
 from raykeeper.links.contract import STREAM
 from raykeeper.zab.ids import ServerId
 from tests.ray import programs
-from tests.ray.conftest import Launch, eventually, new_name
+from tests.ray.conftest import Launch, Run, eventually, new_name
 
 _PAIRS = ("1, 2", "1, 3", "2, 3")
 # Ray itself leaves half a second after the interpreter wanted to end.
@@ -32,25 +31,6 @@ finally:
     import ray
     print(ray.is_initialized())
 """
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run a command in this process: code, standard output, standard error."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def run_command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["raykeeper", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        code = ended.value.code
-        assert isinstance(code, int | None)
-        return code or 0, printed.out, printed.err
-
-    return run_command
 
 
 def test_status_shows_every_server(

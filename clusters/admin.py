@@ -1,0 +1,245 @@
+"""The admin interface: what operators are told of an ensemble, put together from its servers.
+
+The command line prints what this module returns, and computes nothing. The servers make the tables
+(`server/admin_tables.py`); here they are asked, and their parts joined. A server that is dead or
+late is named with the reason, and the others tell what they know. What all servers have, such as
+the sessions, is told by one: the leader, else the one that has applied most.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from msgspec import Struct
+
+from raykeeper.actors.replica_status import ReplicaDescription
+from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors
+from raykeeper.clusters.ensemble import find_replicas
+from raykeeper.server.admin_queries import (
+    ROWS_MAX,
+    AdminAnswer,
+    AdminQuery,
+    ConnectionsPage,
+    ListConnections,
+    ListSessions,
+    SessionRow,
+    SessionsPage,
+)
+from raykeeper.server.connection_stats import ConnectionStats
+from raykeeper.zab.effects import Role
+from raykeeper.zab.ids import ZERO, ServerId, Zxid
+from raykeeper.znodes.requests import SessionId
+
+DOWN: Final = "down"
+NO_SESSION: Final = SessionId(0)
+
+P = TypeVar("P")
+
+
+class ServerState(Struct, frozen=True):
+    """What a server said of itself, or why it did not answer."""
+
+    server_id: ServerId
+    role: str
+    """As in `ServerStatus`."""
+    is_active: bool = False
+    """Whether it has a leader, or is one."""
+    zxid: Zxid = ZERO
+    problem: str = ""
+
+
+class SessionEntry(Struct, frozen=True):
+    """A session, with its connection if a server that answered has one.
+
+    A connection that waits for its session, or has one of read-only mode, stands alone.
+    """
+
+    session: SessionRow | None
+    server_id: ServerId | None
+    connection: ConnectionStats | None
+
+
+class SessionsTable(Struct, frozen=True):
+    """The sessions of an ensemble."""
+
+    servers: list[ServerState]
+    told_by: ServerId | None
+    """The server that listed the sessions; None: none can, and only connections are shown."""
+    rows: list[SessionEntry]
+    total: int
+    left_out: int
+    """Those that come after these rows, and connections beyond a thousand without a session."""
+
+
+class Servers(Protocol):
+    """The servers of an ensemble, by whatever way they are asked."""
+
+    def ids(self) -> list[ServerId]:
+        """Return those that the ensemble should have, in order."""
+
+    def ask(self, servers: Sequence[ServerId], query: AdminQuery) -> list[AdminAnswer | str]:
+        """Ask each of them; a string tells why one did not answer."""
+
+
+class RayServers:
+    """The actors of an ensemble."""
+
+    def __init__(self, name: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """A server that does not answer within `timeout_s` is late.
+
+        Raises:
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        self._handles = find_replicas(name)
+        self._timeout_s = timeout_s
+
+    def ids(self) -> list[ServerId]:
+        """See `Servers`."""
+        known = set(self._handles)
+        for answer in call_actors(self._handles.values(), "describe", timeout_s=self._timeout_s):
+            if isinstance(answer, ReplicaDescription):
+                known.update(answer.voters, answer.observers)
+        return sorted(known)
+
+    def ask(self, servers: Sequence[ServerId], query: AdminQuery) -> list[AdminAnswer | str]:
+        """See `Servers`."""
+        there = [server for server in servers if server in self._handles]
+        answers = call_actors(
+            [self._handles[server] for server in there],
+            "answer",
+            given=(query,),
+            timeout_s=self._timeout_s,
+        )
+        heard = {
+            server: "is reading its disk, or waiting for it" if answer is None else answer
+            for server, answer in zip(there, answers, strict=True)
+        }
+        return [heard.get(server, "not started") for server in servers]
+
+
+class EnsembleAdmin:
+    """Asks the servers of one ensemble."""
+
+    def __init__(self, servers: Servers) -> None:
+        """Use `admin_of`."""
+        self._servers = servers
+
+    def sessions(self, rows_max: int = ROWS_MAX, after: SessionId = NO_SESSION) -> SessionsTable:
+        """Return the sessions with the lowest ids above `after`, and all connections without one.
+
+        Args:
+            rows_max: How many sessions at most.
+            after: A session id, or 0.
+        """
+        inquiry = _Inquiry(self._servers)
+        rows: list[SessionEntry] = []
+        total = left_out = hidden = 0
+        told_by = None
+        while rows_max > 0:
+            told = inquiry.ask_one(ListSessions(after, min(rows_max, ROWS_MAX)), SessionsPage)
+            if told is None:
+                break
+            server, page = told
+            ids = tuple(each.session_id for each in page.rows)
+            connections = inquiry.ask_all(ListConnections(ids, told_by is None), ConnectionsPage)
+            rows += _join_connections(page.rows, connections)
+            if told_by is None:
+                hidden = sum(each.left_out for each in connections.values())
+            told_by, total, left_out = server, page.total, page.left_out + hidden
+            if not page.left_out:
+                break
+            after = ids[-1]
+            rows_max -= len(ids)
+        rows.sort(key=lambda entry: entry.session is None)
+        if told_by is None:
+            pages = inquiry.ask_all(ListConnections(), ConnectionsPage)
+            rows = _join_connections([], pages)
+            total = sum(page.total for page in pages.values())
+            left_out = sum(page.left_out for page in pages.values())
+        return SessionsTable(inquiry.states(), told_by, rows, total, left_out)
+
+
+def admin_of(name: str, timeout_s: float = ANSWER_TIMEOUT_S) -> EnsembleAdmin:
+    """Return the admin interface of an ensemble that runs in this Ray cluster.
+
+    Args:
+        name: Of the ensemble.
+        timeout_s: A server that does not answer within this time is late.
+
+    Raises:
+        EnsembleNotFoundError: no server of the ensemble runs.
+        RayNotFoundError: there is no Ray cluster.
+    """
+    return EnsembleAdmin(RayServers(name, timeout_s))
+
+
+class _Inquiry:
+    """The questions for one table. A server that once fails to answer is not asked again."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._states: dict[ServerId, ServerState] = {}
+        self._ask(servers.ids(), ListConnections(()))
+
+    def states(self) -> list[ServerState]:
+        """Return all servers, in order."""
+        return list(self._states.values())
+
+    def ask_all(self, query: AdminQuery, kind: type[P]) -> dict[ServerId, P]:
+        """Return the pages of all servers that answer."""
+        answers = self._ask(self._reached(), query)
+        return {
+            server: answer.page
+            for server, answer in answers.items()
+            if isinstance(answer.page, kind)
+        }
+
+    def ask_one(self, query: AdminQuery, kind: type[P]) -> tuple[ServerId, P] | None:
+        """Return the page of the server that knows most of those that answer."""
+        for server in sorted(self._reached(), key=self._rank, reverse=True):
+            answer = self._ask([server], query).get(server)
+            if answer is not None and isinstance(answer.page, kind):
+                return server, answer.page
+        return None
+
+    def _rank(self, server: ServerId) -> tuple[Any, ...]:
+        state = self._states[server]
+        leads = state.is_active and state.role == Role.LEADER.value
+        return leads, state.is_active, state.zxid, -server
+
+    def _reached(self) -> list[ServerId]:
+        return [server for server, state in self._states.items() if state.role != DOWN]
+
+    def _ask(self, servers: Sequence[ServerId], query: AdminQuery) -> dict[ServerId, AdminAnswer]:
+        answers = dict(zip(servers, self._servers.ask(servers, query), strict=True))
+        for server, answer in answers.items():
+            if isinstance(answer, str):
+                self._states[server] = ServerState(server, DOWN, problem=answer)
+            else:
+                before = self._states.get(server)
+                # A problem of one answer concerns the whole table.
+                problem = answer.problem or ("" if before is None else before.problem)
+                self._states[server] = ServerState(
+                    server, answer.role.value, answer.is_active, answer.zxid, problem
+                )
+        return {key: each for key, each in answers.items() if not isinstance(each, str)}
+
+
+def _join_connections(
+    sessions: Sequence[SessionRow], pages: dict[ServerId, ConnectionsPage]
+) -> list[SessionEntry]:
+    """Return an entry for each session, and behind them one for each connection without one."""
+    found = {
+        (server, number): each
+        for server, page in pages.items()
+        for number, each in enumerate(page.rows)
+    }
+    of_session = {each.session_id: place for place, each in found.items()}
+    entries: list[SessionEntry] = []
+    for session in sessions:
+        place = of_session.get(session.session_id)
+        entries.append(
+            SessionEntry(session, None, None)
+            if place is None
+            else SessionEntry(session, place[0], found.pop(place))
+        )
+    return entries + [SessionEntry(None, server, each) for (server, _), each in found.items()]

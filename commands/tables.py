@@ -1,0 +1,163 @@
+"""The tables of `sessions`: rows to read, or a document for `--json`.
+
+Identities, paths and addresses are what clients say, so characters that a terminal would obey are
+shown as Python writes them (`escaped`).
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from raykeeper.commands.output import Document, escaped, print_table
+from raykeeper.zab.ids import format_zxid
+from raykeeper.znodes.requests import SessionId
+
+DOWN: Final = "down"
+"""The role of a server that does not answer; see `ServerState`."""
+
+if TYPE_CHECKING:
+    from raykeeper.clusters.admin import ServerState, SessionEntry, SessionsTable
+    from raykeeper.server.connection_stats import ConnectionStats
+
+
+def show_sessions(console: Console, table: "SessionsTable") -> None:
+    """Print a row for each session, and what is not shown."""
+    told = "without a server that can list the sessions: connections only"
+    if table.told_by is not None:
+        told = f"as server {table.told_by} knows them"
+    console.print(f"{_count(table.total, 'session')}, {told}")
+    rows = _new_table(
+        ("session", "client", "server", "since (UTC)", "users"),
+        ("timeout", "ephemerals", "watches", "waiting"),
+    )
+    # A server that does not answer may have its connection.
+    nowhere = "unknown" if any(each.role == DOWN for each in table.servers) else "none"
+    for entry in table.rows:
+        session, connection = entry.session, entry.connection
+        rows.add_row(
+            "none" if session is None else session_text(session.session_id),
+            client_text(connection) if connection else escaped(session.host if session else ""),
+            nowhere if entry.server_id is None else str(entry.server_id),
+            _short_time(connection.opened_at_ms) if connection else "",
+            escaped(", ".join(session.users)) if session else "",
+            f"{session.timeout_ms / 1000:g} s" if session else "",
+            str(session.ephemerals) if session else "",
+            str(connection.watches) if connection else "",
+            str(connection.outstanding) if connection else "",
+        )
+    print_table(console, rows)
+    if table.left_out:
+        console.print(_left_out(table.left_out, "session", "--limit or --after"), style="yellow")
+    show_servers(console, table.servers)
+
+
+def sessions_document(name: str, table: "SessionsTable") -> Document:
+    """Return the same rows."""
+    return {
+        "name": name,
+        "servers": _servers_document(table.servers),
+        "told_by": table.told_by,
+        "sessions": [_session_document(entry) for entry in table.rows],
+        "total": table.total,
+        "left_out": table.left_out,
+    }
+
+
+def show_servers(console: Console, servers: Sequence["ServerState"]) -> None:
+    """Print which servers could not tell anything, or only what may be old."""
+    for state in servers:
+        if state.problem:
+            problem = escaped(state.problem)
+            what = f"is down: {problem}" if state.role == DOWN else problem
+            console.print(f"server {state.server_id} {what}", style="yellow")
+    if not any(state.is_active for state in servers):
+        console.print("no server has a leader: what is shown may be old", style="yellow")
+
+
+def client_text(connection: "ConnectionStats") -> str:
+    """Return who is at the other end: the line of a native client, the address of another."""
+    place = connection.host if not connection.port else f"{connection.host}:{connection.port}"
+    if connection.port:
+        shown = f"client of ZooKeeper at {place}"
+    else:
+        shown = connection.identity or place or "unknown"
+    state = "" if connection.phase == "connected" else f" ({connection.phase})"
+    return escaped(f"{shown}{state}")
+
+
+def session_text(session_id: int) -> str:
+    """Return a session id as the shell shows it."""
+    return f"{session_id:#x}"
+
+
+def session_argument(text: str) -> SessionId:
+    """Return the session id in an argument, decimal or as the tables show it.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    try:
+        return SessionId(int(text, 0))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no session id such as 0x1f") from None
+
+
+def _session_document(entry: "SessionEntry") -> dict[str, Any]:
+    session, connection = entry.session, entry.connection
+    document: dict[str, Any] = {
+        "session_id": None if session is None else session_text(session.session_id),
+        "server_id": entry.server_id,
+        "identity": connection.identity if connection else "",
+        "host": connection.host if connection else session.host if session else "",
+        "port": connection.port if connection else 0,
+        "phase": connection.phase if connection else None,
+        "connected_at": _iso_time(connection.opened_at_ms) if connection else None,
+        "timeout_ms": session.timeout_ms if session else connection.timeout_ms if connection else 0,
+        "users": session.users if session else [],
+        "ephemerals": session.ephemerals if session else 0,
+    }
+    for field in ("watches", "outstanding", "packets_received", "packets_sent"):
+        document[field] = getattr(connection, field) if connection else None
+    return document
+
+
+def _servers_document(servers: Sequence["ServerState"]) -> list[dict[str, Any]]:
+    return [
+        {
+            "server_id": state.server_id,
+            "role": state.role,
+            "has_leader": state.is_active,
+            "last_zxid": format_zxid(state.zxid),
+            "problem": state.problem,
+        }
+        for state in servers
+    ]
+
+
+def _new_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in texts:
+        table.add_column(heading, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _left_out(number: int, what: str, how: str) -> str:
+    return f"{_count(number, what)} more; see {how}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _short_time(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%m-%d %H:%M:%S}"
+
+
+def _iso_time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

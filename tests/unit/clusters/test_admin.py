@@ -1,0 +1,130 @@
+"""The tables of an ensemble, put together from its servers."""
+
+from raykeeper.clusters.admin import DOWN, EnsembleAdmin, ServerState
+from raykeeper.server.admin_queries import ROWS_MAX, ListSessions
+from raykeeper.zab.effects import Role
+from raykeeper.zab.ids import ServerId
+from tests.harness.admin_servers import AdminServers
+from tests.harness.pure_servers import OPTIONS, TIMING, PureServers
+
+LATE = "no answer within 2 s"
+
+
+def ensemble_of_three() -> tuple[PureServers, list[int]]:
+    """Three servers, of which 3 leads, with one session each; their ids."""
+    servers = PureServers(3, options=OPTIONS)
+    return servers, [servers[each].caller(each).session_id for each in (1, 2, 3)]
+
+
+def test_each_session_stands_with_its_connection() -> None:
+    servers, ids = ensemble_of_three()
+    asked = AdminServers(servers)
+    table = EnsembleAdmin(asked).sessions()
+    assert [each.session.session_id for each in table.rows if each.session] == ids
+    assert [each.server_id for each in table.rows] == [1, 2, 3]
+    assert [each.connection.session_id for each in table.rows if each.connection] == ids
+    assert (table.told_by, table.total, table.left_out) == (3, 3, 0)
+    zxid = servers[3].server.state.zxid
+    assert table.servers[2] == ServerState(ServerId(3), "leader", True, zxid)
+    assert [who for who, query in asked.asked if isinstance(query, ListSessions)] == [[3]]
+
+
+def test_a_server_that_is_late_is_named_and_the_others_tell() -> None:
+    servers, ids = ensemble_of_three()
+    asked = AdminServers(servers, {1: LATE, 4: "not started"})
+    table = EnsembleAdmin(asked).sessions()
+    assert [each.session.session_id for each in table.rows if each.session] == ids
+    assert [each.server_id for each in table.rows] == [None, 2, 3]
+    assert [(each.server_id, each.problem) for each in table.servers if each.role == DOWN] == [
+        (1, LATE),
+        (4, "not started"),
+    ]
+    assert all(1 not in who for who, _ in asked.asked[1:]), "it is asked once"
+
+
+def test_another_server_tells_if_the_leader_does_not() -> None:
+    servers, _ = ensemble_of_three()
+    table = EnsembleAdmin(AdminServers(servers, {3: LATE})).sessions()
+    assert (table.told_by, table.total) == (1, 3)
+    assert [each.server_id for each in table.rows] == [1, 2, None]
+
+
+def test_a_leader_that_becomes_late_is_asked_no_more() -> None:
+    servers, _ = ensemble_of_three()
+    asked = AdminServers(servers)
+    admin = EnsembleAdmin(asked)
+    ask = asked.ask
+
+    def ask_and_lose(who, query):  # type: ignore[no-untyped-def]
+        if isinstance(query, ListSessions):
+            asked.silent[3] = LATE
+        return ask(who, query)
+
+    asked.ask = ask_and_lose  # type: ignore[method-assign]
+    table = admin.sessions()
+    assert (table.told_by, table.total) == (1, 3)
+    assert table.servers[2] == ServerState(ServerId(3), DOWN, problem=LATE)
+
+
+def test_a_table_has_as_many_rows_as_are_asked_for_and_goes_on_behind_them() -> None:
+    servers, ids = ensemble_of_three()
+    admin = EnsembleAdmin(AdminServers(servers))
+    table = admin.sessions(2)
+    assert [each.session.session_id for each in table.rows if each.session] == ids[:2]
+    assert (table.total, table.left_out) == (3, 1)
+    table = admin.sessions(2, table.rows[-1].session.session_id)  # type: ignore[union-attr]
+    assert [each.session.session_id for each in table.rows if each.session] == ids[2:]
+    assert (table.total, table.left_out) == (3, 0)
+
+
+def test_more_sessions_than_a_page_has_come_all() -> None:
+    servers = PureServers(1)
+    for number in range(1, ROWS_MAX + 11):
+        servers[1].caller(number)
+    table = EnsembleAdmin(AdminServers(servers)).sessions(10_000)
+    ids = [each.session.session_id for each in table.rows if each.session]
+    assert ids == sorted(servers[1].server.state.sessions.by_id)
+    assert all(each.connection for each in table.rows)
+    table = EnsembleAdmin(AdminServers(servers)).sessions(ROWS_MAX + 1)
+    assert (len(table.rows), table.left_out) == (ROWS_MAX + 1, 9)
+
+
+def test_a_connection_without_a_session_stands_behind_them_once() -> None:
+    servers = PureServers(1)
+    for number in range(1, ROWS_MAX + 2):
+        servers[1].caller(number)
+    servers[1].is_disk_held = True
+    servers[1].caller(0)
+    table = EnsembleAdmin(AdminServers(servers)).sessions(10_000)
+    (waiting,) = [each for each in table.rows if each.session is None]
+    assert waiting.connection is not None and waiting.connection.phase == "connecting"
+    assert (waiting.server_id, len(table.rows)) == (1, ROWS_MAX + 2)
+
+
+def test_without_a_leader_the_last_state_is_told() -> None:
+    servers, ids = ensemble_of_three()
+    for other in (2, 3):
+        servers.crash(other)
+    while servers[1].server.peer.role is not Role.LOOKING:
+        servers.pass_time(TIMING.tick_ms)
+    table = EnsembleAdmin(AdminServers(servers, {2: LATE, 3: LATE})).sessions()
+    assert [each.session.session_id for each in table.rows if each.session] == ids
+    assert (table.told_by, [each.is_active for each in table.servers]) == (1, [False] * 3)
+
+
+def test_without_a_state_that_may_be_shown_the_connections_are() -> None:
+    servers, _ = ensemble_of_three()
+    for host in servers.hosts.values():
+        host.server.state.consistent_at = host.server.state.zxid + 1  # type: ignore[assignment]
+    table = EnsembleAdmin(AdminServers(servers, {2: LATE})).sessions()
+    assert [(each.session, each.server_id) for each in table.rows] == [(None, 1), (None, 3)]
+    assert (table.told_by, table.total, table.left_out) == (None, 2, 0)
+    assert "only a leader can complete" in table.servers[0].problem
+
+
+def test_an_ensemble_that_does_not_answer_has_no_rows() -> None:
+    servers, _ = ensemble_of_three()
+    silent = dict.fromkeys((1, 2, 3), LATE)
+    table = EnsembleAdmin(AdminServers(servers, silent)).sessions()
+    assert (table.rows, table.told_by, table.total) == ([], None, 0)
+    assert [each.problem for each in table.servers] == [LATE] * 3

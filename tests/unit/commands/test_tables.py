@@ -1,0 +1,132 @@
+"""The tables of `sessions`."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import typer
+from msgspec.structs import replace
+
+from raykeeper.clusters.admin import DOWN, ServerState, SessionEntry, SessionsTable
+from raykeeper.commands.tables import session_argument, sessions_document, show_sessions
+from raykeeper.server.admin_queries import SessionRow
+from raykeeper.server.connection_stats import ConnectionStats
+from raykeeper.zab.ids import Epoch, Millis, ServerId, make_zxid
+from raykeeper.znodes.requests import SessionId
+from tests.unit.commands.printed import printed
+
+AT = Millis(1_795_442_520_000)  # 2026-11-23 14:02 UTC
+LEADER = ServerState(ServerId(1), "leader", True, make_zxid(Epoch(1), 7))
+SESSION = SessionRow(SessionId(0x1F), Millis(2_500), "10.0.0.1", ["digest:ann"], 3)
+NATIVE = ConnectionStats(
+    *("10.0.0.1", 0, True, 4, 50, 60, SessionId(0x1F), AT, Millis(2_500), None),
+    identity="actor Trainer 3f2a pid 8 on b/5d0e",
+    watches=2,
+)
+
+
+def table_of(*rows: SessionEntry, **more: Any) -> SessionsTable:
+    given = {"servers": [LEADER], "told_by": ServerId(1), "total": len(rows), "left_out": 0}
+    return SessionsTable(rows=list(rows), **{**given, **more})
+
+
+def lines_of(table: SessionsTable) -> list[list[str]]:
+    lines = printed(lambda console: show_sessions(console, table)).splitlines()
+    return [re.split(" {2,}", line.strip()) for line in lines]
+
+
+def test_a_session_is_a_row_with_its_process() -> None:
+    told, heading, row = lines_of(table_of(SessionEntry(SESSION, ServerId(2), NATIVE)))
+    assert told == ["1 session, as server 1 knows them"]
+    assert heading[:5] == ["session", "client", "server", "since (UTC)", "users"]
+    assert row == [
+        *("0x1f", "actor Trainer 3f2a pid 8 on b/5d0e", "2", "11-23 14:02:00", "digest:ann"),
+        *("2.5 s", "3", "2", "4"),
+    ]
+
+
+def test_a_session_without_a_connection_shows_the_address_of_its_last_one() -> None:
+    *_, row = lines_of(table_of(SessionEntry(SESSION, None, None)))
+    assert row == ["0x1f", "10.0.0.1", "none", "digest:ann", "2.5 s", "3"]
+
+
+def test_a_server_that_is_down_may_have_the_connection() -> None:
+    down = ServerState(ServerId(2), DOWN, problem="no answer \x1b[2J within 2 s")
+    *_, row, problem = lines_of(table_of(SessionEntry(SESSION, None, None), servers=[LEADER, down]))
+    assert row[2] == "unknown"
+    assert problem == ["server 2 is down: no answer \\x1b[2J within 2 s"]
+
+
+@pytest.mark.parametrize(
+    ("connection", "shown"),
+    [
+        (replace(NATIVE, identity="", port=4000), "client of ZooKeeper at 10.0.0.1:4000"),
+        (replace(NATIVE, identity=""), "10.0.0.1"),
+        (replace(NATIVE, identity="", host=""), "unknown"),
+        (replace(NATIVE, identity="a", phase="read-only"), "a (read-only)"),
+        # Neither markup of Rich nor HTML nor a terminal's commands are obeyed.
+        (
+            replace(NATIVE, identity="[red]x[/] <b>\x1b[31m\r\n\u202eé\ud800"),
+            "[red]x[/] <b>\\x1b[31m\\r\\n\\u202eé\\ud800",
+        ),
+    ],
+)
+def test_a_client_is_named_as_far_as_it_is_known(connection: ConnectionStats, shown: str) -> None:
+    *_, row = lines_of(table_of(SessionEntry(None, ServerId(1), connection)))
+    assert row[:3] == ["none", shown, "1"]
+
+
+def test_what_is_left_out_is_said() -> None:
+    table = table_of(SessionEntry(SESSION, ServerId(1), NATIVE), total=9_001, left_out=9_000)
+    told, *_, left = lines_of(table)
+    assert told == ["9001 sessions, as server 1 knows them"]
+    assert left == ["9000 sessions more; see --limit or --after"]
+
+
+def test_without_a_leader_the_table_may_be_old() -> None:
+    looking = ServerState(ServerId(1), "looking", problem="it has not read all of its log")
+    told, _, *problems = lines_of(table_of(servers=[looking], told_by=None))
+    assert told == ["0 sessions, without a server that can list the sessions: connections only"]
+    assert problems == [
+        ["server 1 it has not read all of its log"],
+        ["no server has a leader: what is shown may be old"],
+    ]
+
+
+def test_the_document_has_the_same() -> None:
+    table = table_of(
+        SessionEntry(SESSION, ServerId(2), NATIVE),
+        SessionEntry(SESSION, None, None),
+        SessionEntry(None, ServerId(1), replace(NATIVE, phase="connecting")),
+    )
+    document = json.loads(json.dumps(sessions_document("coord", table)))
+    assert document["name"] == "coord"
+    assert document["servers"] == [
+        {"server_id": 1, "role": "leader", "has_leader": True, "last_zxid": "1:7", "problem": ""}
+    ]
+    first, second, third = document["sessions"]
+    assert first == {
+        "session_id": "0x1f",
+        "server_id": 2,
+        "identity": "actor Trainer 3f2a pid 8 on b/5d0e",
+        "host": "10.0.0.1",
+        "port": 0,
+        "phase": "connected",
+        "connected_at": "2026-11-23T14:02:00.000+00:00",
+        "timeout_ms": 2500,
+        "users": ["digest:ann"],
+        "ephemerals": 3,
+        "watches": 2,
+        "outstanding": 4,
+        "packets_received": 50,
+        "packets_sent": 60,
+    }
+    assert (second["phase"], second["host"], second["watches"]) == (None, "10.0.0.1", None)
+    assert (third["session_id"], third["phase"], third["timeout_ms"]) == (None, "connecting", 2500)
+
+
+def test_a_session_is_named_as_the_tables_show_it() -> None:
+    assert [session_argument(each) for each in ("0x1f", "31", "0")] == [31, 31, 0]
+    with pytest.raises(typer.BadParameter, match="no session id"):
+        session_argument("/x")
