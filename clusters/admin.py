@@ -6,7 +6,7 @@ late is named with the reason, and the others tell what they know. What all serv
 the sessions, is told by one: the leader, else the one that has applied most.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
@@ -20,9 +20,15 @@ from raykeeper.server.admin_queries import (
     AdminQuery,
     ConnectionsPage,
     ListConnections,
+    ListLocks,
     ListSessions,
+    ListWatches,
+    LockRow,
+    LocksPage,
     SessionRow,
     SessionsPage,
+    WatchesPage,
+    WatchRow,
 )
 from raykeeper.server.connection_stats import ConnectionStats
 from raykeeper.zab.effects import Role
@@ -31,6 +37,9 @@ from raykeeper.znodes.requests import SessionId
 
 DOWN: Final = "down"
 NO_SESSION: Final = SessionId(0)
+WALK_TIMEOUT_S: Final = 30.0
+WALKS: Final = (ListLocks,)
+"""The queries for which a server walks its tree, between all its other work."""
 
 P = TypeVar("P")
 
@@ -70,6 +79,41 @@ class SessionsTable(Struct, frozen=True):
     """Those that come after these rows, and connections beyond a thousand without a session."""
 
 
+class ClientPlace(Struct, frozen=True):
+    """The connection of a session."""
+
+    server_id: ServerId
+    connection: ConnectionStats
+
+
+class LocksTable(Struct, frozen=True):
+    """The locks of an ensemble."""
+
+    servers: list[ServerState]
+    told_by: ServerId | None
+    """The server that knows the locks; None: none can tell."""
+    rows: list[LockRow]
+    clients: dict[SessionId, ClientPlace]
+    """The connections of the contenders in the rows, as far as servers told them."""
+    left_out: int
+    """Locks that come after these rows."""
+    is_all: bool
+    """False: there are more locks than these and those that are left out."""
+
+
+class WatchesTable(Struct, frozen=True):
+    """The watches of an ensemble, by server."""
+
+    servers: list[ServerState]
+    rows: list[tuple[ServerId, WatchRow]]
+    clients: dict[SessionId, ClientPlace]
+    """The connections of the sessions in the rows, as far as servers told them."""
+    total: int
+    """All watches of the servers that answer."""
+    left_out: int
+    """Watches that were asked for, beyond these rows."""
+
+
 class Servers(Protocol):
     """The servers of an ensemble, by whatever way they are asked."""
 
@@ -83,19 +127,19 @@ class Servers(Protocol):
 class RayServers:
     """The actors of an ensemble."""
 
-    def __init__(self, name: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        """A server that does not answer within `timeout_s` is late.
+    def __init__(self, name: str, walk_timeout_s: float) -> None:
+        """A server that takes longer than 2 s, for a walk of its tree `walk_timeout_s`, is late.
 
         Raises:
             EnsembleNotFoundError: no server of the ensemble runs.
         """
         self._handles = find_replicas(name)
-        self._timeout_s = timeout_s
+        self._walk_timeout_s = walk_timeout_s
 
     def ids(self) -> list[ServerId]:
         """See `Servers`."""
         known = set(self._handles)
-        for answer in call_actors(self._handles.values(), "describe", timeout_s=self._timeout_s):
+        for answer in call_actors(self._handles.values(), "describe"):
             if isinstance(answer, ReplicaDescription):
                 known.update(answer.voters, answer.observers)
         return sorted(known)
@@ -107,7 +151,7 @@ class RayServers:
             [self._handles[server] for server in there],
             "answer",
             given=(query,),
-            timeout_s=self._timeout_s,
+            timeout_s=self._walk_timeout_s if isinstance(query, WALKS) else ANSWER_TIMEOUT_S,
         )
         heard = {
             server: "is reading its disk, or waiting for it" if answer is None else answer
@@ -157,19 +201,66 @@ class EnsembleAdmin:
             left_out = sum(page.left_out for page in pages.values())
         return SessionsTable(inquiry.states(), told_by, rows, total, left_out)
 
+    def locks(
+        self, path: str = "/", rows_max: int = ROWS_MAX, contenders_max: int = 10
+    ) -> LocksTable:
+        """Return the locks at a path and below it, each with the first of its queue.
 
-def admin_of(name: str, timeout_s: float = ANSWER_TIMEOUT_S) -> EnsembleAdmin:
+        Args:
+            path: A znode; of a simple lock or a lease its own.
+            rows_max: How many locks at most.
+            contenders_max: How many contenders of each lock, at most a thousand.
+        """
+        inquiry = _Inquiry(self._servers)
+        rows: list[LockRow] = []
+        told_by, left_out, is_all, after = None, 0, True, ("", "")
+        while len(rows) < rows_max:
+            query = ListLocks(path, after, rows_max - len(rows), contenders_max)
+            told = inquiry.ask_one(query, LocksPage)
+            if told is None:
+                break
+            told_by, page = told
+            rows += page.rows
+            left_out, is_all = page.left_out, page.is_all
+            if not left_out or not page.rows:
+                break
+            after = page.rows[-1].path, page.rows[-1].kind
+        clients = inquiry.find_clients(each.session_id for row in rows for each in row.contenders)
+        return LocksTable(inquiry.states(), told_by, rows, clients, left_out, is_all)
+
+    def watches(
+        self, path: str = "", session_id: SessionId | None = None, rows_max: int = ROWS_MAX
+    ) -> WatchesTable:
+        """Return the watches that clients have set, of every server.
+
+        Args:
+            path: Only watches that fire for this znode; "" for any.
+            session_id: Only those of this session; None for any.
+            rows_max: How many at most, and of each server at most a thousand.
+        """
+        inquiry = _Inquiry(self._servers)
+        pages = inquiry.ask_all(ListWatches(session_id, path, rows_max), WatchesPage)
+        every = [(server, each) for server, page in pages.items() for each in page.rows]
+        rows = every[:rows_max]
+        clients = inquiry.find_clients(each.session_id for _, each in rows)
+        left_out = len(every) - len(rows) + sum(page.left_out for page in pages.values())
+        total = sum(page.total for page in pages.values())
+        return WatchesTable(inquiry.states(), rows, clients, total, left_out)
+
+
+def admin_of(name: str, walk_timeout_s: float = WALK_TIMEOUT_S) -> EnsembleAdmin:
     """Return the admin interface of an ensemble that runs in this Ray cluster.
 
     Args:
         name: Of the ensemble.
-        timeout_s: A server that does not answer within this time is late.
+        walk_timeout_s: How long a server may take for a table for which it walks its tree. For any
+            other a server that does not answer within 2 s is late.
 
     Raises:
         EnsembleNotFoundError: no server of the ensemble runs.
         RayNotFoundError: there is no Ray cluster.
     """
-    return EnsembleAdmin(RayServers(name, timeout_s))
+    return EnsembleAdmin(RayServers(name, walk_timeout_s))
 
 
 class _Inquiry:
@@ -200,6 +291,16 @@ class _Inquiry:
             if answer is not None and isinstance(answer.page, kind):
                 return server, answer.page
         return None
+
+    def find_clients(self, sessions: Iterable[SessionId]) -> dict[SessionId, ClientPlace]:
+        """Return the connections of these sessions, as far as servers tell them."""
+        wanted = list(dict.fromkeys(each for each in sessions if each))
+        found: dict[SessionId, ClientPlace] = {}
+        for start in range(0, len(wanted), ROWS_MAX):
+            query = ListConnections(tuple(wanted[start : start + ROWS_MAX]))
+            for server, page in self.ask_all(query, ConnectionsPage).items():
+                found |= {each.session_id: ClientPlace(server, each) for each in page.rows}
+        return found
 
     def _rank(self, server: ServerId) -> tuple[Any, ...]:
         state = self._states[server]

@@ -84,6 +84,13 @@ Address = Annotated[
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Show so many at most.")]
+WalkTimeout = Annotated[
+    float, typer.Option("--timeout-s", help="How long a server may walk its tree.")
+]
+Place = Annotated[
+    str | None,
+    typer.Argument(metavar="PLACE", help="ENSEMBLE, ENSEMBLE/PATH, or /PATH in the only one."),
+]
 Name = Annotated[str | None, typer.Argument(help="Ensemble; may be left out when only one runs.")]
 
 
@@ -239,12 +246,58 @@ def sessions(
 
     first = session_argument(after)
     _join(address)
-    ensemble, admin = _find_admin(name)
+    ensemble, _, admin = _find_place(name)
     table = admin.sessions(limit, first)
     if as_json:
         print_document(sessions_document(ensemble, table))
     else:
         show_sessions(out, table)
+
+
+@app.command()
+def locks(
+    place: Place = None,
+    limit: Limit = 1_000,
+    contenders: Annotated[
+        int, typer.Option(min=1, max=1_000, help="Show so many of each queue at most.")
+    ] = 10,
+    timeout_s: WalkTimeout = 30.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """List who holds a lock and who waits for it, since when, and in which task or actor."""
+    from raykeeper.commands.tables import locks_document, show_locks
+
+    _join(address)
+    ensemble, path, admin = _find_place(place, timeout_s)
+    table = admin.locks(path or "/", limit, contenders)
+    if as_json:
+        print_document(locks_document(ensemble, table))
+    else:
+        show_locks(out, table)
+
+
+@app.command()
+def watches(
+    place: Place = None,
+    session: Annotated[
+        str | None, typer.Option(help="Only watches of this session, such as 0x1f.")
+    ] = None,
+    limit: Limit = 1_000,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """List who watches: all watches, or those that a change of a znode concerns."""
+    from raykeeper.commands.tables import session_argument, show_watches, watches_document
+
+    only = None if session is None else session_argument(session)
+    _join(address)
+    ensemble, path, admin = _find_place(place)
+    table = admin.watches(path, only, limit)
+    if as_json:
+        print_document(watches_document(ensemble, table))
+    else:
+        show_watches(out, table)
 
 
 @app.command()
@@ -601,11 +654,16 @@ def _find(name: str | None) -> "Ensemble":
     return attach(name)
 
 
-def _find_admin(name: str | None) -> "tuple[str, EnsembleAdmin]":
+def _find_place(
+    place: str | None, walk_timeout_s: float = 30.0
+) -> "tuple[str, str, EnsembleAdmin]":
+    """Return the name of the ensemble, the path in it or "", and its admin interface."""
+    from raykeeper.client.session_options import split_ensemble_name
     from raykeeper.clusters.admin import admin_of
 
-    ensemble = _find(name)
-    return ensemble.name, admin_of(ensemble.name)
+    name, path = split_ensemble_name(place or "")
+    ensemble = _find(name or None)
+    return ensemble.name, path, admin_of(ensemble.name, walk_timeout_s)
 
 
 def code_of(error: RayKeeperError) -> int:

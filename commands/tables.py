@@ -1,4 +1,4 @@
-"""The tables of `sessions`: rows to read, or a document for `--json`.
+"""The tables of `sessions`, `locks` and `watches`: rows to read, or a document for `--json`.
 
 Identities, paths and addresses are what clients say, so characters that a terminal would obey are
 shown as Python writes them (`escaped`).
@@ -20,7 +20,15 @@ DOWN: Final = "down"
 """The role of a server that does not answer; see `ServerState`."""
 
 if TYPE_CHECKING:
-    from raykeeper.clusters.admin import ServerState, SessionEntry, SessionsTable
+    from raykeeper.clusters.admin import (
+        ClientPlace,
+        LocksTable,
+        ServerState,
+        SessionEntry,
+        SessionsTable,
+        WatchesTable,
+    )
+    from raykeeper.server.admin_queries import ContenderRow, LockRow
     from raykeeper.server.connection_stats import ConnectionStats
 
 
@@ -34,8 +42,7 @@ def show_sessions(console: Console, table: "SessionsTable") -> None:
         ("session", "client", "server", "since (UTC)", "users"),
         ("timeout", "ephemerals", "watches", "waiting"),
     )
-    # A server that does not answer may have its connection.
-    nowhere = "unknown" if any(each.role == DOWN for each in table.servers) else "none"
+    nowhere = _nowhere(table.servers)
     for entry in table.rows:
         session, connection = entry.session, entry.connection
         rows.add_row(
@@ -62,6 +69,99 @@ def sessions_document(name: str, table: "SessionsTable") -> Document:
         "servers": _servers_document(table.servers),
         "told_by": table.told_by,
         "sessions": [_session_document(entry) for entry in table.rows],
+        "total": table.total,
+        "left_out": table.left_out,
+    }
+
+
+def show_locks(console: Console, table: "LocksTable") -> None:
+    """Print the holders of each lock and those who wait, in the order of its queue."""
+    if table.told_by is None:
+        console.print("no server can tell the locks")
+    else:
+        locks = _count(len(table.rows) + table.left_out, "lock")
+        at_least = "" if table.is_all else "at least "
+        console.print(f"{at_least}{locks}, as server {table.told_by} knows them")
+    rows = _new_table(
+        ("lock", "kind", "state", "session", "since (UTC)", "token", "server", "client"),
+        (),
+    )
+    rows.add_column("identifier", no_wrap=True)
+    for lock in table.rows:
+        place = escaped(lock.path), _kind_text(lock)
+        for each in lock.contenders:
+            rows.add_row(*place, *_contender_cells(each, table))
+            place = "", ""
+        if hidden := lock.holders + lock.waiting - len(lock.contenders):
+            holding = lock.holders - sum(each.holds for each in lock.contenders)
+            also = f", {holding} of them hold it" if holding > 0 else ""
+            rows.add_row("", "", f"{hidden} more{also}")
+    print_table(console, rows)
+    if table.left_out:
+        console.print(_left_out(table.left_out, "lock", "--limit"), style="yellow")
+    show_servers(console, table.servers)
+
+
+def locks_document(name: str, table: "LocksTable") -> Document:
+    """Return the same locks."""
+    return {
+        "name": name,
+        "servers": _servers_document(table.servers),
+        "told_by": table.told_by,
+        "locks": [
+            {
+                "path": lock.path,
+                "kind": lock.kind,
+                "permits": lock.permits,
+                "holders": lock.holders,
+                "waiting": lock.waiting,
+                "contenders": [_contender_document(each, table) for each in lock.contenders],
+            }
+            for lock in table.rows
+        ],
+        "left_out": table.left_out,
+        "is_all": table.is_all,
+    }
+
+
+def show_watches(console: Console, table: "WatchesTable") -> None:
+    """Print a row for each watch."""
+    told = f"{_count(len(table.rows) + table.left_out, 'watch', 'watches')} of {table.total}"
+    console.print(f"{told} on the servers that answer")
+    rows = _new_table(("server", "session", "kind", "path", "client"), ())
+    for server, watch in table.rows:
+        place = table.clients.get(watch.session_id)
+        rows.add_row(
+            str(server),
+            session_text(watch.session_id) if watch.session_id else "none",
+            watch.kind,
+            escaped(watch.path),
+            "" if place is None else client_text(place.connection),
+        )
+    print_table(console, rows)
+    if table.left_out:
+        how = "--limit, --session or a path"
+        console.print(_left_out(table.left_out, "watch", how, "watches"), style="yellow")
+    show_servers(console, table.servers)
+
+
+def watches_document(name: str, table: "WatchesTable") -> Document:
+    """Return the same watches."""
+    watches = []
+    for server, watch in table.rows:
+        watches.append(
+            {
+                "server_id": server,
+                "session_id": session_text(watch.session_id) if watch.session_id else None,
+                "kind": watch.kind,
+                "path": watch.path,
+                **_client_document(table.clients.get(watch.session_id)),
+            }
+        )
+    return {
+        "name": name,
+        "servers": _servers_document(table.servers),
+        "watches": watches,
         "total": table.total,
         "left_out": table.left_out,
     }
@@ -125,6 +225,57 @@ def _session_document(entry: "SessionEntry") -> dict[str, Any]:
     return document
 
 
+def _kind_text(lock: "LockRow") -> str:
+    if lock.permits is None:
+        return lock.kind
+    return f"{lock.kind} of {lock.permits or 'an unknown number'}"
+
+
+def _contender_cells(each: "ContenderRow", table: "LocksTable") -> list[str]:
+    place = table.clients.get(each.session_id)
+    nowhere = _nowhere(table.servers) if each.session_id else ""
+    identifier = "(hidden by its ACL)" if each.identifier is None else each.identifier
+    if place is not None and place.connection.identity == identifier:
+        identifier = ""  # it is the client's line
+    state = "holds" if each.holds else "waits"
+    return [
+        f"{state} ({each.mode})" if each.mode else state,
+        session_text(each.session_id) if each.session_id else "none",
+        _short_time(each.since_ms),
+        format_zxid(each.token),
+        nowhere if place is None else str(place.server_id),
+        "" if place is None else client_text(place.connection),
+        escaped(identifier),
+    ]
+
+
+def _contender_document(each: "ContenderRow", table: "LocksTable") -> dict[str, Any]:
+    place = table.clients.get(each.session_id)
+    return {
+        "name": each.name,
+        "state": "holds" if each.holds else "waits",
+        "mode": each.mode,
+        "session_id": session_text(each.session_id) if each.session_id else None,
+        "since": _iso_time(each.since_ms),
+        "token": format_zxid(each.token),
+        "identifier": each.identifier,
+        "server_id": None if place is None else place.server_id,
+        **_client_document(place),
+    }
+
+
+def _client_document(place: "ClientPlace | None") -> dict[str, Any]:
+    if place is None:
+        return {"identity": "", "host": "", "port": 0}
+    connection = place.connection
+    return {"identity": connection.identity, "host": connection.host, "port": connection.port}
+
+
+def _nowhere(servers: Sequence["ServerState"]) -> str:
+    """Return where a session without a known connection is: a silent server may have it."""
+    return "unknown" if any(each.role == DOWN for each in servers) else "none"
+
+
 def _servers_document(servers: Sequence["ServerState"]) -> list[dict[str, Any]]:
     return [
         {
@@ -147,12 +298,12 @@ def _new_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
     return table
 
 
-def _left_out(number: int, what: str, how: str) -> str:
-    return f"{_count(number, what)} more; see {how}"
+def _left_out(number: int, what: str, how: str, plural: str = "") -> str:
+    return f"{_count(number, what, plural)} more; see {how}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, what: str, plural: str = "") -> str:
+    return f"{number} {what if number == 1 else plural or f'{what}s'}"
 
 
 def _short_time(ms: int) -> str:

@@ -67,8 +67,89 @@ class ConnectionsPage(Struct, frozen=True):
     left_out: int
 
 
-AdminQuery = ListSessions | ListConnections
-AdminPage = SessionsPage | ConnectionsPage
+class ListLocks(Struct, frozen=True):
+    """The locks at a path and below it, by path."""
+
+    path: str = "/"
+    after: tuple[str, str] = ("", "")
+    """Path and kind of the last lock of the page before."""
+    rows_max: int = ROWS_MAX
+    contenders_max: int = 10
+    """Contenders of each lock, the first in its queue. Of all locks together there are not many
+    more than `ROWS_MAX`."""
+
+
+class ContenderRow(Struct, frozen=True):
+    """A holder of a lock, or one that waits for it."""
+
+    name: str
+    """Of its znode."""
+    holds: bool
+    mode: str
+    """What it wants of the lock: read, write, permit, or nothing in particular."""
+    session_id: SessionId
+    """0 for a lease."""
+    since_ms: Millis
+    """When it joined the queue, by the clock of the leader then; it holds the lock since later."""
+    token: Zxid
+    """Its fencing token."""
+    identifier: str | None
+    """How it introduced itself, perhaps with odd characters; None: the ACL hides it."""
+
+
+class LockRow(Struct, frozen=True):
+    """A lock with the first of its queue."""
+
+    path: str
+    kind: str
+    permits: int | None
+    """Of a semaphore; 0: its znode does not say."""
+    holders: int
+    waiting: int
+    contenders: list[ContenderRow]
+
+
+class LocksPage(Struct, frozen=True):
+    """A part of the locks."""
+
+    rows: list[LockRow]
+    left_out: int
+    """Locks that come after these rows."""
+    is_all: bool
+    """False: there are more locks than one answer can choose from."""
+
+
+class ListWatches(Struct, frozen=True):
+    """The watches of a server's clients: of one session, for one znode, or all."""
+
+    session_id: SessionId | None = None
+    path: str = ""
+    """Watches that fire for this znode, recursive ones above it too; "": for any."""
+    rows_max: int = ROWS_MAX
+
+
+class WatchRow(Struct, frozen=True):
+    """One watch."""
+
+    session_id: SessionId
+    """0 for a session of read-only mode."""
+    path: str
+    kind: str
+    """data, child, persistent or recursive."""
+
+
+class WatchesPage(Struct, frozen=True):
+    """A part of the watches of one server."""
+
+    rows: list[WatchRow]
+    total: int
+    """All watches of this server."""
+    left_out: int
+    """Those that were asked for, beyond these rows."""
+
+
+AdminQuery = ListSessions | ListConnections | ListLocks | ListWatches
+AdminPage = SessionsPage | ConnectionsPage | LocksPage | WatchesPage
 
 
 class AdminAnswer(Struct, frozen=True):

@@ -4,13 +4,14 @@ The shell asks for the next step until there is an answer, and lets other work o
 in between. So a table of a large tree is no picture of one moment: it shows what was there all the
 time, and of what came or went meanwhile some.
 
-Invariants: no step looks at more than `VISITS_MAX` znodes, and a few thousand names; nothing here
-changes the server. ZooKeeper: the commands `cons`, `dump` and `wchc` of its admin server, which
-answer in one go.
+Invariants: no step looks at more than a thousand znodes, or at more than the ids of all sessions;
+nothing here changes the server. ZooKeeper: the commands `cons`, `dump` and `wchc` of its admin
+server, which answer in one go.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from raykeeper.server.admin_queries import (
@@ -20,17 +21,29 @@ from raykeeper.server.admin_queries import (
     AdminQuery,
     ConnectionsPage,
     ListConnections,
+    ListLocks,
     ListSessions,
+    ListWatches,
     SessionRow,
     SessionsPage,
+    WatchesPage,
+    WatchRow,
 )
 from raykeeper.server.connection import Connection, Phase
 from raykeeper.server.connection_stats import connection_stats
 from raykeeper.server.context import ServerContext
+from raykeeper.server.lock_queues import LockQueues
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import Session
+from raykeeper.znodes.watches import CHILD, DATA, PERSISTENT, RECURSIVE
 
 Steps = Generator[None, None, AdminPage]
+WATCH_KINDS: Final = {
+    DATA: "data",
+    CHILD: "child",
+    PERSISTENT: "persistent",
+    RECURSIVE: "recursive",
+}
 NOT_READ_YET: Final = "it has not read all of its log: only a leader can complete its state"
 
 
@@ -47,8 +60,14 @@ class AdminTables:
         self._context = context
         self._by_number = by_number
         self._by_session = by_session
-        self._replicated: dict[type, Callable[[Any], Steps]] = {ListSessions: self._list_sessions}
-        self._own: dict[type, Callable[[Any], Steps]] = {ListConnections: self._list_connections}
+        self._replicated: dict[type, Callable[[Any], Steps]] = {
+            ListSessions: self._list_sessions,
+            ListLocks: lambda query: LockQueues(lambda: context.state, query).answer(),
+        }
+        self._own: dict[type, Callable[[Any], Steps]] = {
+            ListConnections: self._list_connections,
+            ListWatches: self._list_watches,
+        }
 
     def answer(self, query: AdminQuery) -> Generator[None, None, AdminAnswer]:
         """Work on the answer, a step for each `next`, and return it."""
@@ -108,3 +127,27 @@ class AdminTables:
             len(self._by_number),
             len(others[ROWS_MAX:]),
         )
+
+    def _list_watches(self, query: ListWatches) -> Steps:
+        yield from ()
+        watches, connections = self._context.watches, list(self._by_number.values())
+        if query.session_id is not None:
+            own = self._by_session.get(query.session_id)
+            connections = [] if own is None else [own]
+        found: Iterable[tuple[int, str, int]]
+        if query.path:
+            numbers = {each.number: None for each in connections}
+            on_path = [each for each in watches.watches_on(query.path) if each[2] in numbers]
+            found, wanted = on_path, len(on_path)
+        else:
+            wanted = sum(watches.count_of(each.number) for each in connections)
+            found = (
+                (kind, path, each.number)
+                for each in connections
+                for kind, path, _ in watches.watches_of(each.number)
+            )
+        shown = [
+            WatchRow(self._by_number[number].session_id, path, WATCH_KINDS[kind])
+            for kind, path, number in islice(found, min(query.rows_max, ROWS_MAX))
+        ]
+        return WatchesPage(shown, watches.count, wanted - len(shown))

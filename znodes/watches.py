@@ -144,6 +144,17 @@ class WatchTable:
             for path in paths:
                 yield kind, path, table[path][connection]
 
+    def watches_on(self, path: str) -> Iterator[tuple[int, str, int]]:
+        """Yield table, path and connection of each watch that a change of `path` concerns."""
+        for kind, table in enumerate(self.tables):
+            for connection in table.get(path, ()):
+                yield kind, path, connection
+        recursive, above = self.tables[RECURSIVE], path
+        while above != "/":
+            above = parent_of(above)
+            for connection in recursive.get(above, ()):
+                yield RECURSIVE, above, connection
+
     def trigger(
         self, changes: list[ZnodeChange], identities_of: IdentitiesOf, znodes: dict[str, Znode]
     ) -> list[Fired]:

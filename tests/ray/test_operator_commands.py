@@ -24,6 +24,10 @@ class Trainer:
     def pid(self) -> int:
         return os.getpid()
 
+    def lock(self, path: str) -> int:
+        self.held = self.client.lock(path).acquire()
+        return os.getpid()
+
 
 def test_a_session_is_told_with_its_actor(shared: Ensemble, run: Run) -> None:
     trainer = Trainer.remote(shared.name)  # type: ignore[attr-defined]
@@ -45,6 +49,38 @@ def test_a_session_is_told_with_its_actor(shared: Ensemble, run: Run) -> None:
         assert f"pid {os.getpid()} on" in mine["identity"]
     assert run("sessions", "--after", "x", shared.name)[0] == 2
     ray.kill(trainer)
+
+
+def test_a_lock_is_told_with_the_actor_that_holds_it(shared: Ensemble, run: Run) -> None:
+    trainer = Trainer.remote(shared.name)  # type: ignore[attr-defined]
+    pid = ray.get(trainer.lock.remote("/locks/x"))
+    with shared.connect() as client:
+        waiting = client.lock("/locks/x", b"me [red]").acquire_async()
+        client.get("/locks", lambda _: None)
+        eventually(lambda: len(client.lock("/locks/x").contenders()) == 2)
+        code, out, _ = run("locks", f"{shared.name}/locks")
+        (holder,) = [line for line in out.splitlines() if " holds " in line]
+        assert code == 0
+        assert re.search(
+            rf"^/locks/x +lock +holds .* [123] +actor Trainer \w+ pid {pid} on", holder
+        )
+        document = json.loads(run("locks", "--json", "/locks/x")[1])
+        (lock,) = document["locks"]
+        assert (lock["holders"], lock["waiting"]) == (1, 1)
+        first, second = lock["contenders"]
+        assert (first["state"], first["identity"]) == ("holds", first["identifier"])
+        assert (second["state"], second["identifier"]) == ("waits", "me [red]")
+        assert f"pid {os.getpid()} on" in second["identity"]
+        (watch,) = json.loads(run("watches", "--json", "/locks")[1])["watches"]
+        assert (watch["kind"], watch["session_id"]) == ("data", second["session_id"])
+        mine = run("watches", "--session", second["session_id"])[1]
+        assert f"/locks/x/{first['name']}" in mine
+        ray.kill(trainer)
+        with waiting.result(60):
+            assert json.loads(run("locks", "--json", "/locks/x")[1])["locks"][0]["waiting"] == 0
+        client.delete("/locks", recursive=True)
+    assert run("locks", "/locks")[1].startswith("0 locks, as server ")
+    assert run("locks", "no-such-one/x")[0] == 3
 
 
 def test_sessions_are_told_without_a_leader(launch_one: Launch, run: Run) -> None:

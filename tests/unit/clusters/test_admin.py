@@ -4,6 +4,7 @@ from raykeeper.clusters.admin import DOWN, EnsembleAdmin, ServerState
 from raykeeper.server.admin_queries import ROWS_MAX, ListSessions
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.requests import CreateMode, SessionId
 from tests.harness.admin_servers import AdminServers
 from tests.harness.pure_servers import OPTIONS, TIMING, PureServers
 
@@ -128,3 +129,81 @@ def test_an_ensemble_that_does_not_answer_has_no_rows() -> None:
     table = EnsembleAdmin(AdminServers(servers, silent)).sessions()
     assert (table.rows, table.told_by, table.total) == ([], None, 0)
     assert [each.problem for each in table.servers] == [LATE] * 3
+
+
+PLACE = CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL
+
+
+def lock_of_three() -> tuple[PureServers, list[int]]:
+    """A lock for which a client of each server contends, in order; their sessions."""
+    servers = PureServers(3, options=OPTIONS)
+    callers = [servers[each].caller(each) for each in (1, 2, 3)]
+    callers[0].ask(callers[0].create("/q"))
+    for caller in callers:
+        caller.ask(caller.create("/q/lock-", flags=PLACE))
+    return servers, [each.session_id for each in callers]
+
+
+def test_each_contender_is_found_where_it_is_connected() -> None:
+    servers, ids = lock_of_three()
+    table = EnsembleAdmin(AdminServers(servers)).locks()
+    (row,) = table.rows
+    assert [(each.session_id, each.holds) for each in row.contenders] == [
+        (session, session == ids[0]) for session in ids
+    ]
+    assert {key: place.server_id for key, place in table.clients.items()} == dict(
+        zip(ids, (1, 2, 3), strict=True)
+    )
+    assert (table.told_by, table.left_out, table.is_all) == (3, 0, True)
+
+
+def test_a_lock_is_told_without_the_server_of_its_holder() -> None:
+    servers, ids = lock_of_three()
+    table = EnsembleAdmin(AdminServers(servers, {1: LATE})).locks("/q")
+    assert (table.rows[0].contenders[0].session_id, sorted(table.clients)) == (ids[0], ids[1:])
+
+
+def test_locks_come_up_to_the_number_asked_for() -> None:
+    servers = PureServers(1)
+    for number in range(7):
+        caller = servers[1].caller(number)
+        caller.ask(caller.create(f"/l{number}"))
+        caller.ask(*(caller.create(f"/l{number}/lock-", flags=PLACE) for _ in range(600)))
+    admin = EnsembleAdmin(AdminServers(servers))
+    table = admin.locks(contenders_max=1_000)  # more than one page holds
+    assert [each.path for each in table.rows] == [f"/l{number}" for number in range(7)]
+    assert all(len(each.contenders) == 600 for each in table.rows)
+    table = admin.locks(rows_max=3)
+    assert ([each.path for each in table.rows], table.left_out) == (["/l0", "/l1", "/l2"], 4)
+    table = admin.locks(rows_max=0)
+    assert (table.rows, table.told_by) == ([], None)
+
+
+def test_without_a_state_that_may_be_shown_there_are_no_locks() -> None:
+    servers, _ = lock_of_three()
+    for host in servers.hosts.values():
+        host.server.state.consistent_at = host.server.state.zxid + 1  # type: ignore[assignment]
+    table = EnsembleAdmin(AdminServers(servers)).locks()
+    assert (table.rows, table.told_by, table.clients) == ([], None, {})
+    assert all("only a leader can complete" in each.problem for each in table.servers)
+
+
+def test_the_watches_of_all_servers_are_one_table() -> None:
+    servers, ids = ensemble_of_three()
+    for number in (1, 2):
+        caller = servers[number].caller(10 + number)
+        caller.ask(caller.get("/", watch=True), caller.children("/", watch=True))
+        ids.append(caller.session_id)
+    admin = EnsembleAdmin(AdminServers(servers))
+    table = admin.watches()
+    assert [(server, each.session_id, each.kind) for server, each in table.rows] == [
+        *((1, ids[3], "data"), (1, ids[3], "child")),
+        *((2, ids[4], "data"), (2, ids[4], "child")),
+    ]
+    assert sorted(table.clients) == ids[3:]
+    assert (table.total, table.left_out) == (4, 0)
+    table = admin.watches("/", SessionId(ids[4]), 1)
+    assert [(server, each.kind) for server, each in table.rows] == [(2, "data")]
+    assert (table.total, table.left_out) == (4, 1)
+    table = EnsembleAdmin(AdminServers(servers, {1: LATE})).watches(rows_max=1)
+    assert ([server for server, _ in table.rows], table.left_out) == ([2], 1)

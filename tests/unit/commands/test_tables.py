@@ -1,4 +1,4 @@
-"""The tables of `sessions`."""
+"""The tables of `sessions`, `locks` and `watches`."""
 
 import json
 import re
@@ -8,9 +8,25 @@ import pytest
 import typer
 from msgspec.structs import replace
 
-from raykeeper.clusters.admin import DOWN, ServerState, SessionEntry, SessionsTable
-from raykeeper.commands.tables import session_argument, sessions_document, show_sessions
-from raykeeper.server.admin_queries import SessionRow
+from raykeeper.clusters.admin import (
+    DOWN,
+    ClientPlace,
+    LocksTable,
+    ServerState,
+    SessionEntry,
+    SessionsTable,
+    WatchesTable,
+)
+from raykeeper.commands.tables import (
+    locks_document,
+    session_argument,
+    sessions_document,
+    show_locks,
+    show_sessions,
+    show_watches,
+    watches_document,
+)
+from raykeeper.server.admin_queries import ContenderRow, LockRow, SessionRow, WatchRow
 from raykeeper.server.connection_stats import ConnectionStats
 from raykeeper.zab.ids import Epoch, Millis, ServerId, make_zxid
 from raykeeper.znodes.requests import SessionId
@@ -130,3 +146,134 @@ def test_a_session_is_named_as_the_tables_show_it() -> None:
     assert [session_argument(each) for each in ("0x1f", "31", "0")] == [31, 31, 0]
     with pytest.raises(typer.BadParameter, match="no session id"):
         session_argument("/x")
+
+
+LINE = NATIVE.identity
+HOLDER = ContenderRow(
+    "lock-0000000003", True, "", SessionId(0x1F), AT, make_zxid(Epoch(1), 5), LINE
+)
+WAITER = ContenderRow(
+    "lock-0000000004", False, "", SessionId(0x20), AT, make_zxid(Epoch(1), 6), "me [red]\x1b[0m"
+)
+PLACES = {SessionId(0x1F): ClientPlace(ServerId(2), NATIVE)}
+
+
+def locks_of(*rows: LockRow, **more: Any) -> LocksTable:
+    given = {
+        "servers": [LEADER],
+        "told_by": ServerId(1),
+        "clients": PLACES,
+        "left_out": 0,
+        "is_all": True,
+    }
+    return LocksTable(rows=list(rows), **{**given, **more})
+
+
+def lock_lines(table: LocksTable) -> list[list[str]]:
+    lines = printed(lambda console: show_locks(console, table)).splitlines()
+    return [re.split(" {2,}", line.strip()) for line in lines]
+
+
+def test_a_lock_shows_its_holder_and_who_waits() -> None:
+    told, heading, holder, waiter = lock_lines(
+        locks_of(LockRow("/q\x1b", "lock", None, 1, 1, [HOLDER, WAITER]))
+    )
+    assert told == ["1 lock, as server 1 knows them"]
+    assert heading[:4] == ["lock", "kind", "state", "session"]
+    assert holder == [
+        *("/q\\x1b", "lock", "holds", "0x1f", "11-23 14:02:00", "1:5", "2"),
+        "actor Trainer 3f2a pid 8 on b/5d0e",
+    ]
+    assert waiter == ["waits", "0x20", "11-23 14:02:00", "1:6", "none", "me [red]\\x1b[0m"]
+
+
+def test_a_contender_may_be_shown_in_part() -> None:
+    hidden = replace(HOLDER, mode="read", identifier=None)
+    down = ServerState(ServerId(2), DOWN, problem="late")
+    rows = lock_lines(
+        locks_of(
+            LockRow("/r", "read/write lock", None, 3, 4, [hidden]),
+            LockRow("/s", "semaphore", 2, 1, 0, [replace(WAITER, holds=True, mode="permit")]),
+            LockRow("/t", "semaphore", 0, 0, 1, [WAITER]),
+            LockRow("/l", "lease", None, 1, 0, [replace(HOLDER, session_id=SessionId(0))]),
+            servers=[LEADER, down],
+            left_out=7,
+        )
+    )
+    assert rows[0] == ["11 locks, as server 1 knows them"]
+    assert rows[2][2:4] + rows[2][-1:] == ["holds (read)", "0x1f", "(hidden by its ACL)"]
+    assert rows[3] == ["6 more, 2 of them hold it"]
+    assert rows[4][1:3] + rows[4][-2:-1] == ["semaphore of 2", "holds (permit)", "unknown"]
+    assert rows[5][1] == "semaphore of an unknown number"
+    assert rows[6] == ["/l", "lease", "holds", "none", "11-23 14:02:00", "1:5", LINE]
+    assert rows[7:] == [["7 locks more; see --limit"], ["server 2 is down: late"]]
+
+
+def test_only_waiters_may_be_left_out() -> None:
+    rows = lock_lines(locks_of(LockRow("/q", "lock", None, 1, 9, [HOLDER]), is_all=False))
+    assert rows[0] == ["at least 1 lock, as server 1 knows them"]
+    assert rows[-1] == ["9 more"]
+    assert lock_lines(locks_of(told_by=None))[0] == ["no server can tell the locks"]
+
+
+def test_the_document_of_the_locks_has_the_same() -> None:
+    table = locks_of(
+        LockRow("/q", "lock", None, 1, 1, [HOLDER, replace(WAITER, session_id=SessionId(0))]),
+        left_out=3,
+    )
+    document = json.loads(json.dumps(locks_document("coord", table)))
+    assert {key: document[key] for key in ("name", "told_by", "left_out", "is_all")} == {
+        "name": "coord",
+        "told_by": 1,
+        "left_out": 3,
+        "is_all": True,
+    }
+    (lock,) = document["locks"]
+    first, second = lock.pop("contenders")
+    assert lock == {"path": "/q", "kind": "lock", "permits": None, "holders": 1, "waiting": 1}
+    assert first == {
+        "name": "lock-0000000003",
+        "state": "holds",
+        "mode": "",
+        "session_id": "0x1f",
+        "since": "2026-11-23T14:02:00.000+00:00",
+        "token": "1:5",
+        "identifier": LINE,
+        "server_id": 2,
+        "identity": LINE,
+        "host": "10.0.0.1",
+        "port": 0,
+    }
+    assert (second["state"], second["session_id"], second["server_id"]) == ("waits", None, None)
+
+
+def test_a_watch_is_a_row_with_its_client() -> None:
+    watch = WatchRow(SessionId(0x1F), "/a\nb", "data")
+    table = WatchesTable(
+        [LEADER],
+        [(ServerId(2), watch), (ServerId(3), replace(watch, session_id=SessionId(0)))],
+        PLACES,
+        9,
+        3,
+    )
+    lines = printed(lambda console: show_watches(console, table)).splitlines()
+    told, _, first, second, left = [re.split(" {2,}", line.strip()) for line in lines]
+    assert told == ["5 watches of 9 on the servers that answer"]
+    assert first == ["2", "0x1f", "data", "/a\\nb", LINE]
+    assert second == ["3", "none", "data", "/a\\nb"]
+    assert left == ["3 watches more; see --limit, --session or a path"]
+    document = json.loads(json.dumps(watches_document("coord", table)))
+    assert (document["name"], document["total"], document["left_out"]) == ("coord", 9, 3)
+    first_watch, second_watch = document["watches"]
+    assert first_watch == {
+        "server_id": 2,
+        "session_id": "0x1f",
+        "kind": "data",
+        "path": "/a\nb",
+        "identity": LINE,
+        "host": "10.0.0.1",
+        "port": 0,
+    }
+    assert (second_watch["session_id"], second_watch["identity"]) == (None, "")
+    one = replace(table, rows=[(ServerId(2), watch)], left_out=0)
+    assert printed(lambda console: show_watches(console, one)).startswith("1 watch of 9 ")

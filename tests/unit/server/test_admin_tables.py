@@ -3,18 +3,23 @@
 import pytest
 from msgspec.structs import replace
 
+from raykeeper.jute.opcodes import OpCode
+from raykeeper.jute.records import AddWatchRequest
 from raykeeper.server.admin_queries import (
     ROWS_MAX,
     AdminQuery,
     ConnectionsPage,
     ListConnections,
+    ListLocks,
     ListSessions,
+    ListWatches,
     SessionsPage,
+    WatchesPage,
 )
 from raykeeper.server.admin_tables import NOT_READ_YET
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import Zxid
-from raykeeper.znodes.requests import AddAuth, CreateMode, SessionId, encode_client_frame
+from raykeeper.znodes.requests import AddAuth, CreateMode, SessionId, WatchMode, encode_client_frame
 from tests.harness.admin_servers import answer_of
 from tests.harness.caller import Caller
 from tests.harness.jute_caller import connected
@@ -124,7 +129,7 @@ def test_a_server_says_whether_it_has_a_leader() -> None:
     assert isinstance(answer.page, SessionsPage) and answer.page.total == 1
 
 
-@pytest.mark.parametrize("query", [ListSessions()])
+@pytest.mark.parametrize("query", [ListSessions(), ListLocks()])
 def test_a_mixture_of_states_is_not_shown(query: AdminQuery) -> None:
     host = PureServer()
     host.caller(1)
@@ -132,3 +137,54 @@ def test_a_mixture_of_states_is_not_shown(query: AdminQuery) -> None:
     answer = answer_of(host, query)
     assert (answer.page, answer.problem) == (None, NOT_READ_YET)
     assert connections_of(host).total == 1
+
+
+def watches_of(host: PureServer, query: ListWatches) -> list[tuple[int, str, str]]:
+    page = answer_of(host, query).page
+    assert isinstance(page, WatchesPage) and page.left_out == 0
+    return [(each.session_id, each.path, each.kind) for each in page.rows]
+
+
+def watching() -> tuple[PureServer, SessionId, SessionId]:
+    """A server with a client of ZooKeeper and a native one, which watch; their sessions."""
+    host = PureServer()
+    theirs, ours = connected(host, 1), host.caller(2)
+    theirs.get("/", watch=True)
+    theirs.ask(OpCode.ADD_WATCH, AddWatchRequest("/a", WatchMode.RECURSIVE))
+    theirs.ask(OpCode.ADD_WATCH, AddWatchRequest("/a/b", WatchMode.PERSISTENT))
+    ours.ask(ours.exists("/a/b", watch=True), ours.children("/", watch=True))
+    return host, SessionId(theirs.session_id), ours.session_id
+
+
+def test_all_watches_are_told_by_session() -> None:
+    host, theirs, ours = watching()
+    assert watches_of(host, ListWatches()) == [
+        (theirs, "/", "data"),
+        (theirs, "/a/b", "persistent"),
+        (theirs, "/a", "recursive"),
+        (ours, "/a/b", "data"),
+        (ours, "/", "child"),
+    ]
+    assert watches_of(host, ListWatches(ours)) == [(ours, "/a/b", "data"), (ours, "/", "child")]
+    assert watches_of(host, ListWatches(SessionId(99))) == []
+
+
+def test_the_watches_of_a_znode_are_those_that_its_change_fires() -> None:
+    host, theirs, ours = watching()
+    assert watches_of(host, ListWatches(path="/a/b")) == [
+        (ours, "/a/b", "data"),
+        (theirs, "/a/b", "persistent"),
+        (theirs, "/a", "recursive"),
+    ]
+    assert watches_of(host, ListWatches(path="/a/b/c")) == [(theirs, "/a", "recursive")]
+    assert watches_of(host, ListWatches(ours, "/a/b")) == [(ours, "/a/b", "data")]
+    assert watches_of(host, ListWatches(path="/ab")) == []
+
+
+def test_watches_have_a_bound() -> None:
+    host, *_ = watching()
+    for query in (ListWatches(rows_max=2), ListWatches(path="/a/b", rows_max=1)):
+        page = answer_of(host, query).page
+        assert isinstance(page, WatchesPage)
+        assert (len(page.rows), page.total) == (query.rows_max, 5)
+        assert page.left_out == (2 if query.path else 3)

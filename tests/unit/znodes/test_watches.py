@@ -3,6 +3,7 @@
 import pytest
 
 from raykeeper.zab.ids import Millis
+from raykeeper.znodes import watches
 from raykeeper.znodes.acl import Acl, Identities, Identity, digest_id
 from raykeeper.znodes.change_log import EVENT_VALUES_BYTES_MAX, ZnodeChange
 from raykeeper.znodes.limits import Limits
@@ -142,6 +143,23 @@ def test_persistent_watches_end_with_their_connection_and_are_found_by_mode() ->
     assert not watches.has_persistent("/a", 2, WatchMode.RECURSIVE)
     watches.drop(1)
     assert watches.trigger(changes_by(Create("/a/x", b"", 0)), nobody, {}) == []
+
+
+def test_the_watches_on_a_path_are_its_own_and_the_recursive_ones_above() -> None:
+    table = WatchTable()
+    table.add_data("/a/b", 1)
+    table.add_child("/a/b", 2)
+    table.add_persistent("/a/b", 3, WatchMode.PERSISTENT, with_values=False)
+    table.add_persistent("/a", 4, WatchMode.RECURSIVE, with_values=True)
+    table.add_persistent("/", 5, WatchMode.RECURSIVE, with_values=False)
+    table.add_data("/a", 6)
+    above = [(watches.RECURSIVE, "/a", 4), (watches.RECURSIVE, "/", 5)]
+    assert list(table.watches_on("/a/b")) == [
+        *((watches.DATA, "/a/b", 1), (watches.CHILD, "/a/b", 2), (watches.PERSISTENT, "/a/b", 3)),
+        *above,
+    ]
+    assert list(table.watches_on("/a/b/c")) == above
+    assert list(table.watches_on("/")) == [(watches.RECURSIVE, "/", 5)]
 
 
 def test_a_dropped_connection_receives_no_event() -> None:
