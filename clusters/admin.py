@@ -25,8 +25,11 @@ from raykeeper.server.admin_queries import (
     ListWatches,
     LockRow,
     LocksPage,
+    MeasureTree,
     SessionRow,
     SessionsPage,
+    TreePage,
+    TreeRow,
     WatchesPage,
     WatchRow,
 )
@@ -38,7 +41,7 @@ from raykeeper.znodes.requests import SessionId
 DOWN: Final = "down"
 NO_SESSION: Final = SessionId(0)
 WALK_TIMEOUT_S: Final = 30.0
-WALKS: Final = (ListLocks,)
+WALKS: Final = (ListLocks, MeasureTree)
 """The queries for which a server walks its tree, between all its other work."""
 
 P = TypeVar("P")
@@ -112,6 +115,19 @@ class WatchesTable(Struct, frozen=True):
     """All watches of the servers that answer."""
     left_out: int
     """Watches that were asked for, beyond these rows."""
+
+
+class TreeTable(Struct, frozen=True):
+    """The sizes of a subtree and its parts."""
+
+    servers: list[ServerState]
+    told_by: ServerId | None
+    """The server that walked its tree; None: none can tell."""
+    row: TreeRow | None
+    """None: there is no such znode, or none can tell."""
+    begun_at: Zxid
+    ended_at: Zxid
+    """What the server had applied when the walk began and ended."""
 
 
 class Servers(Protocol):
@@ -247,6 +263,23 @@ class EnsembleAdmin:
         total = sum(page.total for page in pages.values())
         return WatchesTable(inquiry.states(), rows, clients, total, left_out)
 
+    def tree_sizes(self, path: str = "/", depth: int = 1, rows_max: int = 20) -> TreeTable:
+        """Return how large the subtree at `path` is, and the largest of its parts.
+
+        Args:
+            path: A znode.
+            depth: Levels below it that have rows of their own, at most 20.
+            rows_max: Children of each znode that have a row, the largest ones. They are fewer if
+                all rows together would be more than ten thousand.
+        """
+        inquiry = _Inquiry(self._servers)
+        told = inquiry.ask_one(MeasureTree(path, depth, rows_max), TreePage)
+        if told is None:
+            return TreeTable(inquiry.states(), None, None, ZERO, ZERO)
+        server, page = told
+        ended_at = inquiry.state_of(server).zxid
+        return TreeTable(inquiry.states(), server, page.row, page.begun_at, ended_at)
+
 
 def admin_of(name: str, walk_timeout_s: float = WALK_TIMEOUT_S) -> EnsembleAdmin:
     """Return the admin interface of an ensemble that runs in this Ray cluster.
@@ -274,6 +307,10 @@ class _Inquiry:
     def states(self) -> list[ServerState]:
         """Return all servers, in order."""
         return list(self._states.values())
+
+    def state_of(self, server: ServerId) -> ServerState:
+        """Return what a server said last."""
+        return self._states[server]
 
     def ask_all(self, query: AdminQuery, kind: type[P]) -> dict[ServerId, P]:
         """Return the pages of all servers that answer."""

@@ -252,6 +252,7 @@ def sessions(
         print_document(sessions_document(ensemble, table))
     else:
         show_sessions(out, table)
+    _exit_unless(table.told_by is not None)
 
 
 @app.command()
@@ -275,6 +276,7 @@ def locks(
         print_document(locks_document(ensemble, table))
     else:
         show_locks(out, table)
+    _exit_unless(table.told_by is not None)
 
 
 @app.command()
@@ -298,6 +300,36 @@ def watches(
         print_document(watches_document(ensemble, table))
     else:
         show_watches(out, table)
+    _exit_unless(any(each.role != "down" for each in table.servers))
+
+
+@app.command()
+def tree(
+    place: Place = None,
+    depth: Annotated[
+        int, typer.Option(min=0, max=20, help="Levels below PLACE that are shown.")
+    ] = 1,
+    largest: Annotated[
+        int, typer.Option(min=1, max=1_000, help="Show so many children of each znode at most.")
+    ] = 20,
+    timeout_s: WalkTimeout = 30.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the sizes of a subtree and of its largest parts."""
+    from raykeeper.client.errors import NoNodeError
+    from raykeeper.commands.tables import show_tree, tree_document
+
+    _join(address)
+    ensemble, path, admin = _find_place(place, timeout_s)
+    table = admin.tree_sizes(path or "/", depth, largest)
+    if table.row is None and table.told_by is not None:
+        raise NoNodeError(path)
+    if as_json:
+        print_document(tree_document(ensemble, table))
+    else:
+        show_tree(out, table)
+    _exit_unless(table.told_by is not None)
 
 
 @app.command()
@@ -652,6 +684,12 @@ def _find(name: str | None) -> "Ensemble":
         known = list_ensembles()
         name = known[0] if len(known) == 1 else DEFAULTS.name
     return attach(name)
+
+
+def _exit_unless(is_told: bool) -> None:
+    """Exit with 4 if no server could tell what was asked."""
+    if not is_told:
+        raise typer.Exit(NO_QUORUM)
 
 
 def _find_place(

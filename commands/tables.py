@@ -1,4 +1,4 @@
-"""The tables of `sessions`, `locks` and `watches`: rows to read, or a document for `--json`.
+"""The tables of `sessions`, `locks`, `watches`, `tree`: rows to read, or a document for `--json`.
 
 Identities, paths and addresses are what clients say, so characters that a terminal would obey are
 shown as Python writes them (`escaped`).
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
         ServerState,
         SessionEntry,
         SessionsTable,
+        TreeTable,
         WatchesTable,
     )
-    from raykeeper.server.admin_queries import ContenderRow, LockRow
+    from raykeeper.server.admin_queries import ContenderRow, LockRow, TreeRow
     from raykeeper.server.connection_stats import ConnectionStats
 
 
@@ -167,6 +169,34 @@ def watches_document(name: str, table: "WatchesTable") -> Document:
     }
 
 
+def show_tree(console: Console, table: "TreeTable") -> None:
+    """Print the subtree and its largest parts, each below the part that it belongs to."""
+    if table.row is None:
+        console.print("no server can tell the sizes of the tree")
+        show_servers(console, table.servers)
+        return
+    moment = f"at {format_zxid(table.begun_at)}"
+    if table.ended_at != table.begun_at:
+        moment = f"between {format_zxid(table.begun_at)} and {format_zxid(table.ended_at)}"
+    console.print(f"as server {table.told_by} knew it {moment}")
+    rows = _new_table(("znode",), ("znodes", "bytes", "own bytes", "children", "ephemerals"))
+    _add_tree_rows(rows, table.row, 0)
+    print_table(console, rows)
+    show_servers(console, table.servers)
+
+
+def tree_document(name: str, table: "TreeTable") -> Document:
+    """Return the same sizes."""
+    return {
+        "name": name,
+        "servers": _servers_document(table.servers),
+        "told_by": table.told_by,
+        "begun_at": format_zxid(table.begun_at),
+        "ended_at": format_zxid(table.ended_at),
+        "tree": msgspec.to_builtins(table.row),
+    }
+
+
 def show_servers(console: Console, servers: Sequence["ServerState"]) -> None:
     """Print which servers could not tell anything, or only what may be old."""
     for state in servers:
@@ -274,6 +304,17 @@ def _client_document(place: "ClientPlace | None") -> dict[str, Any]:
 def _nowhere(servers: Sequence["ServerState"]) -> str:
     """Return where a session without a known connection is: a silent server may have it."""
     return "unknown" if any(each.role == DOWN for each in servers) else "none"
+
+
+def _add_tree_rows(rows: Table, row: "TreeRow", level: int) -> None:
+    name = row.path[row.path.rindex("/") + 1 :] if level else row.path
+    numbers = (row.znodes, row.data_bytes, row.value_bytes, row.children, row.ephemerals)
+    rows.add_row(f"{'  ' * level}{escaped(name)}", *map(str, numbers))
+    for each in row.rows:
+        _add_tree_rows(rows, each, level + 1)
+    if row.left_out:
+        more = f"{'  ' * (level + 1)}{row.left_out} more"
+        rows.add_row(more, str(row.left_out_znodes), str(row.left_out_bytes))
 
 
 def _servers_document(servers: Sequence["ServerState"]) -> list[dict[str, Any]]:

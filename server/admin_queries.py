@@ -148,8 +148,48 @@ class WatchesPage(Struct, frozen=True):
     """Those that were asked for, beyond these rows."""
 
 
-AdminQuery = ListSessions | ListConnections | ListLocks | ListWatches
-AdminPage = SessionsPage | ConnectionsPage | LocksPage | WatchesPage
+class MeasureTree(Struct, frozen=True):
+    """The sizes of a subtree and its parts."""
+
+    path: str = "/"
+    depth: int = 1
+    """Levels below `path` that have rows of their own."""
+    rows_max: int = 20
+    """Children of each znode with a row, the largest ones."""
+
+
+class TreeRow(Struct, frozen=True):
+    """A znode with all below it."""
+
+    path: str
+    znodes: int
+    """The znode itself, too."""
+    data_bytes: int
+    """Bytes of all values and characters of all paths, as in `ServerStats`."""
+    ephemerals: int
+    value_bytes: int
+    """Of its own value."""
+    children: int
+    """When the walk came to it."""
+    rows: list["TreeRow"]
+    """Of its largest children, the largest first."""
+    left_out: int
+    """Children without a row, if others have one."""
+    left_out_znodes: int
+    left_out_bytes: int
+
+
+class TreePage(Struct, frozen=True):
+    """The sizes, as they were during the walk."""
+
+    row: TreeRow | None
+    """None: there is no such znode."""
+    begun_at: Zxid
+    """What the server had applied when the walk began."""
+
+
+AdminQuery = ListSessions | ListConnections | ListLocks | ListWatches | MeasureTree
+AdminPage = SessionsPage | ConnectionsPage | LocksPage | WatchesPage | TreePage
 
 
 class AdminAnswer(Struct, frozen=True):

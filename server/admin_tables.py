@@ -24,6 +24,7 @@ from raykeeper.server.admin_queries import (
     ListLocks,
     ListSessions,
     ListWatches,
+    MeasureTree,
     SessionRow,
     SessionsPage,
     WatchesPage,
@@ -33,6 +34,7 @@ from raykeeper.server.connection import Connection, Phase
 from raykeeper.server.connection_stats import connection_stats
 from raykeeper.server.context import ServerContext
 from raykeeper.server.lock_queues import LockQueues
+from raykeeper.server.tree_sizes import TreeSizes
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.watches import CHILD, DATA, PERSISTENT, RECURSIVE
@@ -63,6 +65,7 @@ class AdminTables:
         self._replicated: dict[type, Callable[[Any], Steps]] = {
             ListSessions: self._list_sessions,
             ListLocks: lambda query: LockQueues(lambda: context.state, query).answer(),
+            MeasureTree: lambda query: TreeSizes(lambda: context.state, query).answer(),
         }
         self._own: dict[type, Callable[[Any], Steps]] = {
             ListConnections: self._list_connections,

@@ -83,6 +83,21 @@ def test_a_lock_is_told_with_the_actor_that_holds_it(shared: Ensemble, run: Run)
     assert run("locks", "no-such-one/x")[0] == 3
 
 
+def test_the_sizes_of_the_tree_are_told(shared: Ensemble, run: Run) -> None:
+    with shared.connect() as client:
+        for number in range(30):
+            client.create(f"/sizes/n{number:02}", bytes(100 - number), makepath=True)
+        code, out, _ = run("tree", f"{shared.name}/sizes", "--largest", "2")
+        lines = out.splitlines()
+        assert (code, lines[2].split()[:2]) == (0, ["/sizes", "31"])
+        assert [line.split()[0] for line in lines[3:5]] == ["n00", "n01"]
+        assert lines[5].split()[:3] == ["28", "more", "28"]
+        document = json.loads(run("tree", "--json", "--depth", "0", shared.name)[1])
+        assert document["tree"]["znodes"] == shared.status().servers[0].znodes
+        client.delete("/sizes", recursive=True)
+    assert run("tree", "/sizes") == (1, "", "error: /sizes: no such znode\n")
+
+
 def test_sessions_are_told_without_a_leader(launch_one: Launch, run: Run) -> None:
     ensemble = launch_one(servers=2)
     client = ensemble.connect(session_timeout_s=20)

@@ -207,3 +207,15 @@ def test_the_watches_of_all_servers_are_one_table() -> None:
     assert (table.total, table.left_out) == (4, 1)
     table = EnsembleAdmin(AdminServers(servers, {1: LATE})).watches(rows_max=1)
     assert ([server for server, _ in table.rows], table.left_out) == ([2], 1)
+
+
+def test_the_sizes_of_the_tree_are_those_of_the_leader() -> None:
+    servers, _ = lock_of_three()
+    table = EnsembleAdmin(AdminServers(servers)).tree_sizes("/q")
+    assert table.row is not None and (table.row.znodes, table.row.ephemerals) == (4, 3)
+    zxid = servers[3].server.state.zxid
+    assert (table.told_by, table.begun_at, table.ended_at) == (3, zxid, zxid)
+    table = EnsembleAdmin(AdminServers(servers, {3: LATE})).tree_sizes("/missing")
+    assert (table.told_by, table.row) == (1, None)
+    table = EnsembleAdmin(AdminServers(servers, dict.fromkeys((1, 2, 3), LATE))).tree_sizes()
+    assert (table.told_by, table.row) == (None, None)

@@ -1,4 +1,4 @@
-"""The tables of `sessions`, `locks` and `watches`."""
+"""The tables of `sessions`, `locks`, `watches` and `tree`."""
 
 import json
 import re
@@ -15,6 +15,7 @@ from raykeeper.clusters.admin import (
     ServerState,
     SessionEntry,
     SessionsTable,
+    TreeTable,
     WatchesTable,
 )
 from raykeeper.commands.tables import (
@@ -23,10 +24,12 @@ from raykeeper.commands.tables import (
     sessions_document,
     show_locks,
     show_sessions,
+    show_tree,
     show_watches,
+    tree_document,
     watches_document,
 )
-from raykeeper.server.admin_queries import ContenderRow, LockRow, SessionRow, WatchRow
+from raykeeper.server.admin_queries import ContenderRow, LockRow, SessionRow, TreeRow, WatchRow
 from raykeeper.server.connection_stats import ConnectionStats
 from raykeeper.zab.ids import Epoch, Millis, ServerId, make_zxid
 from raykeeper.znodes.requests import SessionId
@@ -277,3 +280,46 @@ def test_a_watch_is_a_row_with_its_client() -> None:
     assert (second_watch["session_id"], second_watch["identity"]) == (None, "")
     one = replace(table, rows=[(ServerId(2), watch)], left_out=0)
     assert printed(lambda console: show_watches(console, one)).startswith("1 watch of 9 ")
+
+
+def tree_row(path: str, *rows: TreeRow, left_out: int = 0) -> TreeRow:
+    return TreeRow(path, 9, 80, 1, 5, 3, list(rows), left_out, 4 * left_out, 20 * left_out)
+
+
+def test_the_tree_is_indented_and_says_what_it_leaves_out() -> None:
+    zxids = make_zxid(Epoch(1), 5), make_zxid(Epoch(1), 8)
+    below = tree_row("/a/b\x1b", tree_row("/a/b\x1b/c"), left_out=2)
+    table = TreeTable([LEADER], ServerId(1), tree_row("/a", below), *zxids)
+    lines = printed(lambda console: show_tree(console, table)).splitlines()
+    assert lines[0] == "as server 1 knew it between 1:5 and 1:8"
+    assert lines[1].split() == [
+        "znode",
+        "znodes",
+        "bytes",
+        "own",
+        "bytes",
+        "children",
+        "ephemerals",
+    ]
+    assert lines[2].split() == ["/a", "9", "80", "5", "3", "1"]
+    assert lines[3].startswith("  b\\x1b ")
+    assert lines[4].startswith("    c ")
+    assert (lines[5][:10], lines[5].split()) == ("    2 more", ["2", "more", "8", "40"])
+    document = json.loads(json.dumps(tree_document("coord", table)))
+    assert document["tree"]["rows"][0]["left_out_znodes"] == 8
+    assert (document["told_by"], document["begun_at"], document["ended_at"]) == (1, "1:5", "1:8")
+
+
+def test_a_tree_of_one_moment_says_which() -> None:
+    zxid = make_zxid(Epoch(1), 5)
+    root = TreeTable([LEADER], ServerId(1), tree_row("/", tree_row("/a")), zxid, zxid)
+    lines = printed(lambda console: show_tree(console, root)).splitlines()
+    assert (lines[0], lines[2][:2], lines[3][:4]) == ("as server 1 knew it at 1:5", "/ ", "  a ")
+    down = [ServerState(ServerId(1), DOWN, problem="late")]
+    nobody = TreeTable(down, None, None, zxid, zxid)
+    assert printed(lambda console: show_tree(console, nobody)).splitlines() == [
+        "no server can tell the sizes of the tree",
+        "server 1 is down: late",
+        "no server has a leader: what is shown may be old",
+    ]
+    assert tree_document("coord", nobody)["tree"] is None
