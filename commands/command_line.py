@@ -333,14 +333,29 @@ def tree(
 
 
 @app.command()
-def events(name: Name = None, address: Address = None, as_json: AsJson = False) -> None:
+def events(
+    name: Name = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with new ones until interrupted.")
+    ] = False,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
     """List what the keeper of an ensemble has decided, the oldest first."""
     from raykeeper.clusters.keeper_journal import Journal
-    from raykeeper.commands.keeper_reports import events_document, show_events
+    from raykeeper.commands.event_follower import follow_entries
+    from raykeeper.commands.keeper_reports import (
+        events_document,
+        print_new_events,
+        show_events,
+    )
 
     _join(address)
     ensemble = _find(name)
     with ensemble.connect() as client:
+        if follow:
+            for new in follow_entries(client):
+                print_new_events(out, new, as_json=as_json)
         entries = Journal(client).read_entries()
     if as_json:
         print_document(events_document(ensemble.name, entries))

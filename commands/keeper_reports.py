@@ -9,7 +9,7 @@ from rich.console import Console
 
 from raykeeper.clusters.healing.vocabulary import Entry, MoveStep
 from raykeeper.clusters.keeper_status import describe
-from raykeeper.commands.output import Document
+from raykeeper.commands.output import Document, print_document
 
 if TYPE_CHECKING:
     from raykeeper.clusters.keeper_status import KeeperStatus
@@ -52,14 +52,27 @@ def keeper_document(keeper: "KeeperStatus | None") -> Document | None:
 def show_events(console: Console, entries: Sequence[Entry]) -> None:
     """Print a line for each decision."""
     for entry in entries:
-        console.print(f"{_time(entry):%Y-%m-%d %H:%M:%S} UTC  {describe(entry)}")
+        console.print(_event_line(entry))
     if not entries:
         console.print("the keeper has decided nothing yet, or there is none")
+
+
+def print_new_events(console: Console, entries: Sequence[Entry], *, as_json: bool) -> None:
+    """Print decisions while they are followed: a line for each, or a document on a line."""
+    for entry in entries:
+        if as_json:
+            print_document(_entry_document(entry), in_one_line=True)
+        else:
+            console.print(_event_line(entry))
 
 
 def events_document(name: str, entries: Sequence[Entry]) -> Document:
     """Return the same decisions."""
     return {"name": name, "events": [_entry_document(entry) for entry in entries]}
+
+
+def _event_line(entry: Entry) -> str:
+    return f"{_time(entry):%Y-%m-%d %H:%M:%S} UTC  {describe(entry)}"
 
 
 def _status_line(entry: Entry) -> str:

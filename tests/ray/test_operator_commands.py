@@ -3,14 +3,21 @@
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 
 import ray
+from msgspec.structs import replace
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client import connect
 from raykeeper.clusters import Ensemble
 from raykeeper.clusters.admin import admin_of
+from raykeeper.clusters.healing.vocabulary import MoveStep
+from raykeeper.clusters.keeper_journal import ELECTION, Journal
 from raykeeper.zab.ids import ServerId
+from tests.harness.decisions import BEGUN
 from tests.ray.conftest import Launch, Run, eventually
 
 
@@ -96,6 +103,26 @@ def test_the_sizes_of_the_tree_are_told(shared: Ensemble, run: Run) -> None:
         assert document["tree"]["znodes"] == shared.status().servers[0].znodes
         client.delete("/sizes", recursive=True)
     assert run("tree", "/sizes") == (1, "", "error: /sizes: no such znode\n")
+
+
+def test_events_are_followed(launch_one: Launch, ray_session: str) -> None:
+    ensemble = launch_one(servers=1)
+    words = ["events", "--follow", "--json", "--address", ray_session, ensemble.name]
+    program = "from raykeeper.commands.command_line import main; main()"
+    with (
+        ensemble.connect() as client,
+        subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE) as told,
+    ):
+        journal = Journal(client)
+        journal.create_paths()
+        leadership = client.election(ELECTION).lead()
+        assert told.stdout is not None
+        for step in (MoveStep.BEGUN, MoveStep.DONE):
+            entry = journal.write_decision(leadership, replace(BEGUN, step=step))
+            document = json.loads(told.stdout.readline())
+            assert (document["number"], document["step"]) == (entry.number, step.value)
+        told.send_signal(signal.SIGINT)
+        assert told.wait(60) == 130
 
 
 def test_sessions_are_told_without_a_leader(launch_one: Launch, run: Run) -> None:

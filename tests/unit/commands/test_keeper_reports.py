@@ -1,5 +1,7 @@
 """What `status` and `events` show of the keeper."""
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
@@ -8,9 +10,11 @@ from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.commands.keeper_reports import (
     events_document,
     keeper_document,
+    print_new_events,
     show_events,
     show_keeper,
 )
+from raykeeper.commands.output import make_console
 from raykeeper.zab.ids import Millis, ServerId
 from tests.harness.decisions import BEGUN
 from tests.unit.commands.printed import printed
@@ -111,3 +115,15 @@ def test_documents_have_the_same() -> None:
         "events": document["events"],
         "stale_folders": ["f"],
     }
+
+
+def test_new_events_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(lambda console: print_new_events(console, MOVE[2:], as_json=False))
+    assert (
+        lines
+        == "2026-11-23 14:02:02 UTC  server 3 moved [red]a[/]→b: its node was lost for 5 min\n"
+    )
+    assert printed(lambda console: print_new_events(console, [], as_json=False)) == ""
+    print_new_events(make_console(), MOVE, as_json=True)
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert documents == list(events_document("coord", MOVE)["events"])
