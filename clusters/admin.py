@@ -26,6 +26,7 @@ from raykeeper.server.admin_queries import (
     LockRow,
     LocksPage,
     MeasureTree,
+    ReadStats,
     SessionRow,
     SessionsPage,
     TreePage,
@@ -34,6 +35,8 @@ from raykeeper.server.admin_queries import (
     WatchRow,
 )
 from raykeeper.server.connection_stats import ConnectionStats
+from raykeeper.server.rates import ServerRates, lag_behind, rates_between
+from raykeeper.server.stats import ServerStats
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import ZERO, ServerId, Zxid
 from raykeeper.znodes.requests import SessionId
@@ -128,6 +131,24 @@ class TreeTable(Struct, frozen=True):
     begun_at: Zxid
     ended_at: Zxid
     """What the server had applied when the walk began and ended."""
+
+
+class ServerLoad(Struct, frozen=True):
+    """What a server is and does."""
+
+    stats: ServerStats
+    rates: ServerRates | None
+    """None: there was no look before, or the server was started since."""
+    lag: int | None
+    """Transactions that the leader has applied and it has not; None if that cannot be said."""
+
+
+class LoadTable(Struct, frozen=True):
+    """The load of an ensemble at one moment, and since the moment before."""
+
+    servers: list[ServerState]
+    leader: ServerId | None
+    loads: dict[ServerId, ServerLoad]
 
 
 class Servers(Protocol):
@@ -279,6 +300,24 @@ class EnsembleAdmin:
         server, page = told
         ended_at = inquiry.state_of(server).zxid
         return TreeTable(inquiry.states(), server, page.row, page.begun_at, ended_at)
+
+    def load(self, before: LoadTable | None = None) -> LoadTable:
+        """Return the statistics of all servers, and what they did since `before`."""
+        inquiry = _Inquiry(self._servers)
+        stats = inquiry.ask_all(ReadStats(), ServerStats)
+        leading = [each for each in stats.values() if each.is_active and each.role is Role.LEADER]
+        # A deposed leader may not know it yet; the newest epoch is right.
+        leader = max(leading, key=lambda each: each.epoch, default=None)
+        earlier = {} if before is None else before.loads
+        loads = {
+            server: ServerLoad(
+                each,
+                rates_between(earlier[server].stats, each) if server in earlier else None,
+                lag_behind(leader, each),
+            )
+            for server, each in stats.items()
+        }
+        return LoadTable(inquiry.states(), None if leader is None else leader.server_id, loads)
 
 
 def admin_of(name: str, walk_timeout_s: float = WALK_TIMEOUT_S) -> EnsembleAdmin:

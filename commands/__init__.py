@@ -3,6 +3,7 @@
 command_line.py     its commands and exit codes
 reports.py          the reports of `status`, `up`, `demo` and `chaos`: a table, or a document
 tables.py           the tables for operators: `sessions`, `locks`, `watches`, `tree`
+top.py              `raykeeper top`
 event_follower.py   `raykeeper events --follow`
 output.py           consoles and JSON documents
 shell.py            `raykeeper shell`

@@ -333,6 +333,32 @@ def tree(
 
 
 @app.command()
+def top(
+    name: Name = None,
+    interval_s: Annotated[float, typer.Option(min=0.1, help="Between two looks.")] = 2.0,
+    looks: Annotated[
+        int | None, typer.Option(min=1, help="End after so many; else when interrupted.")
+    ] = None,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what each server does: requests and their times, lag, connections, the tree; live."""
+    from raykeeper.clusters.admin import admin_of
+    from raykeeper.commands.top import run_top
+
+    _join(address)
+    found = _find(name).name
+    run_top(
+        found,
+        lambda before: admin_of(found).load(before),  # a server may have moved since
+        lambda: time.sleep(interval_s),
+        out,
+        looks=looks,
+        as_json=as_json,
+    )
+
+
+@app.command()
 def events(
     name: Name = None,
     follow: Annotated[

@@ -50,10 +50,15 @@ def print_error(console: Console, error: Exception) -> None:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table in its full width: truncated numbers would mislead."""
+    """Print a table in its full width."""
+    widen_table(console, table)
+    console.print(table)
+
+
+def widen_table(console: Console, table: Table) -> None:
+    """Give a table its full width: truncated numbers would mislead."""
     widest = console.options.update(max_width=_WIDTH_MAX)
     table.width = console.measure(table, options=widest).maximum
-    console.print(table)
 
 
 def value_fields(value: bytes) -> Document:

@@ -12,6 +12,7 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from raykeeper.commands.output import Document, escaped, print_table
 from raykeeper.zab.ids import format_zxid
@@ -68,7 +69,7 @@ def sessions_document(name: str, table: "SessionsTable") -> Document:
     """Return the same rows."""
     return {
         "name": name,
-        "servers": _servers_document(table.servers),
+        "servers": servers_document(table.servers),
         "told_by": table.told_by,
         "sessions": [_session_document(entry) for entry in table.rows],
         "total": table.total,
@@ -108,7 +109,7 @@ def locks_document(name: str, table: "LocksTable") -> Document:
     """Return the same locks."""
     return {
         "name": name,
-        "servers": _servers_document(table.servers),
+        "servers": servers_document(table.servers),
         "told_by": table.told_by,
         "locks": [
             {
@@ -162,7 +163,7 @@ def watches_document(name: str, table: "WatchesTable") -> Document:
         )
     return {
         "name": name,
-        "servers": _servers_document(table.servers),
+        "servers": servers_document(table.servers),
         "watches": watches,
         "total": table.total,
         "left_out": table.left_out,
@@ -189,7 +190,7 @@ def tree_document(name: str, table: "TreeTable") -> Document:
     """Return the same sizes."""
     return {
         "name": name,
-        "servers": _servers_document(table.servers),
+        "servers": servers_document(table.servers),
         "told_by": table.told_by,
         "begun_at": format_zxid(table.begun_at),
         "ended_at": format_zxid(table.ended_at),
@@ -199,13 +200,35 @@ def tree_document(name: str, table: "TreeTable") -> Document:
 
 def show_servers(console: Console, servers: Sequence["ServerState"]) -> None:
     """Print which servers could not tell anything, or only what may be old."""
+    for problem in server_problems(servers):
+        console.print(problem)
+
+
+def server_problems(servers: Sequence["ServerState"]) -> list[Text]:
+    """Return a line for each server with a problem, and one if none has a leader."""
+    lines = []
     for state in servers:
         if state.problem:
             problem = escaped(state.problem)
             what = f"is down: {problem}" if state.role == DOWN else problem
-            console.print(f"server {state.server_id} {what}", style="yellow")
+            lines.append(f"server {state.server_id} {what}")
     if not any(state.is_active for state in servers):
-        console.print("no server has a leader: what is shown may be old", style="yellow")
+        lines.append("no server has a leader: what is shown may be old")
+    return [Text(line, style="yellow") for line in lines]
+
+
+def servers_document(servers: Sequence["ServerState"]) -> list[dict[str, Any]]:
+    """Return what each server said of itself."""
+    return [
+        {
+            "server_id": state.server_id,
+            "role": state.role,
+            "has_leader": state.is_active,
+            "last_zxid": format_zxid(state.zxid),
+            "problem": state.problem,
+        }
+        for state in servers
+    ]
 
 
 def client_text(connection: "ConnectionStats") -> str:
@@ -315,19 +338,6 @@ def _add_tree_rows(rows: Table, row: "TreeRow", level: int) -> None:
     if row.left_out:
         more = f"{'  ' * (level + 1)}{row.left_out} more"
         rows.add_row(more, str(row.left_out_znodes), str(row.left_out_bytes))
-
-
-def _servers_document(servers: Sequence["ServerState"]) -> list[dict[str, Any]]:
-    return [
-        {
-            "server_id": state.server_id,
-            "role": state.role,
-            "has_leader": state.is_active,
-            "last_zxid": format_zxid(state.zxid),
-            "problem": state.problem,
-        }
-        for state in servers
-    ]
 
 
 def _new_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.server.connection_stats import ConnectionStats
+from raykeeper.server.stats import ServerStats
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.requests import SessionId
@@ -188,8 +189,12 @@ class TreePage(Struct, frozen=True):
     """What the server had applied when the walk began."""
 
 
-AdminQuery = ListSessions | ListConnections | ListLocks | ListWatches | MeasureTree
-AdminPage = SessionsPage | ConnectionsPage | LocksPage | WatchesPage | TreePage
+class ReadStats(Struct, frozen=True):
+    """The statistics of a server: `ServerStats`."""
+
+
+AdminQuery = ListSessions | ListConnections | ListLocks | ListWatches | MeasureTree | ReadStats
+AdminPage = SessionsPage | ConnectionsPage | LocksPage | WatchesPage | TreePage | ServerStats
 
 
 class AdminAnswer(Struct, frozen=True):

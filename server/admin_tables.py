@@ -25,6 +25,7 @@ from raykeeper.server.admin_queries import (
     ListSessions,
     ListWatches,
     MeasureTree,
+    ReadStats,
     SessionRow,
     SessionsPage,
     WatchesPage,
@@ -34,6 +35,7 @@ from raykeeper.server.connection import Connection, Phase
 from raykeeper.server.connection_stats import connection_stats
 from raykeeper.server.context import ServerContext
 from raykeeper.server.lock_queues import LockQueues
+from raykeeper.server.stats import ServerStats
 from raykeeper.server.tree_sizes import TreeSizes
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import Session
@@ -57,11 +59,13 @@ class AdminTables:
         context: ServerContext,
         by_number: Mapping[int, Connection],
         by_session: Mapping[SessionId, Connection],
+        read_stats: Callable[[], ServerStats],
     ) -> None:
         """`by_number` and `by_session` are the connections of this server."""
         self._context = context
         self._by_number = by_number
         self._by_session = by_session
+        self._read = read_stats
         self._replicated: dict[type, Callable[[Any], Steps]] = {
             ListSessions: self._list_sessions,
             ListLocks: lambda query: LockQueues(lambda: context.state, query).answer(),
@@ -70,6 +74,7 @@ class AdminTables:
         self._own: dict[type, Callable[[Any], Steps]] = {
             ListConnections: self._list_connections,
             ListWatches: self._list_watches,
+            ReadStats: self._read_stats,
         }
 
     def answer(self, query: AdminQuery) -> Generator[None, None, AdminAnswer]:
@@ -130,6 +135,10 @@ class AdminTables:
             len(self._by_number),
             len(others[ROWS_MAX:]),
         )
+
+    def _read_stats(self, _query: ReadStats) -> Steps:
+        yield from ()
+        return self._read()
 
     def _list_watches(self, query: ListWatches) -> Steps:
         yield from ()

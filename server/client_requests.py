@@ -95,7 +95,7 @@ class ClientRequests:
             self.close_connection,
         )
         """The clients of ZooKeeper's protocol."""
-        self.tables = AdminTables(context, self._by_number, self._by_session)
+        self.tables = AdminTables(context, self._by_number, self._by_session, self.stats)
         """What operators may ask."""
         # Numbers closed in this step: the same step may hold more frames of their clients.
         self._closed_in_step: dict[int, None] = {}

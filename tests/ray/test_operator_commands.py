@@ -105,6 +105,19 @@ def test_the_sizes_of_the_tree_are_told(shared: Ensemble, run: Run) -> None:
     assert run("tree", "/sizes") == (1, "", "error: /sizes: no such znode\n")
 
 
+def test_top_counts_what_the_servers_do(shared: Ensemble, run: Run) -> None:
+    with shared.connect() as client:
+        client.create("/top")
+        code, out, _ = run("top", "--looks", "2", "--interval-s", "0.5", "--json", shared.name)
+        first, second = (json.loads(line) for line in out.splitlines())
+        assert (code, first["leader"]) == (0, shared.wait_for_leader())
+        assert sum(each["stats"]["connections"] for each in second["servers"]) >= 1
+        assert all(each["rates"] for each in second["servers"])
+        code, out, _ = run("top", "--looks", "1", shared.name)
+        assert (code, out.count(" follower "), out.count(" leader ")) == (0, 2, 1)
+        client.delete("/top")
+
+
 def test_events_are_followed(launch_one: Launch, ray_session: str) -> None:
     ensemble = launch_one(servers=1)
     words = ["events", "--follow", "--json", "--address", ray_session, ensemble.name]

@@ -219,3 +219,40 @@ def test_the_sizes_of_the_tree_are_those_of_the_leader() -> None:
     assert (table.told_by, table.row) == (1, None)
     table = EnsembleAdmin(AdminServers(servers, dict.fromkeys((1, 2, 3), LATE))).tree_sizes()
     assert (table.told_by, table.row) == (None, None)
+
+
+def test_the_load_has_rates_since_the_look_before() -> None:
+    servers, _ = ensemble_of_three()
+    admin = EnsembleAdmin(AdminServers(servers))
+    first = admin.load()
+    assert first.leader == 3
+    assert [(each.rates, each.lag) for each in first.loads.values()] == [(None, 0)] * 3
+    caller = servers[1].caller(9)
+    caller.ask(*(caller.get("/") for _ in range(500)))
+    servers.pass_time(1_000)
+    second = EnsembleAdmin(AdminServers(servers, {2: LATE})).load(first)
+    assert list(second.loads) == [1, 3]
+    rates = second.loads[ServerId(1)].rates
+    assert rates is not None and (rates.interval_ms, rates.reads) == (1_000, 500)
+    third = admin.load(second)
+    assert third.loads[ServerId(2)].rates is None
+
+
+def test_a_server_that_was_not_told_everything_lags() -> None:
+    servers, _ = ensemble_of_three()
+    servers.hold(3, 1)
+    caller = servers[3].caller(9)
+    for _ in range(4):
+        caller.ask(caller.set("/", b""))
+    load = EnsembleAdmin(AdminServers(servers)).load()
+    assert {server: each.lag for server, each in load.loads.items()} == {1: 5, 2: 0, 3: 0}
+
+
+def test_without_a_leader_there_is_no_lag() -> None:
+    servers, _ = ensemble_of_three()
+    for other in (2, 3):
+        servers.crash(other)
+    while servers[1].server.peer.role is not Role.LOOKING:
+        servers.pass_time(TIMING.tick_ms)
+    load = EnsembleAdmin(AdminServers(servers, {2: LATE, 3: LATE})).load()
+    assert (load.leader, load.loads[ServerId(1)].lag) == (None, None)
