@@ -75,8 +75,12 @@ from raykeeper.zab.ids import Millis, Now, Zxid
 
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
-ANSWERED_AT_ONCE: Final = 2
-"""Questions of operators; more of them wait, so that clients do not wait for operators."""
+QUESTIONS_MAX: Final = 32
+"""Questions of operators at a time; one more is refused, for each takes a slot of
+`CALLS_RESERVE`. Those that take many steps wait for each other."""
+ANSWER_PAUSE_S: Final = 0.003
+"""Between two steps of an answer: a table that takes thousands of them leaves the server the most
+of its time."""
 CALLS_RESERVE: Final = 256
 """Slots for calls of peers, of operators, and of links that are being refused."""
 
@@ -115,7 +119,8 @@ class Replica:
         self._failure: RayKeeperError | None = None
         self._retried_error: RayKeeperError | None = None
         self._runner: _ServerRunner | None = None
-        self._answering = asyncio.Semaphore(ANSWERED_AT_ONCE)
+        self._walking = asyncio.Lock()
+        self._questions = 0
         self._starting = self._loop.create_task(self._start())
 
     async def ready(self) -> None:
@@ -183,18 +188,24 @@ class Replica:
         """Return the ensemble that this server belongs to."""
         return describe_replica(self._config, self._node_id)
 
-    async def answer(self, query: AdminQuery) -> AdminAnswer | None:
-        """Answer an operator, between the steps of the server; None while it does not run."""
-        async with self._answering:
-            if self._runner is None:
-                return None
+    async def answer(self, query: AdminQuery) -> AdminAnswer | str:
+        """Answer an operator, between the steps of the server; a text says why it does not."""
+        if self._questions >= QUESTIONS_MAX:
+            return f"has {QUESTIONS_MAX} questions of operators to answer"
+        if self._runner is None:
+            return "is reading its disk, or waiting for it"
+        self._questions += 1
+        try:
             steps = self._runner.server.answer(query)
-            while True:
-                try:
+            next(steps)  # most answers take one step
+            async with self._walking:
+                while True:
+                    await asyncio.sleep(ANSWER_PAUSE_S)
                     next(steps)
-                except StopIteration as end:
-                    return cast("AdminAnswer", end.value)
-                await asyncio.sleep(0)
+        except StopIteration as end:
+            return cast("AdminAnswer", end.value)
+        finally:
+            self._questions -= 1
 
     async def stop(self, held: tuple[str, Zxid] | None = None) -> bool:
         """End all but the actor; but return False if `held` (path, token) is known to be lost."""

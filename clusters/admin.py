@@ -171,29 +171,32 @@ class RayServers:
             EnsembleNotFoundError: no server of the ensemble runs.
         """
         self._handles = find_replicas(name)
+        self._silent: dict[ServerId, str] = {}  # they are asked once
         self._walk_timeout_s = walk_timeout_s
 
     def ids(self) -> list[ServerId]:
         """See `Servers`."""
         known = set(self._handles)
-        for answer in call_actors(self._handles.values(), "describe"):
+        answers = call_actors(self._handles.values(), "describe")
+        for server, answer in zip(self._handles, answers, strict=True):
             if isinstance(answer, ReplicaDescription):
                 known.update(answer.voters, answer.observers)
+            else:
+                self._silent[server] = answer
         return sorted(known)
 
     def ask(self, servers: Sequence[ServerId], query: AdminQuery) -> list[AdminAnswer | str]:
         """See `Servers`."""
-        there = [server for server in servers if server in self._handles]
+        there = [
+            server for server in servers if server in self._handles and server not in self._silent
+        ]
         answers = call_actors(
             [self._handles[server] for server in there],
             "answer",
             given=(query,),
             timeout_s=self._walk_timeout_s if isinstance(query, WALKS) else ANSWER_TIMEOUT_S,
         )
-        heard = {
-            server: "is reading its disk, or waiting for it" if answer is None else answer
-            for server, answer in zip(there, answers, strict=True)
-        }
+        heard = {**self._silent, **dict(zip(there, answers, strict=True))}
         return [heard.get(server, "not started") for server in servers]
 
 

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 def show_sessions(console: Console, table: "SessionsTable") -> None:
     """Print a row for each session, and what is not shown."""
-    told = "without a server that can list the sessions: connections only"
-    if table.told_by is not None:
-        told = f"as server {table.told_by} knows them"
-    console.print(f"{_count(table.total, 'session')}, {told}")
+    if table.told_by is None:
+        console.print(f"{_count(table.total, 'connection')}; no server can list the sessions")
+    else:
+        console.print(f"{_count(table.total, 'session')}, as server {table.told_by} knows them")
     rows = _new_table(
         ("session", "client", "server", "since (UTC)", "users"),
         ("timeout", "ephemerals", "watches", "waiting"),

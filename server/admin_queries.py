@@ -18,7 +18,7 @@ from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.requests import SessionId
 
 ROWS_MAX: Final = 1_000
-"""Rows of one answer: half a megabyte, and some milliseconds to make."""
+"""Rows of one answer: a hundred kilobytes, and about a millisecond to make."""
 
 
 class ListSessions(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """Pure servers that answer operators, as the actors of an ensemble do."""
 
+import pickle
 from collections.abc import Sequence
 
 from raykeeper.server.admin_queries import AdminAnswer, AdminQuery
@@ -32,4 +33,10 @@ class AdminServers:
 
     def ask(self, servers: Sequence[ServerId], query: AdminQuery) -> list[AdminAnswer | str]:
         self.asked.append((list(servers), query))
-        return [self.silent.get(each) or answer_of(self.hosts[each], query) for each in servers]
+        # As between processes.
+        told = pickle.dumps([self._answer(each, pickle.dumps(query)) for each in servers])
+        answers: list[AdminAnswer | str] = pickle.loads(told)
+        return answers
+
+    def _answer(self, server: ServerId, query: bytes) -> AdminAnswer | str:
+        return self.silent.get(server) or answer_of(self.hosts[server], pickle.loads(query))

@@ -72,6 +72,7 @@ def completed(words: str) -> tuple[list[str], set[str]]:
         ("status --js", ["--json"]),
         ("shell s", ["stat", "set"]),
         ("shell ls /", []),
+        ("locks --con", ["--contenders"]),
     ],
 )
 def test_completion_loads_neither_ray_nor_the_library(words: str, offered: list[str]) -> None:

@@ -106,7 +106,7 @@ def test_what_is_left_out_is_said() -> None:
 def test_without_a_leader_the_table_may_be_old() -> None:
     looking = ServerState(ServerId(1), "looking", problem="it has not read all of its log")
     told, _, *problems = lines_of(table_of(servers=[looking], told_by=None))
-    assert told == ["0 sessions, without a server that can list the sessions: connections only"]
+    assert told == ["0 connections; no server can list the sessions"]
     assert problems == [
         ["server 1 it has not read all of its log"],
         ["no server has a leader: what is shown may be old"],
