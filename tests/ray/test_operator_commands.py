@@ -18,7 +18,7 @@ from raykeeper.clusters.healing.vocabulary import MoveStep
 from raykeeper.clusters.keeper_journal import ELECTION, Journal
 from raykeeper.zab.ids import ServerId
 from tests.harness.decisions import BEGUN
-from tests.ray.conftest import Launch, Run, eventually
+from tests.ray.conftest import Launch, Run, all_serve, eventually, role_of
 
 
 @ray.remote(num_cpus=0)
@@ -136,6 +136,21 @@ def test_events_are_followed(launch_one: Launch, ray_session: str) -> None:
             assert (document["number"], document["step"]) == (entry.number, step.value)
         told.send_signal(signal.SIGINT)
         assert told.wait(60) == 130
+
+
+def test_a_server_that_is_late_is_named_and_the_others_tell(launch_one: Launch, run: Run) -> None:
+    ensemble = launch_one()
+    eventually(lambda: all_serve(ensemble))
+    frozen = role_of(ensemble, leads=False)
+    with ensemble.connect():
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            told = {words: run(words, ensemble.name) for words in ("sessions", "locks", "tree")}
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+    late = f"server {frozen.server_id} is down: no answer within 2 s"
+    assert [(code, out.splitlines()[-1]) for code, out, _ in told.values()] == [(0, late)] * 3
+    assert told["sessions"][1].startswith("1 session, as server ")
 
 
 def test_sessions_are_told_without_a_leader(launch_one: Launch, run: Run) -> None:
