@@ -48,10 +48,9 @@ class JuteBuffers:
         """Return the connections without which the others keep no more than they may."""
         found: list[int] = []
         excess = self.bytes - self.bytes_max
-        if excess > 0:
-            for number in sorted(self._by_number, key=self._by_number.__getitem__, reverse=True):
-                found.append(number)
-                excess -= self._by_number[number]
-                if excess <= 0:
-                    break
+        for number in sorted(self._by_number, key=self._by_number.__getitem__, reverse=True):
+            if excess <= 0:
+                break
+            found.append(number)
+            excess -= self._by_number[number]
         return found

@@ -96,14 +96,8 @@ class JuteClients:
             most = f"the setting zookeeper_buffer_bytes is {buffers.bytes_max}"
             reason = f"what all clients make it keep: {most}"
             self._context.trace(trace_events.CLIENT_LIMITED, (number, reason))
-            if connection is None:
-                self._close_unopened(number)
-            else:
-                self._close_connection(connection, Code.CONNECTION_LOSS)
-
-    def _close_unopened(self, number: int) -> None:
-        self._context.out.append(CloseClient(number))
-        self.discard(number)
+            assert connection is not None, "a first frame is shorter than what is not counted"
+            self._close_connection(connection, Code.CONNECTION_LOSS)
 
     def _advance(self, translator: JuteTranslator, *, has_arrived: bool) -> None:
         """Take what waits, as far as it can be taken; arrived bytes alone are a heartbeat."""
@@ -137,7 +131,8 @@ class JuteClients:
             connect = translator.take_connect()
         except JuteError as error:
             self._context.trace(trace_events.CLIENT_MALFORMED, (number, str(error)))
-            self._close_unopened(number)
+            self._context.out.append(CloseClient(number))
+            self.discard(number)
             return None
         if connect is None:
             return None

@@ -94,13 +94,12 @@ class PagedNames:
         return whole
 
 
-def with_names(body: Record | None, names: EncodedStrings) -> Record | None:
-    """Return the reply to a request for a list with these names; None, an error, has none."""
-    if body is None:
-        return None
-    if isinstance(body, GetEphemeralsResponse):
-        return replace(body, ephemerals=names)
-    return replace(body, children=names)
+def with_names(answer: Record | int, names: EncodedStrings) -> Record:
+    """Return the record that answers a request for a list, with all its names."""
+    assert isinstance(answer, Record), "a list that has begun has no error"
+    if isinstance(answer, GetEphemeralsResponse):
+        return replace(answer, ephemerals=names)
+    return replace(answer, children=names)
 
 
 def reply_to(request: UnansweredRequest, item: Item) -> Record | int:

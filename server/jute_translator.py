@@ -419,9 +419,9 @@ class JuteTranslator:
             self._raise_zxid(item.zxid)
         zxid = self._zxid
         answer = reply_to(request, item)
-        code, body = (answer, None) if isinstance(answer, int) else (0, answer)
         if names is not None:
-            body = with_names(body, names)
+            answer = with_names(answer, names)
+        code, body = (answer, None) if isinstance(answer, int) else (0, answer)
         if request.closes or (code and opcode == _AUTH):
             self.is_over = True
         if opcode == _SASL:

@@ -39,6 +39,13 @@ def test_the_largest_go_until_the_others_fit() -> None:
     assert buffers.largest() == [4]
 
 
+def test_all_go_if_none_may_keep_anything() -> None:
+    buffers = JuteBuffers(0)
+    for number in (1, 2):
+        buffers.note(number, FREE_BYTES + number)
+    assert buffers.largest() == [2, 1]
+
+
 def server(bytes_max: int) -> PureServer:
     options = replace(OPTIONS, zookeeper=ZooKeeperOptions(buffer_bytes_max=bytes_max))
     return PureServer(options=options)
@@ -146,6 +153,15 @@ def test_replies_of_one_step_wait_when_the_buffers_are_full() -> None:
         if each.connection not in closed:
             (answer,) = each.read()
             assert isinstance(answer.body, GetDataResponse) and answer.body.data == VALUE
+
+
+def test_a_client_whose_reply_waits_for_the_buffers_can_be_the_one_that_goes() -> None:
+    host = server(10_000)
+    (caller,) = clients(host, 1)
+    read = caller.frame(OpCode.GET_DATA, PathWatchRequest("/", False))
+    write = caller.frame(OpCode.SET_DATA, SetDataRequest("/", VALUE, -1))
+    caller.raw(read + write[:-1])
+    assert limited(host) == [1] and caller.is_closed and caller.read() == []
 
 
 def test_requests_that_are_not_answered_are_kept() -> None:

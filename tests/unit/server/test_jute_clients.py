@@ -127,6 +127,20 @@ def test_no_more_requests_are_taken_than_the_window_holds_and_none_is_dropped() 
     assert [answer.xid for answer in caller.read()] == list(range(1, 51))
 
 
+def test_a_malformed_request_behind_a_full_window_ends_the_connection_in_its_turn() -> None:
+    host = PureServer(options=WINDOW)
+    caller = connected(host)
+    host.is_disk_held = True
+    frames = [
+        caller.frame(OpCode.CREATE, CreateRequest(f"/{index}", b"", OPEN, 0)) for index in range(4)
+    ]
+    caller.raw(b"".join(frames) + (-1).to_bytes(4, signed=True))
+    assert not caller.is_closed
+    host.release_disk()
+    host.step()
+    assert caller.is_closed and [answer.err for answer in caller.read()] == 4 * [0]
+
+
 def test_reading_pauses_while_much_waits_and_goes_on_when_it_is_taken() -> None:
     host = PureServer(options=WINDOW)
     caller = connected(host)

@@ -13,6 +13,12 @@ def test_defaults_are_accepted_and_as_documented() -> None:
     assert limits.outcomes_max == REPLY_CACHE_MAX == 2000
 
 
+def test_a_request_may_have_the_entries_of_its_lists_and_of_its_operations() -> None:
+    assert Limits().request_entries_max == 4096
+    assert Limits(acl_entries_max=100, transaction_ops_max=10).request_entries_max == 6400
+    assert Limits(acl_entries_max=1, transaction_ops_max=500).request_entries_max == 1000
+
+
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
