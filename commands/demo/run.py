@@ -117,7 +117,8 @@ class _DemoJob:
         self._texts = texts
         self._pieces = cut(texts)
         self._log = log
-        self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[WatchedEvent | Leader | None] = queue.SimpleQueue()
+        """Of the progress, and each new coordinator or none."""
         self._epoch = 0
         self._coordinator = ""
         self._actors: list[Any] = []  # an actor ends when its last handle goes
@@ -128,7 +129,7 @@ class _DemoJob:
         """Return the task and the result of every piece."""
         with self._ensemble.connect() as client:
             self._create_znodes(client)
-            client.election(job.ELECTION).observe(lambda _: self._events.put(job.ELECTION))
+            client.election(job.ELECTION).observe(self._events.put)
             self._start_workers()
             self._watch_until(client, self._is_half_done)
             self._kill_both(client)
@@ -163,18 +164,21 @@ class _DemoJob:
         Raises:
             DemoError: the job takes too long, or a worker failed.
         """
-        self._events.put(job.PROGRESS)
         while True:
-            try:
-                path = self._events.get(timeout=1.0)
-            except queue.Empty:
-                self._check_workers()
-                continue
-            if path == job.ELECTION:
-                self._show_leader(client.election(job.ELECTION).leader())
-                continue
-            value, _ = client.get(path, self._on_event)
-            if reached(job.decode(value, type=Progress)):
+            value, _ = client.get(job.PROGRESS, self._events.put)
+            is_reached = reached(job.decode(value, type=Progress))
+            # A coordinator that came before the progress was read is shown in any case.
+            while not is_reached or not self._events.empty():
+                try:
+                    event = self._events.get(timeout=1.0)
+                except queue.Empty:
+                    self._check_workers()
+                    continue
+                if isinstance(event, Leader):
+                    self._show_leader(event)
+                elif event is not None and not is_reached:
+                    break  # there is progress
+            else:
                 return
 
     def _check_workers(self) -> None:
@@ -197,11 +201,8 @@ class _DemoJob:
         counted = ", ".join(f"{name} {share}" for name, share in shares.items())
         self._log.print(f"the job is finished; pieces by worker: {counted}")
 
-    def _on_event(self, event: WatchedEvent) -> None:
-        self._events.put(event.path)
-
-    def _show_leader(self, leader: Leader | None) -> None:
-        if leader is not None and leader.epoch > self._epoch:
+    def _show_leader(self, leader: Leader) -> None:
+        if leader.epoch > self._epoch:
             self._epoch, self._coordinator = leader.epoch, leader.identifier.decode()
             self._log.print(f"{self._coordinator} coordinates, epoch {self._epoch}")
 

@@ -15,7 +15,7 @@ def test_the_job_ends_with_the_right_counts(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - began < 60
     coordinators = re.findall(r"(worker-\d) coordinates, epoch (\d)", done.stdout)
-    assert [epoch for _, epoch in coordinators] == ["1", "2"]
+    assert [epoch for _, epoch in coordinators] == ["1", "2"], done.stdout
     assert coordinators[0][0] != coordinators[1][0]
     killed = re.search(r"killed (worker-\d), .* and server \d, the leader", done.stdout)
     assert killed is not None
