@@ -124,21 +124,28 @@ def test_top_counts_what_the_servers_do(shared: Ensemble, run: Run) -> None:
 def test_events_are_followed(launch_one: Launch, ray_session: str) -> None:
     ensemble = launch_one(servers=1)
     words = ["events", "--follow", "--json", "--address", ray_session, ensemble.name]
-    program = "from raykeeper.commands.command_line import main; main()"
+    # A process inherits that SIGINT is ignored, as it is in a job in the background of a shell.
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from raykeeper.commands.command_line import main; main()"
+    )
     with (
         ensemble.connect() as client,
         subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE) as told,
     ):
-        journal = Journal(client)
-        journal.create_paths()
-        leadership = client.election(ELECTION).lead()
-        assert told.stdout is not None
-        for step in (MoveStep.BEGUN, MoveStep.DONE):
-            entry = journal.write_decision(leadership, replace(BEGUN, step=step))
-            document = json.loads(told.stdout.readline())
-            assert (document["number"], document["step"]) == (entry.number, step.value)
-        told.send_signal(signal.SIGINT)
-        assert told.wait(60) == 130
+        try:
+            journal = Journal(client)
+            journal.create_paths()
+            leadership = client.election(ELECTION).lead()
+            assert told.stdout is not None
+            for step in (MoveStep.BEGUN, MoveStep.DONE):
+                entry = journal.write_decision(leadership, replace(BEGUN, step=step))
+                document = json.loads(told.stdout.readline())
+                assert (document["number"], document["step"]) == (entry.number, step.value)
+            told.send_signal(signal.SIGINT)
+            assert told.wait(60) == 130
+        finally:
+            told.kill()
 
 
 def test_a_server_that_is_late_is_named_and_the_others_tell(launch_one: Launch, run: Run) -> None:
