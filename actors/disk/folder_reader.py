@@ -6,6 +6,8 @@ together is read in the order in which a server never contradicts itself, that i
 the log, which reaches beyond them, and the log before the promises, which cover it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,6 +18,7 @@ from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.generations import find_generation
 from raykeeper.actors.disk.identity import IDENTITY_FILE, DiskIdentity, read_identity
 from raykeeper.actors.disk.log_reader import LogReader
+from raykeeper.actors.disk.log_segment import segment_name
 from raykeeper.actors.disk.snapshot_files import (
     SnapshotChunks,
     check_snapshot_names,
@@ -61,6 +64,7 @@ class FolderReader:
         """
         self.folder = folder
         self.files = files
+        self._listed: list[Path] = []  # snapshots and segments, which a server may remove
         try:
             with storage_errors(folder):
                 names = files.names(folder)
@@ -78,6 +82,36 @@ class FolderReader:
             servers = [name for name in names if _is_formatted(files, folder / name)]
             hint = f"; it holds those of servers {', '.join(servers)}" if servers else ""
             raise NotFormatted(f"{folder} holds neither an identity nor data; {_EXPECTED}{hint}")
+
+    def check_unchanged(self) -> None:
+        """Check that every snapshot and segment that was listed is still there.
+
+        If not, what looks missing or contradictory may be the work of the server.
+
+        Raises:
+            StorageError: the server has removed one.
+        """
+        for path in self._listed:
+            with storage_errors(path):
+                is_there = self.files.exists(path)
+            if not is_there:
+                raise StorageError(
+                    f"{path} was removed by its server while the folder was read; "
+                    "run the command again"
+                )
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """If the block fails because the server has removed a file, say so.
+
+        Raises:
+            StorageError: the server has removed one.
+        """
+        try:
+            yield
+        except StorageError:
+            self.check_unchanged()
+            raise
 
     def identity(self) -> DiskIdentity:
         """Read the identity.
@@ -116,7 +150,7 @@ class FolderReader:
         return generations.path, older
 
     def snapshots(self) -> list[SnapshotFile]:
-        """Read all bytes of all snapshots, oldest first; one that is removed meanwhile is left out.
+        """Read all bytes of all snapshots, oldest first.
 
         Raises:
             CorruptRecord: there is no generation, or a name is not that of a snapshot.
@@ -127,16 +161,10 @@ class FolderReader:
         with storage_errors(folder):
             names = self.files.names(folder)
         check_snapshot_names(names)
-        found = []
-        for zxid in snapshot_zxids(names):
-            path = folder / snapshot_name(zxid)
-            try:
-                found.append(self._verified(path, zxid))
-            except StorageError:
-                with storage_errors(path):
-                    if self.files.exists(path):
-                        raise
-        return found
+        zxids = snapshot_zxids(names)
+        # Segments too: a server may prune the log before `log` lists it.
+        self._listed += [folder / name for name in names]
+        return [self._verified(folder / snapshot_name(zxid), zxid) for zxid in zxids]
 
     def _verified(self, path: Path, zxid: Zxid) -> SnapshotFile:
         with opened(self.files, path) as fd:
@@ -156,7 +184,10 @@ class FolderReader:
             CorruptRecord: there is no generation, or a name is not that of a segment.
             StorageError: a folder cannot be read.
         """
-        return LogReader(self.files, self.generation()[0], synced)
+        folder = self.generation()[0]
+        log = LogReader(self.files, folder, synced)
+        self._listed += [folder / segment_name(first) for first in log.firsts]
+        return log
 
 
 def synced_upto(snapshots: list[SnapshotFile]) -> Zxid:

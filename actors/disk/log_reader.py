@@ -15,7 +15,6 @@ What a server does meanwhile:
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -115,9 +114,14 @@ class LogReader:
             UnknownVersion: a segment is of a version that this program does not know.
             StorageError: a segment cannot be read.
         """
-        for first in self.firsts:
-            with suppress(CorruptRecord):
-                return read_header(self._files, self._folder / segment_name(first)).previous
+        for index in range(len(self.firsts)):
+            path = self._path(index)
+            try:
+                return read_header(self._files, path).previous
+            except CorruptRecord:
+                continue
+            except StorageError as error:
+                raise self._explained(path, error) from error
         return None
 
     def read(self, index: int) -> SegmentContent:

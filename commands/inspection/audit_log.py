@@ -177,9 +177,10 @@ def print_log(
     """
     problems: list[str] = []
     entries = audit_entries(reader, wanted, problems)
-    for entry in entries if last is None else deque(entries, last):
-        tell(entry)
-    raise_problems(problems)
+    with reader.explained():
+        for entry in entries if last is None else deque(entries, last):
+            tell(entry)
+        raise_problems(problems)
 
 
 def entry_document(entry: AuditEntry) -> dict[str, Any]:

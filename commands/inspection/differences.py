@@ -98,7 +98,9 @@ def find_sides(a: Path, b: Path, temporary: Path) -> tuple[Side, Side]:
         if folder is None:
             sides.append(files[place])
         else:
-            sides.append(Side(str(place), zxid, _write_state(folder, zxid, temporary / name)))
+            with folder.reader.explained():
+                file = _write_state(folder, zxid, temporary / name)
+            sides.append(Side(str(place), zxid, file))
     return sides[0], sides[1]
 
 
@@ -191,9 +193,10 @@ def summary_line(summary: Mapping[str, Any]) -> str:
 
 def _opened(place: Path) -> _Folder:
     reader = FolderReader(place)
-    snapshots = reader.snapshots()
-    log = reader.log(synced_upto(snapshots))
-    return _Folder(reader, snapshots, log, *newest_zxids(log, snapshots))
+    with reader.explained():
+        snapshots = reader.snapshots()
+        log = reader.log(synced_upto(snapshots))
+        return _Folder(reader, snapshots, log, *newest_zxids(log, snapshots))
 
 
 def _newest_common(folders: Collection[_Folder]) -> Zxid:

@@ -53,17 +53,18 @@ def dump_folder(
         UnknownVersion: a file is of a version that this program does not know.
         StorageError: a file cannot be read, or there is no snapshot.
     """
-    snapshots = reader.snapshots()
-    problems = [each.problem for each in snapshots if each.problem]
-    good = [each for each in snapshots if each.consistent_at is not None]
-    if snapshot and good:
-        dump_snapshot(good[-1].path, tell, reader.files)
-    elif snapshot and not log:
-        raise StorageError(f"{reader.folder} has no good snapshot; expected one, or --log")
-    if log:
-        segments = reader.log(synced_upto(snapshots))
-        problems += _dump_log(segments, snapshots, tell, after, upto)
-    raise_problems(problems)
+    with reader.explained():
+        snapshots = reader.snapshots()
+        problems = [each.problem for each in snapshots if each.problem]
+        good = [each for each in snapshots if each.consistent_at is not None]
+        if snapshot and good:
+            dump_snapshot(good[-1].path, tell, reader.files)
+        elif snapshot and not log:
+            raise StorageError(f"{reader.folder} has no good snapshot; expected one, or --log")
+        if log:
+            segments = reader.log(synced_upto(snapshots))
+            problems += _dump_log(segments, snapshots, tell, after, upto)
+        raise_problems(problems)
 
 
 def dump_file(path: Path, tell: Print) -> None:

@@ -98,6 +98,15 @@ def read_contents(reader: FolderReader) -> FolderContents:
     contents = FolderContents(reader.folder, holder=last_holder(reader.files, reader.folder))
     with _problems_into(contents):
         contents.identity = reader.identity()
+    with reader.explained():
+        _read_data(contents, reader)
+    _judge(contents)
+    if contents.problems:
+        reader.check_unchanged()
+    return contents
+
+
+def _read_data(contents: FolderContents, reader: FolderReader) -> None:
     with _problems_into(contents):
         generation, older = reader.generation()
         contents.generation = generation.name
@@ -108,8 +117,6 @@ def read_contents(reader: FolderReader) -> FolderContents:
         _read_others(contents, reader, generation)
     with _problems_into(contents):
         contents.epochs, contents.good_copies = reader.epochs()
-    _judge(contents)
-    return contents
 
 
 @contextmanager

@@ -50,7 +50,10 @@ def verify_folder(reader: FolderReader, *, with_digest: bool) -> Verification:
     contents = read_contents(reader)
     found = Verification(contents)
     if with_digest and contents.generation is not None:
-        _compare_digests(reader, found)
+        with reader.explained():
+            _compare_digests(reader, found)
+        if contents.problems:
+            reader.check_unchanged()
     return found
 
 

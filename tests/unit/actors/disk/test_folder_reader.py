@@ -143,7 +143,7 @@ def test_a_snapshot_with_another_name_is_told() -> None:
     assert "is the snapshot as of 1:10" in FolderReader(FOLDER, files).snapshots()[1].problem
 
 
-def test_a_snapshot_that_is_pruned_meanwhile_is_left_out() -> None:
+def test_a_snapshot_that_is_pruned_meanwhile_is_told() -> None:
     class PruningFiles(FaultyFiles):
         victim: Path | None = None
 
@@ -161,7 +161,10 @@ def test_a_snapshot_that_is_pruned_meanwhile_is_left_out() -> None:
     older, newer = server.snapshots()
     reader = server.reader()
     files.victim = older
-    assert [each.path for each in reader.snapshots()] == [newer]
+    text = "was removed by its server while the folder was read; run the command again"
+    with pytest.raises(StorageError, match=text), reader.explained():
+        reader.snapshots()
+    assert [each.path for each in server.reader().snapshots()] == [newer]
 
 
 def test_promises_that_are_being_written_are_read_again() -> None:
