@@ -290,7 +290,12 @@ def watches(
     as_json: AsJson = False,
 ) -> None:
     """List who watches: all watches, or those that a change of a znode concerns."""
-    from raykeeper.commands.tables import session_argument, show_watches, watches_document
+    from raykeeper.commands.tables import (
+        DOWN,
+        session_argument,
+        show_watches,
+        watches_document,
+    )
 
     only = None if session is None else session_argument(session)
     _join(address)
@@ -300,7 +305,7 @@ def watches(
         print_document(watches_document(ensemble, table))
     else:
         show_watches(out, table)
-    _exit_unless(any(each.role != "down" for each in table.servers))
+    _exit_unless(any(each.role != DOWN for each in table.servers))
 
 
 @app.command()

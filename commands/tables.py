@@ -59,10 +59,8 @@ def show_sessions(console: Console, table: "SessionsTable") -> None:
             str(connection.watches) if connection else "",
             str(connection.outstanding) if connection else "",
         )
-    print_table(console, rows)
-    if table.left_out:
-        console.print(_left_out(table.left_out, "session", "--limit or --after"), style="yellow")
-    show_servers(console, table.servers)
+    left_out = _left_out(table.left_out, "session", "--limit or --after")
+    _print_rows(console, rows, left_out, table.servers)
 
 
 def sessions_document(name: str, table: "SessionsTable") -> Document:
@@ -99,10 +97,7 @@ def show_locks(console: Console, table: "LocksTable") -> None:
             holding = lock.holders - sum(each.holds for each in lock.contenders)
             also = f", {holding} of them hold it" if holding > 0 else ""
             rows.add_row("", "", f"{hidden} more{also}")
-    print_table(console, rows)
-    if table.left_out:
-        console.print(_left_out(table.left_out, "lock", "--limit"), style="yellow")
-    show_servers(console, table.servers)
+    _print_rows(console, rows, _left_out(table.left_out, "lock", "--limit"), table.servers)
 
 
 def locks_document(name: str, table: "LocksTable") -> Document:
@@ -141,11 +136,8 @@ def show_watches(console: Console, table: "WatchesTable") -> None:
             escaped(watch.path),
             "" if place is None else client_text(place.connection),
         )
-    print_table(console, rows)
-    if table.left_out:
-        how = "--limit, --session or a path"
-        console.print(_left_out(table.left_out, "watch", how, "watches"), style="yellow")
-    show_servers(console, table.servers)
+    left_out = _left_out(table.left_out, "watch", "--limit, --session or a path", "watches")
+    _print_rows(console, rows, left_out, table.servers)
 
 
 def watches_document(name: str, table: "WatchesTable") -> Document:
@@ -182,8 +174,7 @@ def show_tree(console: Console, table: "TreeTable") -> None:
     console.print(f"as server {table.told_by} knew it {moment}")
     rows = _new_table(("znode",), ("znodes", "bytes", "own bytes", "children", "ephemerals"))
     _add_tree_rows(rows, table.row, 0)
-    print_table(console, rows)
-    show_servers(console, table.servers)
+    _print_rows(console, rows, "", table.servers)
 
 
 def tree_document(name: str, table: "TreeTable") -> Document:
@@ -350,7 +341,17 @@ def _new_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
 
 
 def _left_out(number: int, what: str, how: str, plural: str = "") -> str:
-    return f"{_count(number, what, plural)} more; see {how}"
+    return f"{_count(number, what, plural)} more; see {how}" if number else ""
+
+
+def _print_rows(
+    console: Console, rows: Table, left_out: str, servers: Sequence["ServerState"]
+) -> None:
+    """Print a table, what it leaves out, and which servers could not tell anything."""
+    print_table(console, rows)
+    if left_out:
+        console.print(left_out, style="yellow")
+    show_servers(console, servers)
 
 
 def _count(number: int, what: str, plural: str = "") -> str:
