@@ -11,6 +11,9 @@ client.py, async_client.py  the two clients: blocking, and to await; both share
     recipe_methods.py       the recipes as methods
 transaction.py, access.py   several operations as one; ACLs as users write them
 subtree_copy.py             copies a subtree, also into another ensemble
+    subtree_copier.py       the engine of every copy
+    subtree_walk.py         visits the znodes of a subtree in batches
+    copy_places.py          the two ends of a copy
 fencing.py, fair_mutex.py   a guard that refuses stale tokens; a lock for threads and tasks
 recipes/                    the recipes, one file each
 ray_tools/, async_flow_runner.py    for Ray's tasks and actors: elected actors, gangs, limits, …
@@ -78,7 +81,8 @@ from raykeeper.client.recipes.simple_lock import SimpleLock
 from raykeeper.client.recipes.tree_cache import ChildrenCache, TreeCache
 from raykeeper.client.recipes.tree_mirror import CachedZnode, ChangeKind, TreeChange
 from raykeeper.client.recipes.two_phase_commit import CommitProgress, Decision, TwoPhaseCommit
-from raykeeper.client.subtree_copy import CopyReport, copy_subtree
+from raykeeper.client.subtree_copier import CopyReport
+from raykeeper.client.subtree_copy import copy_subtree
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
 from raykeeper.client.with_session import with_session
 from raykeeper.znodes.quotas import QuotaLimits

@@ -13,8 +13,9 @@ from raykeeper.client import (
     make_acl,
     make_digest_acl,
     make_scrypt_acl,
+    subtree_walk,
 )
-from raykeeper.client import subtree_copy as copying
+from raykeeper.client.copy_places import Access, ClientPlace
 from raykeeper.client.errors import (
     BadArgumentsError,
     NoAuthError,
@@ -22,8 +23,9 @@ from raykeeper.client.errors import (
     NoNodeError,
     QuotaExceededError,
 )
-from raykeeper.client.subtree_copy import CopyReport, copy_subtree
-from raykeeper.znodes.requests import GetAcls
+from raykeeper.client.subtree_copier import CopyReport
+from raykeeper.client.subtree_copy import copy_subtree
+from raykeeper.znodes.requests import ANY_VERSION, Create, SetData
 from raykeeper.znodes.znode import CONTAINER
 from tests.contract.client_handles import SUPER, Room, open_blocking
 
@@ -63,13 +65,9 @@ def tree(client: Client, path: str) -> dict[str, bytes]:
 
 def ttl_ms(client: Client, path: str) -> int:
     """The TTL of a znode, or the mark of a container."""
-    _, _, found = (
-        client._open_session()
-        .start(copying.map_request(GetAcls(0, path), copying._access_of))
-        .result()
-    )
-    assert isinstance(found, int)
-    return found
+    (found,) = ClientPlace(client, path).read_access([""])
+    assert isinstance(found, Access)
+    return found.ttl_ms
 
 
 def fill(client: Client) -> None:
@@ -231,7 +229,7 @@ def test_sequential_numbers_go_on_with_the_number_of_children(client: Client) ->
 
 
 def test_a_tree_of_many_batches_is_copied(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "BATCH_ZNODES", 4)
+    monkeypatch.setattr(subtree_walk, "BATCH_ZNODES", 4)
     paths = [f"/{i}" for i in range(9)] + [f"/{i}/{j}" for i in range(9) for j in range(i)]
     for path in ["", *paths, "/3/0/x"]:
         client.create(f"/app{path}", path.encode())
@@ -252,10 +250,41 @@ def test_values_that_do_not_fit_into_one_reply_are_copied(client: Client) -> Non
     assert tree(client, "/copy") == tree(client, "/app")
 
 
+def test_values_are_read_by_four_megabytes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [900_000] * 9 + [0] * 4
+    for i, size in enumerate(sizes):
+        client.create(f"/app/{i:02}", bytes(size), makepath=True)
+    read: Any = ClientPlace.read_values
+    at_once: list[int] = []
+
+    def read_and_count(place: Any, batch: list[str]) -> Any:
+        found = read(place, batch)
+        at_once.append(sum(len(each[0]) for each in found))
+        return found
+
+    monkeypatch.setattr(ClientPlace, "read_values", read_and_count)
+    copy_subtree(client, "/app", client, "/copy")
+    assert (sum(at_once), max(at_once)) == (sum(sizes), 4 * 900_000)
+    assert len(at_once) == 4, "the root, and three chunks"
+
+
+def test_null_data_stays_null(client: Client, connect: Connect) -> None:
+    fill(client)
+    for write in (Create("/app/null", None, 0), SetData("/app/a", None, ANY_VERSION)):
+        client._open_session().start(write).result()
+    target = connect("b")
+    copy_subtree(client, "/app", target, "/app")
+    place = ClientPlace(target, "/app")
+    values = place.read_values(["/null", "/a", "/d"])
+    assert [value for value, _ in values] == [None, None, b""]  # type: ignore[misc]
+    client.set("/app/null", b"")
+    assert copy_subtree(client, "/app", target, "/app", merge=True).changed == 1
+
+
 def test_changes_of_the_source_meanwhile_are_counted(
     client: Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "BATCH_ZNODES", 1)
+    monkeypatch.setattr(subtree_walk, "BATCH_ZNODES", 1)
     other = connect()
     for path in ("/app", "/app/a", "/app/b"):
         client.create(path)
@@ -276,7 +305,7 @@ def test_changes_of_the_source_meanwhile_are_counted(
 def test_a_znode_that_is_deleted_after_its_listing_is_counted(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "BATCH_ZNODES", 1)
+    monkeypatch.setattr(subtree_walk, "BATCH_ZNODES", 1)
     for path in ("/app", "/app/a", "/app/b", "/app/c"):
         client.create(path)
 
@@ -293,7 +322,7 @@ def test_a_znode_that_is_deleted_after_its_listing_is_counted(
 
 
 def test_an_interrupted_copy_is_completed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "BATCH_ZNODES", 2)
+    monkeypatch.setattr(subtree_walk, "BATCH_ZNODES", 2)
     fill(client)
 
     def interrupt(report: CopyReport) -> None:
@@ -325,8 +354,8 @@ def test_what_others_do_to_the_destination_meanwhile_is_met(
     fill(client)
     client.create("/there", b"old")
     client.create("/there/a", b"old")
-    read = copying._read
-    acts = [
+    read: Any = ClientPlace.read_access
+    acts: list[Callable[[], object]] = [
         lambda: (client.delete("/there/a"), client.create("/there/d", b"new")),
         lambda: client.create("/there/a", b"new"),
     ]
@@ -337,7 +366,7 @@ def test_what_others_do_to_the_destination_meanwhile_is_met(
             acts.pop(0)()
         return found
 
-    monkeypatch.setattr(copying, "_read", read_then_act)
+    monkeypatch.setattr(ClientPlace, "read_access", read_then_act)
     report = copy_subtree(client, "/app", client, "/there", merge=True)
     assert not acts
     assert tree(client, "/there") == KEPT

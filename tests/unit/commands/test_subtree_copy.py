@@ -47,6 +47,7 @@ def test_a_copy_tells_its_progress_and_its_numbers(
             "created": 1,
             "changed": 0,
             "unchanged": 0,
+            "skipped": 0,
             "value_bytes": 2,
             "ephemerals": 0,
             "deleted_meanwhile": 0,
