@@ -18,7 +18,9 @@ from raykeeper.server.admin_queries import (
     ROWS_MAX,
     AdminAnswer,
     AdminQuery,
+    ChildrenPage,
     ConnectionsPage,
+    ListChildren,
     ListConnections,
     ListLocks,
     ListSessions,
@@ -44,7 +46,7 @@ from raykeeper.znodes.requests import SessionId
 DOWN: Final = "down"
 NO_SESSION: Final = SessionId(0)
 WALK_TIMEOUT_S: Final = 30.0
-WALKS: Final = (ListLocks, MeasureTree)
+WALKS: Final = (ListChildren, ListLocks, MeasureTree)
 """The queries for which a server walks its tree, between all its other work."""
 
 P = TypeVar("P")
@@ -131,6 +133,16 @@ class TreeTable(Struct, frozen=True):
     begun_at: Zxid
     ended_at: Zxid
     """What the server had applied when the walk began and ended."""
+
+
+class ChildrenTable(Struct, frozen=True):
+    """A part of the children of a znode, by name."""
+
+    servers: list[ServerState]
+    told_by: ServerId | None
+    """The server that listed them; None: none can tell."""
+    page: ChildrenPage | None
+    """None if none can tell."""
 
 
 class ServerLoad(Struct, frozen=True):
@@ -303,6 +315,19 @@ class EnsembleAdmin:
         server, page = told
         ended_at = inquiry.state_of(server).zxid
         return TreeTable(inquiry.states(), server, page.row, page.begun_at, ended_at)
+
+    def children(self, path: str, after: str = "", rows_max: int = 100) -> ChildrenTable:
+        """Return the children of a znode with the lowest names above `after`.
+
+        Args:
+            path: A znode.
+            after: A name, not necessarily of a child.
+            rows_max: How many at most, and never more than a thousand.
+        """
+        inquiry = _Inquiry(self._servers)
+        told = inquiry.ask_one(ListChildren(path, after, rows_max), ChildrenPage)
+        server, page = (None, None) if told is None else told
+        return ChildrenTable(inquiry.states(), server, page)
 
     def load(self, before: LoadTable | None = None) -> LoadTable:
         """Return the statistics of all servers, and what they did since `before`."""

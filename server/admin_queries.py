@@ -189,12 +189,55 @@ class TreePage(Struct, frozen=True):
     """What the server had applied when the walk began."""
 
 
+class ListChildren(Struct, frozen=True):
+    """The children of a znode, by name."""
+
+    path: str = "/"
+    after: str = ""
+    """A name, not necessarily of a child: only names behind it."""
+    rows_max: int = 100
+
+
+class ChildRow(Struct, frozen=True):
+    """One child."""
+
+    name: str
+    children: int
+    value_bytes: int
+    session_id: SessionId
+    """The owner of an ephemeral znode, else 0."""
+
+
+class ChildrenPage(Struct, frozen=True):
+    """A part of the children."""
+
+    rows: list[ChildRow]
+    last: str
+    """The name after which the next page begins."""
+    total: int
+    """All children of the znode, as the list was begun."""
+    left_out: int
+    """Those that come after these rows."""
+    is_there: bool
+    """False: there is no such znode."""
+
+
 class ReadStats(Struct, frozen=True):
     """The statistics of a server: `ServerStats`."""
 
 
-AdminQuery = ListSessions | ListConnections | ListLocks | ListWatches | MeasureTree | ReadStats
-AdminPage = SessionsPage | ConnectionsPage | LocksPage | WatchesPage | TreePage | ServerStats
+AdminQuery = (
+    ListSessions
+    | ListConnections
+    | ListLocks
+    | ListWatches
+    | ListChildren
+    | MeasureTree
+    | ReadStats
+)
+AdminPage = (
+    SessionsPage | ConnectionsPage | LocksPage | WatchesPage | ChildrenPage | TreePage | ServerStats
+)
 
 
 class AdminAnswer(Struct, frozen=True):

@@ -4,9 +4,9 @@ The shell asks for the next step until there is an answer, and lets other work o
 in between. So a table of a large tree is no picture of one moment: it shows what was there all the
 time, and of what came or went meanwhile some.
 
-Invariants: no step looks at more than a thousand znodes, or at more than the ids of all sessions;
-nothing here changes the server. ZooKeeper: the commands `cons`, `dump` and `wchc` of its admin
-server, which answer in one go.
+Invariants: no step looks at more than a thousand znodes, the names of one shard of children, or the
+ids of all sessions; nothing here changes the server. ZooKeeper: the commands `cons`, `dump` and
+`wchc` of its admin server, which answer in one go.
 """
 
 from bisect import bisect_right
@@ -20,6 +20,7 @@ from raykeeper.server.admin_queries import (
     AdminPage,
     AdminQuery,
     ConnectionsPage,
+    ListChildren,
     ListConnections,
     ListLocks,
     ListSessions,
@@ -31,6 +32,7 @@ from raykeeper.server.admin_queries import (
     WatchesPage,
     WatchRow,
 )
+from raykeeper.server.child_list import ChildList
 from raykeeper.server.connection import Connection, Phase
 from raykeeper.server.connection_stats import connection_stats
 from raykeeper.server.context import ServerContext
@@ -69,6 +71,7 @@ class AdminTables:
         self._replicated: dict[type, Callable[[Any], Steps]] = {
             ListSessions: self._list_sessions,
             ListLocks: lambda query: LockQueues(lambda: context.state, query).answer(),
+            ListChildren: lambda query: ChildList(lambda: context.state, query).answer(),
             MeasureTree: lambda query: TreeSizes(lambda: context.state, query).answer(),
         }
         self._own: dict[type, Callable[[Any], Steps]] = {

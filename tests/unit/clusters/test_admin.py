@@ -256,3 +256,18 @@ def test_without_a_leader_there_is_no_lag() -> None:
         servers.pass_time(TIMING.tick_ms)
     load = EnsembleAdmin(AdminServers(servers, {2: LATE, 3: LATE})).load()
     assert (load.leader, load.loads[ServerId(1)].lag) == (None, None)
+
+
+def test_children_are_listed_by_name_in_pages() -> None:
+    servers = PureServers(3, options=OPTIONS)
+    caller = servers[1].caller(1)
+    caller.ask(*(caller.create(path) for path in ("/a", "/a/x", "/a/y", "/a/z")))
+    asked = AdminServers(servers, {3: LATE})
+    table = EnsembleAdmin(asked).children("/a", "x", 1)
+    assert table.page is not None and table.told_by == 1
+    assert [each.name for each in table.page.rows] == ["y"]
+    assert (table.page.last, table.page.total, table.page.left_out) == ("y", 3, 1)
+    assert table.servers[2].problem == LATE
+    asked.silent.update({1: LATE, 2: LATE})
+    table = EnsembleAdmin(asked).children("/a")
+    assert (table.told_by, table.page) == (None, None)

@@ -9,6 +9,7 @@ from raykeeper.server.admin_queries import (
     ROWS_MAX,
     AdminQuery,
     ConnectionsPage,
+    ListChildren,
     ListConnections,
     ListLocks,
     ListSessions,
@@ -130,7 +131,7 @@ def test_a_server_says_whether_it_has_a_leader() -> None:
     assert isinstance(answer.page, SessionsPage) and answer.page.total == 1
 
 
-@pytest.mark.parametrize("query", [ListSessions(), ListLocks(), MeasureTree()])
+@pytest.mark.parametrize("query", [ListSessions(), ListLocks(), ListChildren(), MeasureTree()])
 def test_a_mixture_of_states_is_not_shown(query: AdminQuery) -> None:
     host = PureServer()
     host.caller(1)
