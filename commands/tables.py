@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from raykeeper.clusters.wait_graph import find_cycles, waits_of
 from raykeeper.commands.output import Document, escaped, print_table
 from raykeeper.zab.ids import format_zxid
 from raykeeper.znodes.requests import SessionId
@@ -98,6 +99,9 @@ def show_locks(console: Console, table: "LocksTable") -> None:
             also = f", {holding} of them hold it" if holding > 0 else ""
             rows.add_row("", "", f"{hidden} more{also}")
     _print_rows(console, rows, _left_out(table.left_out, "lock", "--limit"), table.servers)
+    for sessions in find_cycles(table.rows):
+        each = ", ".join(map(session_text, sessions))
+        console.print(f"these sessions wait for each other: {each}", style="yellow")
 
 
 def locks_document(name: str, table: "LocksTable") -> Document:
@@ -113,10 +117,14 @@ def locks_document(name: str, table: "LocksTable") -> Document:
                 "permits": lock.permits,
                 "holders": lock.holders,
                 "waiting": lock.waiting,
-                "contenders": [_contender_document(each, table) for each in lock.contenders],
+                "contenders": [
+                    {**_contender_document(each, table), "waits_for": waits}
+                    for each, waits in zip(lock.contenders, waits_of(lock), strict=True)
+                ],
             }
             for lock in table.rows
         ],
+        "cycles": [[*map(session_text, sessions)] for sessions in find_cycles(table.rows)],
         "left_out": table.left_out,
         "is_all": table.is_all,
     }

@@ -246,8 +246,20 @@ def test_the_document_of_the_locks_has_the_same() -> None:
         "identity": LINE,
         "host": "10.0.0.1",
         "port": 0,
+        "waits_for": [],
     }
     assert (second["state"], second["session_id"], second["server_id"]) == ("waits", None, None)
+    assert (second["waits_for"], document["cycles"]) == (["lock-0000000003"], [])
+
+
+def test_sessions_that_wait_for_each_other_are_told() -> None:
+    back = [replace(WAITER, holds=True), replace(HOLDER, holds=False)]
+    locks = [LockRow("/q", "lock", None, 1, 1, [HOLDER, WAITER])]
+    table = locks_of(*locks, LockRow("/r", "lock", None, 1, 1, back))
+    assert locks_document("coord", table)["cycles"] == [["0x1f", "0x20"]]
+    lines = printed(lambda console: show_locks(console, table)).splitlines()
+    assert lines[-1] == "these sessions wait for each other: 0x1f, 0x20"
+    assert locks_document("coord", locks_of(*locks))["cycles"] == []
 
 
 def test_a_watch_is_a_row_with_its_client() -> None:
