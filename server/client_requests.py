@@ -12,7 +12,7 @@ connection.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final, get_args
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.admin_tables import AdminTables
@@ -34,6 +34,8 @@ from raykeeper.server.four_letter_words import FourLetterWords
 from raykeeper.server.jute_clients import JuteClients
 from raykeeper.server.read_only_mode import ReadOnlyMode
 from raykeeper.server.read_processor import ReadProcessor
+from raykeeper.server.request_counts import CLOSE_SESSION, CONNECT, SYNC, kind_of_op
+from raykeeper.server.server_metrics import ServerMetrics, collect_metrics
 from raykeeper.server.slow_requests import SlowRequests
 from raykeeper.server.stats import ServerStats, collect_stats
 from raykeeper.zab.errors import DECODE_ERRORS
@@ -65,6 +67,7 @@ RETURNS_AT_ONCE: Final = 20
 """So many clients of a lost server may all return at once: that takes less than the election."""
 RETURN_US: Final = 500
 """The other servers take one client more after so long, about."""
+_READS: Final = frozenset(get_args(Read))
 
 
 class ClientRequests:
@@ -77,7 +80,10 @@ class ClientRequests:
         self._context = context
         self._counters = context.counters
         self._read_times = context.counters.reads
-        self._update_times = context.counters.updates
+        self._updates_by_ms = context.counters.updates.by_ms
+        self._slow_ms = context.options.slow_request_ms
+        self._counts = context.counters.requests
+        self._written = context.counters.requests.written
         self._leader_outbox = context.leader_outbox
         self._by_number: dict[int, Connection] = {}
         self._by_session: dict[SessionId, Connection] = {}
@@ -103,6 +109,10 @@ class ClientRequests:
     def stats(self) -> ServerStats:
         """Return the statistics of this server."""
         return collect_stats(self._context, self._by_number.values(), self.read_only)
+
+    def metrics(self) -> ServerMetrics:
+        """Return the metrics of this server."""
+        return collect_metrics(self._context, self._by_number.values(), self.read_only)
 
     def connection_stats(self) -> list[ConnectionStats]:
         """Return what is known of each connection."""
@@ -190,12 +200,15 @@ class ClientRequests:
         applied, waiting = self._last_applied(connection), len(queue)
         # `_can_read` for each request, without a call: a reply may block only what is sent.
         serves, is_open = self._serves_reads(connection), SendState.OPEN
-        for request in requests:
-            if type(request) is Write:  # `isinstance` takes far longer where it does not hold
+        process = self._read_processor.by_type
+        types: list[type] = list(map(type, requests))
+        request: Any  # narrowed by its type, which `isinstance` would look up once more
+        for request, kind in zip(requests, types, strict=True):
+            if kind is Write:
                 queue.append((request, now))
                 if request.number > applied and not connection.are_writes_held:
                     self._leader_outbox.add_write(connection, request)
-            elif type(request) is Sync or (isinstance(request, Read) and request.linearizable):
+            elif kind is Sync or (kind in _READS and request.linearizable):
                 sync = PendingSync(request, connection)
                 queue.append((sync, now))
                 self._leader_outbox.add_sync(sync)
@@ -206,10 +219,13 @@ class ClientRequests:
             elif queue:
                 queue.append((request, now))
             else:
-                self._reply(connection, request)
+                process[kind](connection, request)
+                if connection.frame_bytes > FRAME_BYTES_MAX:
+                    self._send_queues.flush(connection)
         answered = len(requests) - len(queue) + waiting
-        if answered:
+        if answered:  # they stand before the others: behind one that waits, all wait
             self._read_times.by_ms[0] += answered
+            self._counts.count_local(types[:answered])
         if queue:
             self._drain(connection)
             if len(queue) > self._context.options.queued_requests_max:
@@ -277,6 +293,7 @@ class ClientRequests:
             self.close_connection(connection, Code.CONNECTION_LOSS)
         elif connection is not None and connection.phase is Phase.CONNECTING:
             zxid = self._context.state.zxid
+            self._counts.count(CONNECT, change.code)
             reply = ConnectReply(
                 change.code,
                 SessionId(0),
@@ -301,6 +318,7 @@ class ClientRequests:
         # answer a read of a session that has ended.
         is_next = isinstance(head, Write) and head.number == txn.number
         if is_next and txn.session_id == session_id:
+            self._counts.count(CLOSE_SESSION, outcome.code)
             self._push(connection, _write_reply(txn.number, outcome))
         self.close_connection(connection, Code.SESSION_EXPIRED)
 
@@ -314,10 +332,22 @@ class ClientRequests:
         if type(request) is not Write or request.number != txn.number:
             return  # it stands behind a read that waits; `_drain` answers it as a repeat
         queue.popleft()
-        times, session_id = self._update_times, connection.session_id
-        self.slow_requests.observe(times, session_id, "write", txn.number, arrived)
-        session = self._context.state.sessions.by_id[txn.session_id]
-        self._push(connection, _write_reply(txn.number, session.reply_cache[txn.number]))
+        context = self._context
+        took = context.now.mono - arrived
+        try:  # every write comes here
+            self._updates_by_ms[took] += 1
+        except IndexError:
+            self._counters.updates.observe(took)
+        if took > self._slow_ms:
+            session_id, zxid = connection.session_id, context.state.zxid
+            self.slow_requests.observe(session_id, "write", txn.number, arrived, zxid)
+        session = context.state.sessions.by_id[txn.session_id]
+        outcome = session.reply_cache[txn.number]
+        try:
+            self._written[type(txn.body)] += 1
+        except KeyError:  # an error
+            self._counts.count(kind_of_op(request.op), outcome.code)
+        self._push(connection, _write_reply(txn.number, outcome))
         if queue and not isinstance(queue[0][0], Write):
             self._drain(connection)
 
@@ -478,11 +508,14 @@ class ClientRequests:
                 if isinstance(read, Read) and self._must_read_wait(connection):
                     break
                 is_released = True
-                times, session_id = self._read_times, connection.session_id
-                self.slow_requests.observe(times, session_id, "sync", request.xid, arrived)
+                self._read_times.observe(now - arrived)
+                session_id = connection.session_id
+                self.slow_requests.observe(session_id, "sync", request.xid, arrived)
                 if isinstance(read, Read):
+                    self._counts.count_local([type(read)])
                     self._reply(connection, read)
                 else:
+                    self._counts.count(SYNC, Code.OK)
                     self._push(connection, EmptyReply(request.xid, self._context.state.zxid))
             elif self._must_read_wait(connection):
                 connection.are_writes_held = True
@@ -490,6 +523,7 @@ class ClientRequests:
             else:
                 is_released = is_released or connection.are_writes_held
                 self._read_times.observe(now - arrived)
+                self._counts.count_local([type(request)])
                 self._reply(connection, request)
             if queue:
                 queue.popleft()
@@ -520,6 +554,7 @@ class ClientRequests:
             self._context.trace(trace_events.CLIENT_MALFORMED, (connection.number, "repeat"))
             self.close_connection(connection, Code.CONNECTION_LOSS)
         else:
+            self._counts.count(kind_of_op(write.op), outcome.code)
             self._push(connection, _write_reply(write.number, outcome))
         return True
 

@@ -33,6 +33,7 @@ from typing import Final
 from raykeeper.server.connection import Connection, Phase, QueuedFrame, SendState
 from raykeeper.server.context import ServerContext
 from raykeeper.server.effects import SendClient
+from raykeeper.server.request_counts import CONNECT
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.pages import PagedReply
@@ -91,6 +92,7 @@ class ClientSendQueues:
         session_id, is_local = connection.session_id, connection.phase is Phase.READ_ONLY
         told = session_id, timeout_ms, zxid, last_number, ensemble, is_local, self.window
         connection.packets_sent += 1
+        self._context.counters.requests.count(CONNECT, Code.OK)
         spread_ms = self.return_spread_ms
         self.send(connection, ConnectReply(Code.OK, *told, return_spread_ms=spread_ms))
 

@@ -22,6 +22,7 @@ from raykeeper.server.peer_messages import (
     OwnedSession,
     WriteGap,
 )
+from raykeeper.server.write_stages import FORCE, QUORUM
 from raykeeper.zab.ids import ZERO, DiskId, Epoch, Millis, ServerId, Zxid, format_zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Stage
@@ -118,6 +119,7 @@ class LeaderRequestProcessor:
         if not self._txns:
             return
         txns, self._txns, self._txn_bytes = self._txns, [], 0
+        self._context.counters.proposed += len(txns)
         peer, now = self._context.peer, self._context.now.mono
         peer.propose(txns, now)
         self._proposed.append((peer.history.logged, now))
@@ -131,8 +133,9 @@ class LeaderRequestProcessor:
         while self._proposed and self._proposed[0][0] <= zxid:
             end, at = self._proposed.popleft()
             took = context.now.mono - at
+            context.counters.commits.observe(took)
             if took > context.options.slow_request_ms:
-                stage = "own disk" if context.peer.history.synced < end else "followers"
+                stage = FORCE if context.peer.history.synced < end else QUORUM
                 context.trace(trace_events.PROPOSAL_SLOW, (format_zxid(end), stage, took))
 
     def on_session_created(self, session_id: SessionId) -> None:

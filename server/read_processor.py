@@ -31,6 +31,7 @@ from raykeeper.znodes.replies import (
     GetEphemeralsReply,
     Item,
     MultiReadReply,
+    WriteReply,
 )
 from raykeeper.znodes.requests import (
     AddWatch,
@@ -56,19 +57,29 @@ class ReadProcessor:
         self._push = outgoing.push
         self._start_paged = outgoing.start_paged
         self._page = context.options.page_names
-        self._by_type: dict[type, Callable[[Connection, Any], None]] = {
+        self._count_error = context.counters.requests.count_local_error
+        self.by_type: dict[type, Callable[[Connection, Any], None]] = {
             **dict.fromkeys(get_args(Read), self._read),
             **dict.fromkeys(get_args(AuxRead), self._aux_read),
             SetWatches: self._set_watches,
-            AddWatch: lambda *asked: self._push(asked[0], self._add_watch(*asked)),
-            RemoveWatches: lambda *asked: self._push(asked[0], self._remove_watches(*asked)),
-            CheckWatches: lambda *asked: self._push(asked[0], self._check_watches(*asked)),
-            RejectedRequest: lambda connection, request: self._push(connection, request.reply),
+            AddWatch: lambda by, asked: self._push_reply(by, asked, self._add_watch(by, asked)),
+            RemoveWatches: lambda by, asked: self._push_reply(
+                by, asked, self._remove_watches(by, asked)
+            ),
+            CheckWatches: lambda by, asked: self._push_reply(
+                by, asked, self._check_watches(by, asked)
+            ),
+            RejectedRequest: lambda by, asked: self._push_reply(by, asked, asked.reply),
         }
 
     def process(self, connection: Connection, request: LocalRequest) -> None:
         """Queue the reply from the present state, after the events that must precede it."""
-        self._by_type[type(request)](connection, request)
+        self.by_type[type(request)](connection, request)
+
+    def _push_reply(self, connection: Connection, request: LocalRequest, item: Item) -> None:
+        if isinstance(item, ErrorReply | WriteReply):
+            self._count_error(type(request), item.code)
+        self._push(connection, item)
 
     def _read(self, connection: Connection, request: Read) -> None:
         state = self._context.state
@@ -77,9 +88,12 @@ class ReadProcessor:
             connection.frame_bytes += len(item.value or b"")
         elif type(item) is GetChildrenReply:
             connection.frame_bytes += sum(map(len, item.children))
+        elif type(item) is ErrorReply:
+            self._count_error(type(request), item.code)
         if request.watch:
             if self._is_watch_limit_reached(connection):
                 item = ErrorReply(request.xid, state.zxid, Code.BAD_ARGUMENTS)
+                self._count_error(type(request), item.code)
             else:
                 set_watch_of_read(self._context.watches, connection.number, request, item)
         if type(item) is ChildrenPages:
@@ -97,7 +111,7 @@ class ReadProcessor:
             connection.frame_bytes += results_bytes(item.results)
         elif isinstance(item, GetEphemeralsReply):
             connection.frame_bytes += sum(map(len, item.paths))
-        self._push(connection, item)
+        self._push_reply(connection, request, item)
 
     def _set_watches(self, connection: Connection, request: SetWatches) -> None:
         """Reply with the missed events in the same frame, so that a client has both or neither."""

@@ -65,6 +65,7 @@ from raykeeper.server.peer_messages import (
     WriteGap,
 )
 from raykeeper.server.recovered_state import RecoveredState, load_state
+from raykeeper.server.server_metrics import ServerMetrics
 from raykeeper.server.snapshot_install import SnapshotInstall
 from raykeeper.server.snapshot_streams import SnapshotStreams
 from raykeeper.server.stats import ServerStats
@@ -127,6 +128,8 @@ class Server:
         peer = Peer(settings, history, self._zab_out)
         self._context = ServerContext(state, peer, limits, options)
         self._clients = ClientRequests(self._context)
+        self._stages = self._clients.slow_requests.stages
+        self._looking_since: Millis | None = None
         self._snapshot_streams = SnapshotStreams(self._context)
         self._leader_requests: LeaderRequestProcessor | None = None
         self._forwarder = LeaderForwarder(self._context, self._clients)
@@ -155,7 +158,7 @@ class Server:
     def start(self, now: Now) -> list[Effect]:
         """Begin to look for a leader."""
         self._context.now = now
-        self._context.started_at = now.mono
+        self._context.started_at = self._looking_since = now.mono
         if not self._context.peer.history.has_disk_space:
             self._disk_check_at = Millis(now.mono + self._context.options.disk_space_check_ms)
         self._clients.read_only.on_role_changed(zab.Role.LOOKING)
@@ -211,6 +214,10 @@ class Server:
     def stats(self) -> ServerStats:
         """Return what this server is and has counted."""
         return self._clients.stats()
+
+    def metrics(self) -> ServerMetrics:
+        """Return the same, and what only metrics show."""
+        return self._clients.metrics()
 
     def connection_stats(self) -> list[ConnectionStats]:
         """Return what is known of each connection of a client."""
@@ -268,7 +275,7 @@ class Server:
             ClientDisconnected: lambda e: clients.on_disconnect(e.connection),
             ClientProcessDied: lambda e: clients.on_process_died(e.connection),
             ClientBytesSent: lambda e: clients.on_bytes_sent(e.connection, e.bytes),
-            LogSynced: lambda e: peer.log_synced(e.upto, context.now.mono),
+            LogSynced: self._on_log_synced,
             EpochsSaved: lambda e: peer.epochs_saved(e.accepted, e.current, context.now.mono),
             LogTruncated: lambda e: peer.log_truncated(e.upto, context.now.mono),
             SnapshotInstalled: lambda e: peer.snapshot_installed(e.zxid, context.now.mono),
@@ -287,11 +294,12 @@ class Server:
     def _make_zab_handlers(self) -> dict[type, Callable[[Any], None]]:
         out, streams, install = self._context.out, self._snapshot_streams, self._snapshot_install
         of_the_shell = (
-            *(zab.Append, zab.Truncate, zab.SaveEpochs, zab.ReadLog, zab.InstallSnapshot),
+            *(zab.Truncate, zab.SaveEpochs, zab.ReadLog, zab.InstallSnapshot),
             *(zab.CheckDiskSpace, zab.VoteGranted, zab.BreakLink, zab.TraceEvent),
         )
         return {
             **dict.fromkeys(of_the_shell, out.append),
+            zab.Append: self._on_append,
             zab.Send: lambda e: out.append(SendPeer(e.peer, e.message)),
             zab.Deliver: lambda e: self._deliver(e.first, e.txns),
             zab.ReadIndex: self._forwarder.on_leadership_confirmed,
@@ -387,6 +395,11 @@ class Server:
         else:
             handler(sender, message)
 
+    def _on_log_synced(self, event: LogSynced) -> None:
+        now = self._context.now.mono
+        self._stages.on_synced(event.upto, now)
+        self._context.peer.log_synced(event.upto, now)
+
     def _on_forward_writes(self, sender: ServerId, message: ForwardWrites) -> None:
         for gap in self._leader().prepare_writes(sender, message.writes):
             self._context.out.append(SendPeer(sender, gap))
@@ -431,6 +444,11 @@ class Server:
             for effect in effects:
                 handlers[type(effect)](effect)
 
+    def _on_append(self, effect: zab.Append) -> None:
+        self._context.out.append(effect)
+        last = Zxid(effect.first + len(effect.txns) - 1)
+        self._stages.on_logged(last, self._context.now.mono)
+
     def _on_receive_effect(
         self, effect: zab.ReceiveSnapshot | zab.ReceiveChunk | zab.DiscardSnapshot
     ) -> None:
@@ -465,6 +483,8 @@ class Server:
                 else:
                     handler(zxid, txn)
         context.change_log.keep_pending()
+        context.counters.applied += len(txns)
+        self._stages.on_delivered(state.zxid)
         if self._leader_requests is not None:
             self._leader_requests.on_applied(state.zxid)
         self._snapshot_streams.on_applied(len(txns))
@@ -507,7 +527,9 @@ class Server:
     def _on_role_changed(self, effect: zab.RoleChanged) -> None:
         self._leader_requests = None
         self._next_report_at = None
-        self._clients.slow_requests.role_changed_at = self._context.now.mono
+        self._stages.on_role_changed(self._context.now.mono)
+        if self._looking_since is None:
+            self._looking_since = self._context.now.mono
         self._clients.read_only.on_role_changed(effect.role)
         self._forwarder.on_role_ended()
         context = self._context
@@ -529,6 +551,9 @@ class Server:
         # a leader would prepare writes against a state that never existed.
         assert self._snapshot_install.is_consistent, "activated with an inconsistent state"
         self._next_report_at = self._context.now.mono
+        if self._looking_since is not None:
+            self._context.counters.on_elected(self._context.now.mono - self._looking_since)
+            self._looking_since = None
         self._clients.read_only.on_activated()
         if effect.role is zab.Role.LEADER:
             # The leader before may not have repeated them: its disk was full, or its role ended.

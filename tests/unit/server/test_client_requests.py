@@ -227,7 +227,7 @@ def test_a_slow_request_names_its_slowest_stage(election: bool) -> None:
     servers.release(2, 1)
     assert kinds(caller.new()) == [WriteReply]
     (detail,) = host.notes(server_trace_events.REQUEST_SLOW)
-    stage = "election" if election else "agreement"
+    stage = "election" if election else "queue"  # no proposal came
     assert detail == (1, caller.session_id, "write", 1, stage, 1_500)
 
 
@@ -252,7 +252,7 @@ def test_the_slowest_request_of_a_step_is_reported() -> None:
     host.clock.now = Millis(50)
     host.release_disk()
     assert host.notes(server_trace_events.REQUEST_SLOW) == [
-        (2, caller.session_id, "write", 1, "agreement", 50)
+        (2, caller.session_id, "write", 1, "force", 50)
     ]
 
 

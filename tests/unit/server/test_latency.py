@@ -2,7 +2,14 @@
 
 import pytest
 
-from raykeeper.server.latency import BY_MS, Latency, LatencyHistogram, LatencyStats
+from raykeeper.server.latency import (
+    BOUNDS_MS,
+    BY_MS,
+    Latency,
+    LatencyBuckets,
+    LatencyHistogram,
+    LatencyStats,
+)
 
 
 @pytest.mark.parametrize("kind", [Latency, LatencyHistogram])
@@ -28,3 +35,15 @@ def test_number_sum_least_and_most_are_those_of_the_requests(
         assert latency.stats() == LatencyStats(len(times), sum(times), least, most)
         latency.reset()
     assert latency.stats() == LatencyStats()
+
+
+@pytest.mark.parametrize(
+    "times",
+    [[], [0, 1, 1, 2, 3, 4], [511, 512, 1_023, 1_024], [2_047, 2_048, 65_535, 65_536, 10**9]],
+)
+def test_buckets_count_the_requests_below_each_bound(times: list[int]) -> None:
+    latency = LatencyHistogram()
+    for time in times:
+        latency.observe(time)
+    below = [sum(time < bound for time in times) for bound in BOUNDS_MS]
+    assert latency.buckets() == LatencyBuckets((*below, len(times)), sum(times))

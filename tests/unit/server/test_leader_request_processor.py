@@ -153,7 +153,7 @@ def test_slow_proposal_waited_for_the_followers() -> None:
     servers.run()
     servers.clock.now += 1_500  # type: ignore[assignment]
     servers.release(2, 3)
-    assert leader.notes(server_trace_events.PROPOSAL_SLOW) == [("1:2", "followers", 1_500)]
+    assert leader.notes(server_trace_events.PROPOSAL_SLOW) == [("1:2", "quorum", 1_500)]
 
 
 def test_slow_proposal_waited_only_for_our_own_disk() -> None:
@@ -168,7 +168,7 @@ def test_slow_proposal_waited_only_for_our_own_disk() -> None:
     servers.clock.now += 1_500  # type: ignore[assignment]
     servers.release(1, 3)
     servers.release(2, 3)
-    assert leader.notes(server_trace_events.PROPOSAL_SLOW) == [("1:2", "own disk", 1_500)]
+    assert leader.notes(server_trace_events.PROPOSAL_SLOW) == [("1:2", "force", 1_500)]
     assert [type(item) for item in caller.new()] == [WriteReply]
 
 

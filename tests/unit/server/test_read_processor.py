@@ -8,4 +8,4 @@ from tests.harness.pure_servers import PureServer
 
 def test_every_request_has_a_handler() -> None:
     one = PureServer()
-    assert set(one.server._clients._read_processor._by_type) == set(get_args(LocalRequest))
+    assert set(one.server._clients._read_processor.by_type) == set(get_args(LocalRequest))
