@@ -18,6 +18,7 @@ keeper.py                        moves servers whose nodes are lost
     keeper_status.py             what it answers, and its decisions in words
     draining.py                  has it move the servers away from a node
     stale_folders.py             folders of which another disk has the vote
+recovery/                        a new history from what is left of a lost majority
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 actor_calls.py                   calls of actors that may be dead or late
 admin.py                         what operators are told, put together from all servers

@@ -7,7 +7,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raykeeper.actors.disk.file_operations import replace_by
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
+from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner, format_folder, read_identity
 from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
@@ -32,11 +33,14 @@ from raykeeper.clusters.node_report import (
     FoundFolder,
     NodeReport,
     UnreadableFolder,
+    part_superseded,
 )
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 from raykeeper.zab.ids import ServerId
 
 RECORD_FILE = "ensemble.json"
+SUPERSEDED_MARK = ".superseded-"
+"""Between the id of the server and the time, in the name of a folder of an ended history."""
 _TIMEOUT_S = 30.0
 _FORMAT_TIMEOUT_S = 10.0
 _POLL_S = 0.02
@@ -65,7 +69,8 @@ def discover_nodes(data_dir: str, ensemble: str, timeout_s: float = _TIMEOUT_S) 
     nodes = [node for node in known_nodes() if node["Alive"]]
     asked = [on_node(node["NodeID"], inspect_node, data_dir, ensemble) for node in nodes]
     ray.wait(asked, num_returns=len(asked), timeout=timeout_s)
-    return [_report(node, ref) for node, ref in zip(nodes, asked, strict=True)]
+    reports = [_report(node, ref) for node, ref in zip(nodes, asked, strict=True)]
+    return part_superseded(reports)
 
 
 def known_nodes() -> list[dict[str, Any]]:
@@ -149,12 +154,17 @@ def write_record(data_dir: str, ensemble: str, record: EnsembleRecord) -> None:
 
 
 def prepare_folder(
-    data_dir: str, ensemble: str, record: EnsembleRecord, server_id: ServerId, is_founding: bool
+    data_dir: str,
+    ensemble: str,
+    record: EnsembleRecord,
+    server_id: ServerId,
+    is_founding: bool,
+    supersedes: Sequence[str] = (),
 ) -> DiskIdentity:
     """Format a server's folder on this node, unless another launch has; return its identity.
 
     A folder that is not founding begins its incarnations at the wall clock, beyond those of the
-    disk that it may replace.
+    disk that it may replace. One of an ensemble in `supersedes` is set aside first.
 
     Raises:
         StorageError: the folder cannot be written, or holds data without an identity; or this
@@ -167,12 +177,64 @@ def prepare_folder(
     folder = server_folder(data_dir, ensemble, server_id)
     owner = FolderOwner(ensemble, record.ensemble_uuid, server_id)
     incarnation, reason = (0, "") if is_founding else (int(time.time()), "its disk is a new one")
-    identity = _format(folder, DiskIdentity(owner, uuid4().hex, is_founding, incarnation, reason))
+    set_superseded_aside(folder, supersedes)
+    identity = DiskIdentity(
+        *(owner, uuid4().hex, is_founding, incarnation, reason), supersedes=list(supersedes)
+    )
+    identity = _format(folder, identity)
     record = EnsembleRecord(identity.owner.ensemble_uuid, record.servers)
     file = folder.parent / RECORD_FILE
     if _read_record(file)[0] != record:
         _write_record(file, record)
     return identity
+
+
+def set_superseded_aside(folder: Path, uuids: Collection[str]) -> str | None:
+    """Give the folder of a server another name if its ensemble is one of `uuids`; return the name.
+
+    None if it is of another ensemble, damaged, or not there.
+
+    Raises:
+        FolderInUse: a server runs there.
+        StorageError: it cannot be read or renamed.
+    """
+    deadline = time.monotonic() + _FORMAT_TIMEOUT_S
+    while _is_of(folder, uuids):
+        try:
+            with storage_errors(folder):
+                lock = lock_folder(OS_FILESYSTEM, folder)
+                try:
+                    # Read under the lock: another launch may have done this meanwhile.
+                    return str(set_aside(folder)) if _is_of(folder, uuids) else None
+                finally:
+                    OS_FILESYSTEM.close(lock)
+        except FolderInUse:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+    return None
+
+
+def _is_of(folder: Path, uuids: Collection[str]) -> bool:
+    try:
+        identity = read_identity(folder) if uuids else None
+    except CorruptRecord:
+        return False
+    return identity is not None and identity.owner.ensemble_uuid in uuids
+
+
+def set_aside(folder: Path) -> Path:
+    """Give a folder of an ended history, which is locked, a name under which no server starts.
+
+    Nothing ever removes it: it may be all that is left of what a recovery did not find.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    path = folder.with_name(f"{folder.name}{SUPERSEDED_MARK}{time.time_ns()}")
+    OS_FILESYSTEM.rename(folder, path)
+    OS_FILESYSTEM.sync_folder(folder.parent)
+    return path
 
 
 def _format(folder: Path, identity: DiskIdentity) -> DiskIdentity:

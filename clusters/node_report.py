@@ -1,8 +1,9 @@
 """What each node reports of its part in an ensemble; the input of a placement."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.actors.disk.identity import DiskIdentity
 from raykeeper.zab.ids import ServerId
@@ -48,6 +49,8 @@ class NodeReport(Struct, frozen=True):
     record_damage: str = ""
     """Why an existing record cannot be read."""
     folders: list[FoundFolder] = []
+    superseded: list[FoundFolder] = []
+    """Folders of a history that a recovery has ended: no server starts from one of them."""
     unreadable: list[UnreadableFolder] = []
     problem: str | None = None
     """Why the node did not report: no answer, or the folder of the ensemble is unreadable."""
@@ -65,3 +68,29 @@ def unread(nodes: Iterable[NodeReport]) -> list[str]:
             found.append(f"{node.name}: {node.problem}")
         found += [f"{node.name}: {folder.reason}" for folder in node.unreadable]
     return found
+
+
+def superseded_uuids(nodes: Iterable[NodeReport]) -> list[str]:
+    """Return the uuids that the ensemble had before recoveries, as far as folders tell; sorted."""
+    folders = [folder for node in nodes for folder in (*node.folders, *node.superseded)]
+    known = {uuid for each in folders if each.identity for uuid in each.identity.supersedes}
+    return sorted(known)
+
+
+def part_superseded(nodes: Sequence[NodeReport]) -> list[NodeReport]:
+    """Return the reports with the folders of ended histories by themselves.
+
+    A node that was away during a recovery comes back with a folder of the old history. Its disk may
+    have the name of one that counts now: all founding disks have the same.
+    """
+    known = superseded_uuids(nodes)
+    parted = []
+    for node in nodes:
+        old = [
+            each
+            for each in node.folders
+            if each.identity is not None and each.identity.owner.ensemble_uuid in known
+        ]
+        kept = [each for each in node.folders if each not in old]
+        parted.append(replace(node, folders=kept, superseded=[*node.superseded, *old]))
+    return parted

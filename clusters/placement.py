@@ -124,7 +124,7 @@ def place(
     placements.sort(key=lambda placement: placement.server_id)
     records = _records_to_rewrite(config, nodes, found)
     warnings = _check_spread(config, nodes, loads, placements)
-    warnings += choice.warnings + _unreadable_warnings(nodes, refused, records)
+    warnings += choice.warnings + _unneeded_warnings(nodes, refused, records)
     return LaunchPlan(placements, uuid, warnings, refused, records)
 
 
@@ -230,12 +230,17 @@ def _records_to_rewrite(
     return [node.node_id for node in nodes if node.record_damage and node.folders]
 
 
-def _unreadable_warnings(
+def _unneeded_warnings(
     nodes: Sequence[NodeReport], refused: Collection[ServerId], records: Collection[str]
 ) -> list[str]:
-    """Return warnings about unreadable folders and records that this launch does not need."""
+    """Return warnings about what this launch found and does not need."""
     warnings = []
     for node in nodes:
+        warnings += [
+            f"{node.name}: {folder.folder} is of the history that a recovery has ended; it is left "
+            f"alone until its place is needed"
+            for folder in node.superseded
+        ]
         warnings += [
             f"{node.name}: {folder.reason}; server {folder.server_id} is not started there"
             for folder in node.unreadable

@@ -14,7 +14,7 @@ import ray
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.clusters.config import EnsembleConfig, LabelPin, ResourcePin
 from raykeeper.clusters.node_discovery import on_node, prepare_folder, write_record
-from raykeeper.clusters.node_report import EnsembleRecord, NodeReport
+from raykeeper.clusters.node_report import EnsembleRecord, NodeReport, superseded_uuids
 from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement
 from raykeeper.clusters.running_servers import ask_statuses
 from raykeeper.clusters.running_settings import settings_of
@@ -72,12 +72,14 @@ def _prepare(
     config: EnsembleConfig, uuid: str, placements: Sequence[Placement], nodes: Sequence[NodeReport]
 ) -> str:
     record = EnsembleRecord(uuid, config.servers)
+    supersedes = superseded_uuids(nodes)
     tasks = [
         on_node(
             placement.node_id,
             prepare_folder,
             *(config.data_dir, config.name, record, placement.server_id),
             placement.format is FolderFormat.FOUNDING,
+            supersedes,
         )
         for placement in placements
     ]

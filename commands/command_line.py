@@ -625,6 +625,65 @@ def copy(
 
 
 @app.command()
+def recover(
+    ensemble: Annotated[
+        str | None, typer.Argument(metavar="NAME|FILE", help="Ensemble, or its settings file.")
+    ] = None,
+    servers: Annotated[int | None, typer.Option(help="Else as the disks tell.")] = None,
+    observers: Annotated[int | None, typer.Option(help="Else as the disks tell.")] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Overrules the file.")] = None,
+    accept_data_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-data-loss", help="Found a new history from the best of what is left."
+        ),
+    ] = False,
+    epoch_gap: Annotated[
+        int, typer.Option(min=1, help="By how much its epoch exceeds all that are known.")
+    ] = 10_000,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what is left of a stopped ensemble that lost a majority of its disks, and recover it.
+
+    Exits with 4 if no majority is left and nothing was founded.
+    """
+    from raykeeper.clusters.config import resolve_requested
+    from raykeeper.clusters.recovery.founding import found_new_history
+    from raykeeper.clusters.recovery.survey import RecoveryRefusedError, survey
+    from raykeeper.commands.recovery_reports import (
+        judgement_document,
+        new_history_document,
+        show_judgement,
+        show_new_history,
+    )
+
+    file = Path(ensemble) if ensemble is not None and Path(ensemble).is_file() else None
+    options = {"servers": servers, "observers": observers, "data_dir": data_dir}
+    options |= {} if file is not None else {"name": ensemble}
+    given = {key: value for key, value in options.items() if value is not None}
+    config, stated = resolve_requested(file, given)
+    _join(address)
+    found = survey(config, stated)
+    judgement, told = found.judgement, err if as_json else out
+    if not as_json:
+        show_judgement(out, judgement)
+    made = None
+    if accept_data_loss:
+        if judgement.refusal:
+            raise RecoveryRefusedError(f"nothing was changed: {judgement.refusal}")
+        made = found_new_history(found, epoch_gap, told.print)
+    if as_json:
+        founded = None if made is None else new_history_document(made)
+        print_document({**judgement_document(judgement), "founded": founded})
+    elif made is not None:
+        show_new_history(out, judgement.name, made)
+    elif not judgement.refusal:
+        out.print("nothing was changed; found a new history with --accept-data-loss")
+    _exit_unless(judgement.has_majority or made is not None)
+
+
+@app.command()
 def log(
     folder: Folder,
     path: Annotated[str | None, typer.Option(help="Only changes of this znode.")] = None,

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from raykeeper.actors.disk.epochs import Epochs, make_epochs
 from raykeeper.actors.disk.file_operations import make_folders
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
@@ -78,7 +80,9 @@ def found_folder(
             make_first_generation(files, folder)
             _write_snapshot(files, folder, zxid, chunks)
             make_epochs(files, folder, Epochs(epoch, epoch, initial=zxid))
-            write_identity(files, folder, identity)
+            # As if it had been opened: a launch formats no further founding disks beside it, which
+            # would be a quorum without this state.
+            write_identity(files, folder, replace(identity, incarnation=1))
         finally:
             files.close(lock)
 

@@ -87,6 +87,9 @@ class DiskIdentity(Struct, frozen=True):
     reset_reason: str = field(default="", name="begun_anew")
     """Why the disk is not a founding one; "" on one that is."""
     repair: Repair | None = None
+    supersedes: list[str] = []
+    """The uuids that this ensemble had before a recovery, which founded a new history: folders of
+    these belong to the old one."""
     format_version: int = FORMAT_VERSION
 
     def disk(self) -> DiskId:

@@ -10,14 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
+from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.identity import DiskIdentity, read_identity
-from raykeeper.actors.disk.storage_errors import StorageError
+from raykeeper.actors.disk.storage_errors import FolderInUse, StorageError
 from raykeeper.clusters.node_discovery import (
     RECORD_FILE,
+    SUPERSEDED_MARK,
     DiskContents,
     inspect_node,
     prepare_folder,
     server_folder,
+    set_superseded_aside,
     write_record,
 )
 from raykeeper.clusters.node_report import EnsembleRecord, UnreadableFolder
@@ -207,3 +211,32 @@ def test_data_without_an_identity_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         prepare_folder(str(tmp_path / "coord/1/precious"), "coord", RECORD, ONE, is_founding=True)
     assert (folder / "precious").read_text() == "data"
+
+
+def test_a_folder_of_an_ended_history_makes_way(tmp_path: Path) -> None:
+    """Its node was away during the recovery; now the server gets a new folder there."""
+    data = str(tmp_path)
+    old = prepare_folder(data, "coord", EnsembleRecord("old", 3), ONE, is_founding=True)
+    new = prepare_folder(data, "coord", RECORD, ONE, False, ["older", "old"])
+    assert new.disk_uuid != old.disk_uuid and not new.is_founding
+    assert (new.owner.ensemble_uuid, new.supersedes) == ("uuid", ["older", "old"])
+    assert inspect_node(data, "coord").record == RECORD
+    (aside,) = (tmp_path / "coord").glob(f"1{SUPERSEDED_MARK}*")
+    assert read_identity(aside) == old
+    # Its own folder stays, and so does one that nobody can judge.
+    assert prepare_folder(data, "coord", RECORD, ONE, False, ["older", "old"]) == new
+    (tmp_path / "coord/1/identity").write_bytes(b"damaged")
+    assert set_superseded_aside(tmp_path / "coord/1", ["old"]) is None
+    assert set_superseded_aside(tmp_path / "coord/9", ["old"]) is None
+
+
+def test_a_server_in_a_folder_of_an_ended_history_is_not_disturbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("raykeeper.clusters.node_discovery._FORMAT_TIMEOUT_S", 0.05)
+    prepare_folder(str(tmp_path), "coord", EnsembleRecord("old", 3), ONE, is_founding=True)
+    lock = lock_folder(OS_FILESYSTEM, tmp_path / "coord/1")
+    with pytest.raises(FolderInUse):
+        prepare_folder(str(tmp_path), "coord", RECORD, ONE, False, ["old"])
+    OS_FILESYSTEM.close(lock)
+    prepare_folder(str(tmp_path), "coord", RECORD, ONE, False, ["old"])

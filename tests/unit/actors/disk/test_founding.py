@@ -4,11 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.founding import found_folder, founding_epoch
-from raykeeper.actors.disk.identity import IDENTITY_FILE, DiskIdentity, FolderOwner
+from raykeeper.actors.disk.identity import (
+    IDENTITY_FILE,
+    DiskIdentity,
+    FolderOwner,
+    read_identity,
+)
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import FolderInUse, StorageError
 from raykeeper.server.recovered_state import load_state
@@ -45,6 +51,8 @@ def chunks_of(state: State) -> list[bytes]:
 def test_a_server_starts_from_the_state_and_goes_on_in_a_higher_epoch(tmp_path: Path) -> None:
     folder, state = tmp_path / "coord/1", old_state()
     found_folder(folder, IDENTITY, Epoch(10_007), LAST, chunks_of(state))
+    # To a launch it is a folder that was used: it formats no other founding disk.
+    assert read_identity(folder) == replace(IDENTITY, incarnation=1)
     storage = Storage.open(folder, OWNER)
     recovered = storage.recover()
     assert (recovered.accepted, recovered.current) == (10_007, 10_007)
