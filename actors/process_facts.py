@@ -42,6 +42,15 @@ def read_process_facts(folder: Path) -> ProcessFacts:
     )
 
 
+def niceness_below_parent() -> int:
+    """Return how much lower the priority of this process is than its parent's, in steps of `nice`.
+
+    Ray starts its workers 15 steps below the raylet, their parent (`RAY_worker_niceness`).
+    """
+    mine, parent = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, os.getppid()))
+    return max(0, mine - parent)
+
+
 def _size_of(folder: Path, prefixes: tuple[str, ...]) -> int:
     """Return the bytes of all files below `folder` whose names begin so; one may vanish meanwhile.
 

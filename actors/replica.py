@@ -29,7 +29,7 @@ from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
-from raykeeper.actors.process_facts import read_process_facts
+from raykeeper.actors.process_facts import niceness_below_parent, read_process_facts
 from raykeeper.actors.ray_actors import find_replica, own_node_id, start_actor
 from raykeeper.actors.replica_config import CLIENTS_MAX_CEILING, ReplicaConfig
 from raykeeper.actors.replica_logger import ReplicaLogger
@@ -40,6 +40,7 @@ from raykeeper.actors.replica_status import (
     ReplicaStatus,
     describe_replica,
 )
+from raykeeper.actors.running_versions import running_versions
 from raykeeper.actors.server_links import CannotListenError, ServerLinks
 from raykeeper.actors.session_tracker import start_tracker
 from raykeeper.actors.sidecars import SessionTrackerClient, SnapshotterClient
@@ -116,6 +117,7 @@ class Replica:
         self._log.attach_to_ray()
         share_fate_with_raylet(lambda: self._log.line("replica.orphaned"))
         self._node_id = own_node_id()
+        self._niceness = niceness_below_parent()
         self._failure: RayKeeperError | None = None
         self._retried_error: RayKeeperError | None = None
         self._runner: _ServerRunner | None = None
@@ -137,7 +139,7 @@ class Replica:
 
     async def status(self) -> ReplicaStatus:
         """Return the state of the server, also when it failed to start."""
-        pid = os.getpid()
+        pid, wall = os.getpid(), _now().wall
         if self._runner is None:
             return ReplicaStatus(
                 server_id=self.server_id,
@@ -145,6 +147,9 @@ class Replica:
                 pid=pid,
                 node_id=self._node_id,
                 failure=str(self._failure or self._retried_error or ""),
+                wall_ms=wall,
+                niceness=self._niceness,
+                versions=running_versions(),
             )
         server, links = self._runner.server, self._runner.links
         stats, state = server.stats(), server.state
@@ -182,6 +187,9 @@ class Replica:
             watches=stats.watches,
             outstanding=stats.outstanding,
             digest=0 if state.tree.unhashed else state.digest(),
+            wall_ms=wall,
+            niceness=self._niceness,
+            versions=running_versions(),
         )
 
     async def describe(self) -> ReplicaDescription:

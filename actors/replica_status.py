@@ -71,6 +71,12 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     outstanding: int = 0
     digest: int = 0
     """Equal on servers with the same state; 0 for some seconds after a start: not known yet."""
+    wall_ms: int = 0
+    """The wall clock of its node."""
+    niceness: int = 0
+    """How much lower its priority is than that of the raylet that started it."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """What its process has loaded, by name: raykeeper, its formats, Ray, Python."""
 
 
 class ReplicaDescription(Struct, frozen=True, kw_only=True):

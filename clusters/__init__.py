@@ -21,6 +21,8 @@ keeper.py                        moves servers whose nodes are lost
 recovery/                        a new history from what is left of a lost majority
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 actor_calls.py                   calls of actors that may be dead or late
+doctor/                          what is wrong with an ensemble
+    rules/                       its judgement: pure
 admin.py                         what operators are told, put together from all servers
 local_ray.py, local_head.py      find Ray, start it, keep it running
 """

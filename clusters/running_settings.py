@@ -127,6 +127,12 @@ def settings_of(config: EnsembleConfig) -> dict[str, Any]:
     return plain
 
 
+def comparable_settings(described: ReplicaDescription) -> dict[str, Any]:
+    """Return the settings that a server runs with, as texts may show them: no secret, no name."""
+    found = _described([described]).items()
+    return {name: _printable(name, values[described.server_id]) for name, values in found}
+
+
 def _described(
     described: Iterable[ReplicaDescription],
 ) -> dict[str, dict[ServerId, Any]]:

@@ -232,6 +232,28 @@ def status(name: Name = None, address: Address = None, as_json: AsJson = False) 
 
 
 @app.command()
+def doctor(
+    name: Name = None,
+    timeout_s: Annotated[
+        float, typer.Option(min=5.0, help="How long servers and nodes may take together.")
+    ] = 30.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find what is wrong with an ensemble: what it means, what to do. Exits with 0, 1 or 2."""
+    from raykeeper.clusters.doctor import diagnose
+    from raykeeper.commands.doctor import diagnosis_document, exit_code, show_diagnosis
+
+    _join(address)
+    diagnosis = diagnose(_find(name), timeout_s=timeout_s)
+    if as_json:
+        print_document(diagnosis_document(diagnosis))
+    else:
+        show_diagnosis(out, diagnosis)
+    raise typer.Exit(exit_code(diagnosis))
+
+
+@app.command()
 def sessions(
     name: Name = None,
     limit: Limit = 1_000,

@@ -1,6 +1,7 @@
 """Certificates in files: of an authority, and of a stranger whom nobody trusts."""
 
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trustme
@@ -18,9 +19,15 @@ class TlsFolder:
         self.issue("authority")
         self.issue("stranger", trustme.CA())
 
-    def issue(self, name: str, signer: trustme.CA | None = None) -> None:
-        """Write new files, of the authority unless another one signs."""
-        certificate = (signer or self._authority).issue_cert(self._address)
+    def issue(
+        self, name: str, signer: trustme.CA | None = None, *, valid_for: timedelta | None = None
+    ) -> None:
+        """Write new files, of the authority unless another one signs.
+
+        They expire after `valid_for`, which may be negative; None: in the far future.
+        """
+        expires_at = None if valid_for is None else datetime.now(UTC) + valid_for
+        certificate = (signer or self._authority).issue_cert(self._address, not_after=expires_at)
         certificate.cert_chain_pems[0].write_to_path(self.path(name, "pem"))
         certificate.private_key_pem.write_to_path(self.path(name, "key"))
         self._authority.cert_pem.write_to_path(self.path(name, "ca"))

@@ -9,7 +9,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOMS = ("zab", "znodes", "jute", "server", "chaos/checks", "clusters/healing")
+ROOMS = (
+    "zab",
+    "znodes",
+    "jute",
+    "server",
+    "chaos/checks",
+    "clusters/healing",
+    "clusters/doctor/rules",
+)
 
 
 def main() -> int:

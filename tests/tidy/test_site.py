@@ -20,6 +20,7 @@ PUBLIC = (
     "raykeeper.client.errors",
     "raykeeper.client.ray_tools",
     "raykeeper.clusters",
+    "raykeeper.clusters.doctor",
 )
 IDENTIFIER = re.compile(r"^::: ([\w.]+)$", re.M)
 SECTION = re.compile(r"^(Args|Raises|Returns|Yields):\n((?:(?: {4}.*)?\n?)*)", re.M)

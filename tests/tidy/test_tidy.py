@@ -64,12 +64,14 @@ PURE = {
         "raykeeper.client.errors",
     ],
     "clusters/healing/*": [*CORE, "raykeeper.clusters.healing"],
+    "clusters/doctor/rules/*": [*CORE, "raykeeper.clusters.doctor.rules"],
     "chaos/checks/*": [*CORE, "raykeeper.znodes", "raykeeper.chaos.checks"],
 }
 SHELLS = {
     "links/ray_calls.py": [*CORE, "raykeeper.links", "ray"],
     "links/ray_internals.py": [*CORE, "ray"],
     "links/*": [*CORE, "raykeeper.links"],
+    "actors/running_versions.py": ["raykeeper", "ray"],
     "actors/admin_server.py": [*CORE, "raykeeper.links", "raykeeper.server", "aiohttp"],
     "actors/*": [
         *(f"raykeeper.{room}" for room in ("zab", "znodes", "server", "links", "actors")),

@@ -68,7 +68,7 @@ def completed(words: str) -> tuple[list[str], set[str]]:
     ("words", "offered"),
     [
         ("sta", ["status"]),
-        ("d", ["drain", "down", "demo"]),
+        ("d", ["doctor", "drain", "down", "demo"]),
         ("status --js", ["--json"]),
         ("shell s", ["stat", "set"]),
         ("shell ls /", []),
