@@ -100,8 +100,8 @@ def show_locks(console: Console, table: "LocksTable") -> None:
             rows.add_row("", "", f"{hidden} more{also}")
     _print_rows(console, rows, _left_out(table.left_out, "lock", "--limit"), table.servers)
     for sessions in find_cycles(table.rows):
-        each = ", ".join(map(session_text, sessions))
-        console.print(f"these sessions wait for each other: {each}", style="yellow")
+        waiting = ", ".join(map(session_text, sessions))
+        console.print(f"these sessions wait for each other: {waiting}", style="yellow")
 
 
 def locks_document(name: str, table: "LocksTable") -> Document:
