@@ -110,6 +110,9 @@ def _vector(kind: UnionType) -> Field:
             archive.data += elements.data
             return
         archive.write_int(len(elements))
+        if element_type is str:
+            archive.write_strings(elements)
+            return
         for each in elements:
             write_element(archive, each)
 

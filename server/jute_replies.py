@@ -3,7 +3,7 @@
 ZooKeeper: `FinalRequestProcessor`, `NIOServerCnxn.sendResponse`, `process` (watcher events).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -81,11 +81,10 @@ class PagedNames:
         """The bytes of the names so far; 0 if no list has begun."""
         return len(self._archive.data)
 
-    def add(self, names: Iterable[str]) -> None:
+    def add(self, names: Sequence[str]) -> None:
         """Add a page."""
-        for name in names:
-            self._archive.write_string(name)
-            self._count += 1
+        self._archive.write_strings(names)
+        self._count += len(names)
 
     def take(self) -> EncodedStrings:
         """Return all names, and begin a new list."""

@@ -37,6 +37,25 @@ def test_each_type_has_its_bytes(kind: str, value: Any, data: bytes) -> None:
     assert source.remaining == 0
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [],
+        ["", "a", "task-0000000017", "a"],
+        ["a" * 127, "b"],
+        ["a" * 128, "b"],  # longer than a length of one ASCII character tells
+        ["a", "é", "\x7f", "\0"],  # as many characters as others have, and more bytes
+        ["é" * 127],
+    ],
+)
+def test_several_texts_have_the_bytes_of_each_alone(texts: list[str]) -> None:
+    together, alone = OutputArchive(), OutputArchive()
+    together.write_strings(texts)
+    for text in texts:
+        alone.write_string(text)
+    assert together.data == alone.data
+
+
 @pytest.mark.parametrize(("kind", "value", "data"), BYTES)
 def test_a_value_that_is_cut_is_refused(kind: str, value: Any, data: bytes) -> None:
     for size in range(len(data)):
