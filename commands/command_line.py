@@ -20,6 +20,12 @@ import typer
 from typer.core import TyperGroup
 
 from raykeeper import __version__
+from raykeeper.commands.completion import (
+    complete_name,
+    complete_place,
+    forget_name,
+    note_name,
+)
 from raykeeper.commands.inspection.command import Folder, inspection
 from raykeeper.commands.output import (
     AsJson,
@@ -89,9 +95,18 @@ WalkTimeout = Annotated[
 ]
 Place = Annotated[
     str | None,
-    typer.Argument(metavar="PLACE", help="ENSEMBLE, ENSEMBLE/PATH, or /PATH in the only one."),
+    typer.Argument(
+        metavar="PLACE",
+        help="ENSEMBLE, ENSEMBLE/PATH, or /PATH in the only one.",
+        autocompletion=complete_place,
+    ),
 ]
-Name = Annotated[str | None, typer.Argument(help="Ensemble; may be left out when only one runs.")]
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        help="Ensemble; may be left out when only one runs.", autocompletion=complete_name
+    ),
+]
 
 
 def main() -> None:
@@ -175,6 +190,7 @@ def up(
         except SettingsDifferError as error:
             _print_differences(error, as_json)
             raise typer.Exit(USAGE) from None
+    note_name(ensemble.name)
     _tell_exports(told)
     report = ensemble.status()
     # An ensemble that was running already may have another folder than the default.
@@ -564,7 +580,7 @@ def _lose_nodes(tree_mb: int, heal_after_s: float, seed: int, as_json: bool) -> 
 
 
 def _complete_shell(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete only command names: paths of znodes would need a session for each key press."""
+    """Complete only command names: a path would need a session; the prompt has one."""
     is_first = not ctx.params.get("command")
     return [name for name in SHELL_USAGE if name.startswith(incomplete)] if is_first else []
 
@@ -575,7 +591,10 @@ def shell(
         list[str] | None,
         typer.Argument(help=f"{', '.join(SHELL_USAGE)}.", autocompletion=_complete_shell),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", "-n", help="Ensemble.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", "-n", help="Ensemble.", autocompletion=complete_name),
+    ] = None,
     timeout_s: Annotated[float, typer.Option(help="How long a command may take.")] = 10.0,
     address: Address = None,
     as_json: AsJson = False,
@@ -583,6 +602,7 @@ def shell(
     """Look at znodes and change them: one COMMAND, or a prompt."""
     from raykeeper.client import ClientState
     from raykeeper.commands.shell import Shell, ShellUsageError
+    from raykeeper.commands.shell_completion import install_completion
 
     if as_json and not command:
         raise ShellUsageError("--json needs a COMMAND")
@@ -592,8 +612,7 @@ def shell(
         prompt = Shell(client, out, as_json=as_json)
         try:
             if not command:
-                import readline  # noqa: F401  # gives input() its history and editing
-
+                install_completion(client)
                 prompt.interact(lambda: input(f"{ensemble.name}> "))
                 return
             prompt.run(command)
@@ -607,9 +626,17 @@ def shell(
 
 @app.command()
 def copy(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="What: ENSEMBLE/PATH, or /PATH.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SRC", help="What: ENSEMBLE/PATH, or /PATH.", autocompletion=complete_place
+        ),
+    ],
     target: Annotated[
-        str, typer.Argument(metavar="DST", help="Where to: ENSEMBLE/PATH, or /PATH.")
+        str,
+        typer.Argument(
+            metavar="DST", help="Where to: ENSEMBLE/PATH, or /PATH.", autocompletion=complete_place
+        ),
     ],
     merge: Annotated[
         bool,
@@ -804,13 +831,20 @@ def _is_in_ray() -> bool:
 
 
 def _find(name: str | None) -> "Ensemble":
+    from raykeeper.client.errors import EnsembleNotFoundError
     from raykeeper.clusters.config import DEFAULTS
     from raykeeper.clusters.ensemble import attach, list_ensembles
 
     if name is None:
         known = list_ensembles()
         name = known[0] if len(known) == 1 else DEFAULTS.name
-    return attach(name)
+    try:
+        found = attach(name)
+    except EnsembleNotFoundError:
+        forget_name(name)
+        raise
+    note_name(name)
+    return found
 
 
 def _exit_unless(is_told: bool) -> None:

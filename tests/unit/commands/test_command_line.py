@@ -157,3 +157,28 @@ def test_an_experiment_prints_one_document(tmp_path: Path) -> None:
 )
 def test_an_error_has_its_exit_code(error: RayKeeperError, code: int) -> None:
     assert code_of(error) == code
+
+
+def test_installed_completion_offers_the_ensembles_that_are_known(tmp_path: Path) -> None:
+    """In a real bash, whose completion typer writes into the home folder."""
+    (tmp_path / ".raykeeper/data/coord").mkdir(parents=True)
+    (tmp_path / ".raykeeper/names.json").write_text('["cold", "apps"]')
+    program = Path(sys.executable).parent / "raykeeper"
+    script = f"""
+        export HOME={tmp_path} PATH={program.parent}:$PATH
+        raykeeper --install-completion >&2
+        . "$HOME/.bashrc"
+        try() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _raykeeper_completion raykeeper
+            echo "${{COMPREPLY[*]}}"; }}
+        try raykeeper status co
+        try raykeeper tree c
+        try raykeeper shell --name a
+        try raykeeper copy c
+        try raykeeper doc
+    """
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.stdout.splitlines() == [
+        *("cold coord", "cold coord", "apps", "cold coord", "doctor"),
+    ], done.stderr
