@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
 import ray
 import ray.util
@@ -29,6 +29,7 @@ from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.operator_answers import OperatorAnswers
 from raykeeper.actors.process_facts import niceness_below_parent, read_process_facts
 from raykeeper.actors.ray_actors import find_replica, own_node_id, start_actor
 from raykeeper.actors.replica_config import CLIENTS_MAX_CEILING, ReplicaConfig
@@ -76,12 +77,6 @@ from raykeeper.zab.ids import Millis, Now, Zxid
 
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
-QUESTIONS_MAX: Final = 32
-"""Questions of operators at a time; one more is refused, for each takes a slot of
-`CALLS_RESERVE`. Those that take many steps wait for each other."""
-ANSWER_PAUSE_S: Final = 0.003
-"""Between two steps of an answer: a table that takes thousands of them leaves the server the most
-of its time."""
 CALLS_RESERVE: Final = 256
 """Slots for calls of peers, of operators, and of links that are being refused."""
 
@@ -121,8 +116,7 @@ class Replica:
         self._failure: RayKeeperError | None = None
         self._retried_error: RayKeeperError | None = None
         self._runner: _ServerRunner | None = None
-        self._walking = asyncio.Lock()
-        self._questions = 0
+        self._operators = OperatorAnswers()
         self._starting = self._loop.create_task(self._start())
 
     async def ready(self) -> None:
@@ -198,22 +192,9 @@ class Replica:
 
     async def answer(self, query: AdminQuery) -> AdminAnswer | str:
         """Answer an operator, between the steps of the server; a text says why it does not."""
-        if self._questions >= QUESTIONS_MAX:
-            return f"has {QUESTIONS_MAX} questions of operators to answer"
         if self._runner is None:
             return "is reading its disk, or waiting for it"
-        self._questions += 1
-        try:
-            steps = self._runner.server.answer(query)
-            next(steps)  # most answers take one step
-            async with self._walking:
-                while True:
-                    await asyncio.sleep(ANSWER_PAUSE_S)
-                    next(steps)
-        except StopIteration as end:
-            return cast("AdminAnswer", end.value)
-        finally:
-            self._questions -= 1
+        return await self._operators.answer(self._runner.server, query)
 
     async def stop(self, held: tuple[str, Zxid] | None = None) -> bool:
         """End all but the actor; but return False if `held` (path, token) is known to be lost."""
