@@ -12,14 +12,17 @@ import base64
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 _WIDTH_MAX = 500
+RICH_ROWS_MAX: Final = 500
+"""Rich lays out a table before it prints its first line: ten thousand rows take it ten seconds."""
 
 Document = Mapping[str, Any]
 AsJson = Annotated[
@@ -45,14 +48,40 @@ def escaped(text: str) -> str:
 
 
 def print_error(console: Console, error: Exception) -> None:
-    """Print the message of an error; a message of one line stays on one line."""
-    console.print(Text("error:", style="red"), Text(str(error)))
+    """Print the message of an error; a message of one line stays on one line.
+
+    It may name what others have named, so a terminal obeys no character of it.
+    """
+    lines = map(escaped, str(error).split("\n"))
+    console.print(Text("error:", style="red"), Text("\n".join(lines)))
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table in its full width."""
+    """Print a table without borders in its full width, a long one line by line."""
+    if table.row_count > RICH_ROWS_MAX and table.show_header:
+        _print_lines(console, table)
+        return
     widen_table(console, table)
     console.print(table)
+
+
+def _print_lines(console: Console, table: Table) -> None:
+    """Print the lines that Rich prints for a table of one-line cells, twenty times as fast."""
+    columns = [[column.header, *column.cells] for column in table.columns]
+    sizes = [[cell_len(str(cell)) for cell in cells] for cells in columns]
+    widths = [max(each) for each in sizes]
+    for number in range(table.row_count + 1):
+        line = Text(style="table.header" if number == 0 else "")
+        for index, column in enumerate(table.columns):
+            cell = columns[index][number]
+            space = " " * (widths[index] - sizes[index][number])
+            line.append("  " if index else "")
+            if column.justify == "right":
+                line.append(space)
+            line.append(cell if isinstance(cell, Text) else str(cell))
+            if column.justify != "right":
+                line.append(space)
+        console.print(line)
 
 
 def widen_table(console: Console, table: Table) -> None:

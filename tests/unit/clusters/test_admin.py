@@ -1,5 +1,7 @@
 """The tables of an ensemble, put together from its servers."""
 
+from msgspec.structs import replace
+
 from raykeeper.clusters.admin import DOWN, EnsembleAdmin, ServerState
 from raykeeper.server.admin_queries import ROWS_MAX, ListSessions
 from raykeeper.zab.effects import Role
@@ -88,6 +90,23 @@ def test_more_sessions_than_a_page_has_come_all() -> None:
     assert all(each.connection for each in table.rows)
     table = EnsembleAdmin(AdminServers(servers)).sessions(ROWS_MAX + 1)
     assert (len(table.rows), table.left_out) == (ROWS_MAX + 1, 9)
+
+
+def test_ten_thousand_sessions_come_in_answers_of_a_thousand() -> None:
+    servers = PureServers(1)
+    first = servers[1].caller(1).session_id
+    by_id = servers[1].server.state.sessions.by_id
+    session = by_id[SessionId(first)]
+    for number in range(1, 10_000):
+        session_id = SessionId(first + number)
+        by_id[session_id] = replace(session, session_id=session_id)
+    asked = AdminServers(servers)
+    table = EnsembleAdmin(asked).sessions(20_000)
+    assert [each.session.session_id for each in table.rows if each.session] == sorted(by_id)
+    assert (len(table.rows), table.total, table.left_out) == (10_000, 10_000, 0)
+    assert sum(each.connection is not None for each in table.rows) == 1
+    pages = [query for _, query in asked.asked if isinstance(query, ListSessions)]
+    assert [page.rows_max for page in pages] == [ROWS_MAX] * 10
 
 
 def test_a_connection_without_a_session_stands_behind_them_once() -> None:

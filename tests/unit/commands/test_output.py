@@ -1,10 +1,14 @@
 """Texts are printed unchanged, and `--json` prints one document in ASCII."""
 
 import json
+from io import StringIO
 
 import pytest
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from raykeeper.commands import output
 from raykeeper.commands.output import (
     make_console,
     print_document,
@@ -40,11 +44,41 @@ def test_the_message_of_an_error_is_printed_as_it_is(text: str) -> None:
     assert printed(lambda console: print_error(console, RayKeeperError(text))) == f"error: {text}\n"
 
 
+def test_no_character_of_an_error_is_obeyed() -> None:
+    error = RayKeeperError("/x\x1b[2J\u202e\nnext \udcff line")
+    told = "error: /x\\x1b[2J\\u202e\nnext \\udcff line\n"
+    assert printed(lambda console: print_error(console, error)) == told
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_cell_is_printed_as_it_is(text: str) -> None:
     table = Table(box=None, show_header=False, padding=0)
     table.add_row(text, "next")
     assert printed(lambda console: print_table(console, table)) == f"{text}next\n"
+
+
+def test_a_long_table_is_printed_as_rich_prints_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*TEXTS[:-1], "", "größe", "木の幹", Text("styled", style="red"), "e\u0301"]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("left", no_wrap=True)
+    table.add_column("number 木", justify="right", no_wrap=True)
+    table.add_column("last", no_wrap=True)
+    for number in range(output.RICH_ROWS_MAX + 1):
+        text = texts[number % len(texts)]
+        table.add_row(text, str(3**number)[:20], texts[-1 - number % len(texts)])
+    by_lines = printed(lambda console: print_table(console, table))
+    monkeypatch.setattr(output, "RICH_ROWS_MAX", 1_000)
+    assert by_lines == printed(lambda console: print_table(console, table))
+    assert len(by_lines.splitlines()) == table.row_count + 1
+
+
+def test_a_cell_of_a_long_table_keeps_its_style() -> None:
+    table = Table("a", "b", box=None, pad_edge=False)
+    for _ in range(output.RICH_ROWS_MAX + 1):
+        table.add_row(Text("bad", style="red"), "good")
+    console = Console(file=StringIO(), force_terminal=True, color_system="standard", width=80)
+    print_table(console, table)
+    assert "\x1b[31mbad\x1b[0m  good" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_errors_have_a_console_of_their_own() -> None:

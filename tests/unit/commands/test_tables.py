@@ -103,6 +103,17 @@ def test_what_is_left_out_is_said() -> None:
     assert left == ["9000 sessions more; see --limit or --after"]
 
 
+def test_ten_thousand_sessions_are_a_row_each() -> None:
+    entries = [
+        SessionEntry(replace(SESSION, session_id=SessionId(number)), ServerId(1), NATIVE)
+        for number in range(1, 10_001)
+    ]
+    told, _, *rows = lines_of(table_of(*entries))
+    assert told == ["10000 sessions, as server 1 knows them"]
+    assert [row[0] for row in rows] == [f"{number:#x}" for number in range(1, 10_001)]
+    assert len(sessions_document("coord", table_of(*entries))["sessions"]) == 10_000
+
+
 def test_without_a_leader_the_table_may_be_old() -> None:
     looking = ServerState(ServerId(1), "looking", problem="it has not read all of its log")
     told, _, *problems = lines_of(table_of(servers=[looking], told_by=None))
