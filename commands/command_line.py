@@ -91,7 +91,7 @@ Address = Annotated[
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Show so many at most.")]
 WalkTimeout = Annotated[
-    float, typer.Option("--timeout-s", help="How long a server may walk its tree.")
+    float, typer.Option("--timeout-s", min=0.1, help="How long a server may walk its tree.")
 ]
 Place = Annotated[
     str | None,
@@ -421,7 +421,8 @@ def events(
 
     _join(address)
     ensemble = _find(name)
-    with ensemble.connect() as client:
+    # Without a leader too: that is when somebody asks what the keeper has done.
+    with ensemble.connect(read_only=True) as client:
         if follow:
             for new in follow_entries(client):
                 print_new_events(out, new, as_json=as_json)
@@ -439,7 +440,9 @@ def drain(
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Let servers stay there, and move there, again.")
     ] = False,
-    timeout_s: Annotated[float, typer.Option(help="How long to wait for the moves.")] = 900.0,
+    timeout_s: Annotated[
+        float, typer.Option(min=0.0, help="How long to wait for the moves.")
+    ] = 900.0,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
@@ -595,7 +598,7 @@ def shell(
         str | None,
         typer.Option("--name", "-n", help="Ensemble.", autocompletion=complete_name),
     ] = None,
-    timeout_s: Annotated[float, typer.Option(help="How long a command may take.")] = 10.0,
+    timeout_s: Annotated[float, typer.Option(min=0.1, help="How long a command may take.")] = 10.0,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:

@@ -171,7 +171,7 @@ def main(home: Path) -> None:
         assert told["tls.expired"][0].endswith(
             "own.pem, for clients of ZooKeeper, expired 2 days ago"
         )
-        check_command(told)
+        check_command(told, home)
         check_late(ward, broken)
     ensemble.shutdown()
     ray.shutdown()
@@ -184,8 +184,9 @@ def _if_dead(diagnosis: Diagnosis) -> Diagnosis | None:
     return None if "link.missing" in found(diagnosis) else diagnosis
 
 
-def check_command(told: Found) -> None:
+def check_command(told: Found, home: Path) -> None:
     """The command says the same, and exits with 2."""
+    os.environ["HOME"] = str(home)  # where commands note what they find
     sys.argv = ["raykeeper", "doctor", "--json", NAME]
     with redirect_stdout(io.StringIO()) as printed:
         try:

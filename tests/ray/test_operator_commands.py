@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import ray
@@ -148,24 +149,35 @@ def test_events_are_followed(launch_one: Launch, ray_session: str) -> None:
             told.kill()
 
 
+NO_EVENT = "the keeper has decided nothing yet, or there is none\n"
+COMMAND_S = 30.0
+"""A late server takes a command 2 s; the rest is for a machine that is busy with other tests."""
+
+
 def test_a_server_that_is_late_is_named_and_the_others_tell(launch_one: Launch, run: Run) -> None:
     ensemble = launch_one()
     eventually(lambda: all_serve(ensemble))
     frozen = role_of(ensemble, leads=False)
+    told, took = {}, {}
     with ensemble.connect():
         os.kill(frozen.pid, signal.SIGSTOP)
         try:
-            told = {words: run(words, ensemble.name) for words in ("sessions", "locks", "tree")}
+            for words in ("sessions", "tree", "status", "top --looks 1"):
+                began = time.monotonic()
+                told[words] = run(*words.split(), ensemble.name)
+                took[words] = time.monotonic() - began
         finally:
             os.kill(frozen.pid, signal.SIGCONT)
     late = f"server {frozen.server_id} is down: no answer within 2 s"
-    assert [(code, out.splitlines()[-1]) for code, out, _ in told.values()] == [(0, late)] * 3
+    assert [(code, out.splitlines()[-1]) for code, out, _ in told.values()] == [(0, late)] * 4
     assert told["sessions"][1].startswith("1 session, as server ")
+    assert max(took.values()) < COMMAND_S, took
 
 
-def test_sessions_are_told_without_a_leader(launch_one: Launch, run: Run) -> None:
+def test_all_is_told_without_a_leader(launch_one: Launch, run: Run) -> None:
     ensemble = launch_one(servers=2)
-    client = ensemble.connect(session_timeout_s=20)
+    client = ensemble.connect(session_timeout_s=60)
+    client.create("/kept")
     ray.kill(find_replica(ensemble.name, ServerId(1)), no_restart=True)
     down = "server 1 is down: not started"
     eventually(lambda: ensemble.status().leader is None)
@@ -173,6 +185,14 @@ def test_sessions_are_told_without_a_leader(launch_one: Launch, run: Run) -> Non
     assert (code, out.splitlines()[0]) == (0, "1 session, as server 2 knows them")
     first, _ = admin_of(ensemble.name).sessions().servers
     assert first.problem == "not started"
+    for words in ("locks", "watches", "tree", "top --looks 1"):
+        assert _if_it_ends(run(*words.split(), ensemble.name), down), words
+    assert run("status", ensemble.name)[0] == 4
+    assert run("events", ensemble.name)[:2] == (0, NO_EVENT)
+    code, out, _ = run("doctor", "--json", ensemble.name)
+    rules = {each["rule"]: each["text"] for each in json.loads(out)["findings"]}
+    assert code == 2 and rules.keys() >= {"quorum.no_leader", "server.down"}
+    assert rules["server.down"] == "not started"
     launch_one(ensemble.name, servers=2)
     client.close()
 

@@ -182,3 +182,30 @@ def test_installed_completion_offers_the_ensembles_that_are_known(tmp_path: Path
     assert done.stdout.splitlines() == [
         *("cold coord", "cold coord", "apps", "cold coord", "doctor"),
     ], done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tree", "--timeout-s", "0"],
+        ["locks", "--timeout-s", "-1"],
+        ["doctor", "--timeout-s", "1"],
+        ["shell", "--timeout-s", "0"],
+        ["drain", "node", "--timeout-s", "-1"],
+        ["sessions", "--limit", "0"],
+        ["sessions", "--after", "first"],
+        ["watches", "--session", ""],
+        ["tree", "--depth", "21"],
+        ["top", "--interval-s", "0"],
+    ],
+)
+def test_a_number_out_of_range_is_refused_before_ray_is_looked_for(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # nobody is there
+    monkeypatch.setattr(sys, "argv", ["raykeeper", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and "Invalid value" in printed.err

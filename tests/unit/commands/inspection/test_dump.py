@@ -1,5 +1,6 @@
 """`dump`: every record once, in order, without secrets, and in little memory."""
 
+import base64
 import json
 import tracemalloc
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from raykeeper.actors.disk.folder_reader import FolderReader
 from raykeeper.actors.disk.snapshot_files import SnapshotWriter
+from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 from raykeeper.commands.inspection.dump import dump_file, dump_folder, dump_snapshot
 from raykeeper.commands.output import Document
@@ -213,3 +215,21 @@ def test_a_chunk_is_in_memory_at_a_time(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert count == 2_000 + 5 + 3
     assert peak < size / 2, (peak, size)
+
+
+def test_a_value_of_a_mebibyte_of_binary_comes_back_whole() -> None:
+    value = bytes(range(256)) * 4096
+    one = OneLeader()
+    one.create(one.open(1), "/large", value)
+    server = ServerFolder(limits=StorageLimits(segment_bytes=4 << 20))
+    server.append(one.log)
+    server.snapshot()
+    in_snapshot, in_log = (
+        each
+        for record in dumped(server.reader())
+        for each in (record, *record.get("changes", ()))
+        if each.get("path") == "/large"
+    )
+    for each in (in_snapshot, in_log):
+        assert each["value"] is None
+        assert base64.b64decode(each["value_base64"]) == value
