@@ -6,6 +6,7 @@ ZooKeeper: `Environment`, `OSMXBean`.
 import os
 import platform
 import resource
+import shutil
 import socket
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def read_process_facts(folder: Path) -> ProcessFacts:
     A thread should call it: it lists the open files and the folder.
     """
     process = psutil.Process()
+    disk_bytes, disk_free_bytes = _disk_sizes(folder)
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return ProcessFacts(
         open_files=process.num_fds(),
@@ -39,6 +41,8 @@ def read_process_facts(folder: Path) -> ProcessFacts:
             ("user.home", str(Path("~").expanduser())),
             ("user.dir", process.cwd()),
         ),
+        disk_free_bytes=disk_free_bytes,
+        disk_bytes=disk_bytes,
     )
 
 
@@ -49,6 +53,15 @@ def niceness_below_parent() -> int:
     """
     mine, parent = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, os.getppid()))
     return max(0, mine - parent)
+
+
+def _disk_sizes(folder: Path) -> tuple[int, int]:
+    """Return the bytes of the file system, and those that are free; 0 without the folder."""
+    try:
+        disk = shutil.disk_usage(folder)
+    except FileNotFoundError:
+        return 0, 0
+    return disk.total, disk.free
 
 
 def _size_of(folder: Path, prefixes: tuple[str, ...]) -> int:

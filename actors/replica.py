@@ -29,6 +29,7 @@ from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.metrics_flusher import MetricsFlusher, make_ray_metrics
 from raykeeper.actors.operator_answers import OperatorAnswers
 from raykeeper.actors.process_facts import niceness_below_parent, read_process_facts
 from raykeeper.actors.ray_actors import find_replica, own_node_id, start_actor
@@ -47,6 +48,7 @@ from raykeeper.actors.session_tracker import start_tracker
 from raykeeper.actors.sidecars import SessionTrackerClient, SnapshotterClient
 from raykeeper.actors.snapshotter import start_snapshotter
 from raykeeper.actors.step_effects import sort_effects
+from raykeeper.actors.step_times import StepTimes
 from raykeeper.links.batches import Portion
 from raykeeper.links.contract import LinkUnreachable
 from raykeeper.links.hello import Refusal, encode_hello
@@ -109,7 +111,7 @@ class Replica:
         self._config = config
         self._loop = asyncio.get_running_loop()
         self._log = ReplicaLogger(config.ensemble, config.server_id, self._loop.call_later)
-        self._log.attach_to_ray()
+        self._log.attach_to_ray(config.log_format, config.log_file_bytes, config.log_files_kept)
         share_fate_with_raylet(lambda: self._log.line("replica.orphaned"))
         self._node_id = own_node_id()
         self._niceness = niceness_below_parent()
@@ -133,7 +135,7 @@ class Replica:
 
     async def status(self) -> ReplicaStatus:
         """Return the state of the server, also when it failed to start."""
-        pid, wall = os.getpid(), _now().wall
+        pid, wall, log_file = os.getpid(), _now().wall, str(self._log.file or "")
         if self._runner is None:
             return ReplicaStatus(
                 server_id=self.server_id,
@@ -144,6 +146,7 @@ class Replica:
                 wall_ms=wall,
                 niceness=self._niceness,
                 versions=running_versions(),
+                log_file=log_file,
             )
         server, links = self._runner.server, self._runner.links
         stats, state = server.stats(), server.state
@@ -180,6 +183,7 @@ class Replica:
             znodes=stats.znodes,
             watches=stats.watches,
             outstanding=stats.outstanding,
+            log_file=log_file,
             digest=0 if state.tree.unhashed else state.digest(),
             wall_ms=wall,
             niceness=self._niceness,
@@ -340,11 +344,15 @@ class _ServerRunner:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Millis | None = None
         self._collected_at = self._loop.time()
+        self._times = StepTimes()
+        self._scheduled_at = self._began_at = 0  # in nanoseconds of perf_counter
+        self._slow_step_ns = config.options().slow_request_ms * 1_000_000
         self._disk = DiskThread(
             storage,
             self._on_disk_events_in_thread,
             self._on_trace_in_thread,
             lambda error: self._fail("the disk failed", error),
+            on_forced=self._times.force.add,
         )
         self._tracker = SessionTrackerClient(
             lambda: start_tracker(config, own_node_id()),
@@ -356,9 +364,8 @@ class _ServerRunner:
             self._deliver,
             lambda reason: log.line("snapshotter.call_failed", reason=reason),
         )
-        clients = self.links.clients
         self._client_processes = monitor_client_processes(
-            clients, own_node_id(), server.awaits_process_death, self._deliver
+            self.links.clients, own_node_id(), server.awaits_process_death, self._deliver
         )
         self.admin: AdminServer | None = None
         """Answers over HTTP, if the settings ask for it."""
@@ -366,10 +373,21 @@ class _ServerRunner:
             self.admin = AdminServer(
                 config.zookeeper_address, config.zookeeper_admin_port, self._answer_admin, log.line
             )
+        self._metrics = self._flush_metrics(config) if config.metrics else None
         self._handlers = self._make_handlers()
         self._perform(server.start(_now()))
         self._arm_timer()
         self.links.dial_peers(lambda server: find_replica(config.ensemble, server))
+
+    def _flush_metrics(self, config: ReplicaConfig) -> MetricsFlusher:
+        return MetricsFlusher(
+            make_ray_metrics(config.ensemble, config.server_id),
+            self.server.metrics,
+            self._times,
+            self._storage.folder,
+            (config.sessions_max, self.links.clients.limit.clients_max),
+            self._log.totals,
+        )
 
     def _make_handlers(self) -> dict[type, Callable[[Any], None]]:
         """Return what performs the effects that `_perform` does not know by itself."""
@@ -395,6 +413,8 @@ class _ServerRunner:
         self._tracker.close()
         self._snapshotter.close()
         self._client_processes.close()
+        if self._metrics is not None:
+            self._metrics.close()
         if self.admin is not None:
             await self.admin.close()
         self.links.close("the server stops")
@@ -421,6 +441,7 @@ class _ServerRunner:
         # One step takes everything that arrives in one turn of the loop, from any link.
         if not self._is_scheduled:
             self._is_scheduled = True
+            self._scheduled_at = time.perf_counter_ns()
             self._loop.call_soon(self._step)
 
     def _on_timer(self) -> None:
@@ -434,12 +455,28 @@ class _ServerRunner:
         if self._is_stopped:
             return
         events, self._events = self._events, []
+        server, times = self.server, self._times
+        scheduled, began = self._scheduled_at, time.perf_counter_ns()
+        times.queue.add(began - scheduled)
+        proposed, applied = server.txn_counts
         try:
-            self._perform(self.server.step(events, _now()), is_alone=len(events) == 1)
+            effects = server.step(events, _now())
+            self._began_at = ended = time.perf_counter_ns()
+            has_proposed, has_applied = server.txn_counts
+            if has_proposed != proposed:
+                times.prepare.add(ended - began)
+            if has_applied != applied:
+                times.apply.add(ended - began)
+            self._perform(effects, is_alone=len(events) == 1)
             self._arm_timer()
         # End the process: a server must not continue after a failed assertion.
         except BaseException as error:
             self._fail("a step failed", error)
+        took = time.perf_counter_ns() - scheduled
+        times.loop_pause.add(took)
+        if took > self._slow_step_ns:
+            stage = "queue" if began - scheduled > took // 2 else "step"
+            self._log.line("step.slow", stage=stage, events=len(events), took_ms=took // 1_000_000)
 
     def _arm_timer(self) -> None:
         due = self.server.deadline()
@@ -473,6 +510,8 @@ class _ServerRunner:
                 send_client(effect.connection, effect.data)
             else:
                 self._handlers[type(effect)](effect)
+        if effects and self._began_at:
+            self._times.answer.add(time.perf_counter_ns() - self._began_at)
         if found.restart is not None:
             self._restart_after(found.restart, disk)
         elif is_alone and not self._events and self._disk.performs_here(disk):

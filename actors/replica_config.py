@@ -20,6 +20,8 @@ from raykeeper.znodes.limits import REPLY_CACHE_MAX, Limits
 AUTO: Final = "auto"
 RAY: Final = "ray"
 DIRECT: Final = "direct"
+TEXT: Final = "text"
+JSON: Final = "json"
 CLIENTS_MAX_CEILING: Final = 100_000
 ALL_ADDRESSES: Final = ("0.0.0.0", "::")
 SEGMENT_BYTES_MIN = 1 << 20
@@ -89,6 +91,13 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     zookeeper_tls_key: str = ""
     zookeeper_tls_authority: str = ""
     """Files in PEM on the server's node; without the last clients show no certificate."""
+    metrics: bool = True
+    """Whether it tells its metrics to Ray."""
+    log_format: str = TEXT
+    """Of its log lines: `TEXT` or `JSON`."""
+    log_file_bytes: int = 16 << 20
+    log_files_kept: int = 3
+    """A file of log lines begins anew at that size, and so many older ones are kept."""
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
 
@@ -105,7 +114,11 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             raise ValueError(f"observers are {self.observers}, expected other ids in order")
         if self.links not in (AUTO, RAY, DIRECT):
             raise ValueError(f"links is {self.links!r}, expected auto, ray or direct")
+        if self.log_format not in (TEXT, JSON):
+            raise ValueError(f"log_format is {self.log_format!r}, expected text or json")
         for name, value, least, most in (
+            ("log_file_bytes", self.log_file_bytes, 1 << 16, 1 << 40),
+            ("log_files_kept", self.log_files_kept, 1, 1000),
             ("tick_ms", self.tick_ms, 10, 60_000),
             ("sync_limit", self.sync_limit, 2, 10_000),
             ("init_limit", self.init_limit, self.sync_limit, 10_000),

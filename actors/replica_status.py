@@ -69,6 +69,8 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     znodes: int = 0
     watches: int = 0
     outstanding: int = 0
+    log_file: str = ""
+    """Its log lines on its node, "" if they are in none."""
     digest: int = 0
     """Equal on servers with the same state; 0 for some seconds after a start: not known yet."""
     wall_ms: int = 0

@@ -374,6 +374,27 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     connection. Beyond it the connections with the most are closed.
     """
 
+    metrics: Annotated[bool, Meta(description="on or off")] = True
+    """on: each server tells its metrics to Ray once a second, see docs/METRICS.md."""
+
+    log_format: Annotated[Literal["text", "json"], Meta(description="text or json")] = "text"
+    """The form of a server's log lines, in a file of the Ray session's log folder."""
+
+    log_file_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 16,
+            le=1 << 40,
+            description="a whole number of bytes from 65536 to 1099511627776",
+        ),
+    ] = 16 << 20
+    """At this size such a file is renamed, and a new one begins."""
+
+    log_files_kept: Annotated[
+        int, Meta(ge=1, le=1000, description="a whole number from 1 to 1000")
+    ] = 3
+    """So many renamed ones are kept, beside the file itself."""
+
     @property
     def voter_ids(self) -> tuple[ServerId, ...]:
         """The servers that vote."""

@@ -75,6 +75,8 @@ class ServerStatus(Struct, frozen=True):
     """Address and port for clients of ZooKeeper; "" if there is none."""
     zookeeper_tls: str = ""
     """The same for those that use TLS."""
+    log_file: str = ""
+    """Where its log lines are, on its node; "" if they are in no file."""
     problem: str = ""
     """Why it is down, starting or without a vote, or which servers it cannot reach."""
 
@@ -380,6 +382,7 @@ def _server_status(
         sessions_max=answer.sessions_max,
         zookeeper=answer.zookeeper,
         zookeeper_tls=answer.zookeeper_tls,
+        log_file=answer.log_file,
         problem="; ".join(problems),
     )
 

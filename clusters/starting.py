@@ -163,6 +163,10 @@ def replica_config(
         zookeeper_tls_certificate=config.zookeeper_tls_certificate,
         zookeeper_tls_key=config.zookeeper_tls_key,
         zookeeper_tls_authority=config.zookeeper_tls_authority,
+        metrics=config.metrics,
+        log_format=config.log_format,
+        log_file_bytes=config.log_file_bytes,
+        log_files_kept=config.log_files_kept,
         launch_settings=settings_of(config),
     )
 

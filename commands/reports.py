@@ -4,7 +4,7 @@ The types of the reported results are imported for type checkers only: `status` 
 demo, nor `--help` Ray.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,11 +63,27 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
     ports = ",".join(server.zookeeper_tls for server in report.servers if server.zookeeper_tls)
     if ports:
         console.print(f"for clients of ZooKeeper over TLS: {ports}")
+    for files in _log_files(report.servers):
+        console.print(Text(f"log lines: {files}"), soft_wrap=True)
     if report.leader is None:
         console.print(Text("no leader:", style="yellow"), report.reason or "")
     else:
         for problem in problems_of(report.servers):
             console.print(problem, style="yellow")
+
+
+def _log_files(servers: "Sequence[ServerStatus]") -> list[str]:
+    """Return where the log lines are, those of one folder together as a shell would expand them."""
+    by_folder: dict[tuple[str, str], list[str]] = {}
+    for server in servers:
+        if server.log_file:
+            path = Path(server.log_file)
+            start, dash, number = path.stem.rpartition("-")
+            by_folder.setdefault((f"{path.parent}/{start}{dash}", path.suffix), []).append(number)
+    return [
+        f"{start}{numbers[0] if len(numbers) == 1 else '{' + ','.join(numbers) + '}'}{suffix}"
+        for (start, suffix), numbers in by_folder.items()
+    ]
 
 
 def status_document(report: "EnsembleStatus") -> Document:

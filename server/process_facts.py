@@ -13,3 +13,6 @@ class ProcessFacts(Struct, frozen=True):
     log_bytes: int
     environment: tuple[tuple[str, str], ...]
     """Names and values, in the order in which they are shown."""
+    disk_free_bytes: int = 0
+    disk_bytes: int = 0
+    """Of the file system in which the folder is."""

@@ -215,6 +215,12 @@ class Server:
         """Return what this server is and has counted."""
         return self._clients.stats()
 
+    @property
+    def txn_counts(self) -> tuple[int, int]:
+        """How many transactions this server has proposed and applied since the last reset."""
+        counters = self._context.counters
+        return counters.proposed, counters.applied
+
     def metrics(self) -> ServerMetrics:
         """Return the same, and what only metrics show."""
         return self._clients.metrics()

@@ -39,6 +39,7 @@ class DiskThread:
         on_trace: Callable[[TraceEvent], None],
         on_failure: Callable[[BaseException], None],
         clock: Callable[[], float] = time.perf_counter,
+        on_forced: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Start the thread.
 
@@ -49,12 +50,15 @@ class DiskThread:
             on_trace: Called in the thread with each trace event.
             on_failure: Called in the thread, once, with what ended it. Later effects are dropped.
             clock: Tells monotonic seconds.
+            on_forced: Called with the nanoseconds of each force, in the thread or in
+                `perform_here`.
         """
         self._storage = storage
         self._deliver = deliver
         self._on_trace = on_trace
         self._on_failure = on_failure
         self._clock = clock
+        self._on_forced = on_forced
         self._queue: SimpleQueue[Sequence[StorageEffect] | None] = SimpleQueue()
         self._submitted = 0
         self._taken = 0  # in `submitted`s; equal when the thread does not use the storage
@@ -111,6 +115,8 @@ class DiskThread:
         if effects:
             took_s = self._clock() - began
             self._longest_force_s = max(took_s, self._longest_force_s * SLOW_FORCE_DECAY)
+            if any(type(effect) is Append for effect in effects):
+                self._on_forced(int(took_s * 1e9))
         if completions:
             self._deliver(completions)
         for event in self._storage.take_trace_events():

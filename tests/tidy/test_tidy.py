@@ -70,6 +70,7 @@ PURE = {
 SHELLS = {
     "links/ray_calls.py": [*CORE, "raykeeper.links", "ray"],
     "links/ray_internals.py": [*CORE, "ray"],
+    "links/ray_metrics.py": [*CORE, "ray"],
     "links/*": [*CORE, "raykeeper.links"],
     "actors/running_versions.py": ["raykeeper", "ray"],
     "actors/admin_server.py": [*CORE, "raykeeper.links", "raykeeper.server", "aiohttp"],

@@ -21,7 +21,9 @@ def test_the_files_of_the_folder_are_those_of_snapshots_and_of_the_log(tmp_path:
         path.write_bytes(bytes(size))
     facts = read_process_facts(tmp_path)
     assert (facts.snapshot_bytes, facts.log_bytes) == (30, 1_304)
-    assert read_process_facts(tmp_path / "missing").log_bytes == 0
+    assert 0 < facts.disk_free_bytes < facts.disk_bytes
+    missing = read_process_facts(tmp_path / "missing")
+    assert (missing.log_bytes, missing.disk_bytes, missing.disk_free_bytes) == (0, 0, 0)
 
 
 def test_a_file_that_vanishes_meanwhile_is_not_counted(tmp_path: Path) -> None:

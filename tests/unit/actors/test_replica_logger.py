@@ -1,12 +1,18 @@
 """The log of a replica: its lines, its levels, and the fields of every trace event."""
 
+import json
 import logging
-from collections.abc import Callable
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raykeeper.actors.disk import storage_trace_events
+from raykeeper.actors.replica_config import JSON, TEXT
 from raykeeper.actors.replica_logger import LINES_MAX, PERIOD_S, ReplicaLogger, trace_fields
 from raykeeper.server import server_trace_events
 from raykeeper.zab import trace_events
@@ -133,3 +139,75 @@ def test_details_of_a_trace_event_become_named_fields(
     name: str, detail: Any, fields: dict[str, Any]
 ) -> None:
     assert trace_fields(TraceEvent(name, detail)) == fields
+
+
+def read_lines(log: ReplicaLogger) -> list[str]:
+    assert log.file is not None
+    return log.file.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"t{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, name: str) -> Iterator[Callable[..., ReplicaLogger]]:
+    """Attach a log to a folder; its files are closed after the test."""
+
+    def attach(form: str, file_bytes: int = 1 << 20, files_kept: int = 3) -> ReplicaLogger:
+        log = ReplicaLogger(name, 2, Later())
+        log.attach_to_folder(tmp_path, form, file_bytes, files_kept)
+        return log
+
+    yield attach
+    logger = logging.getLogger(f"raykeeper.replica.{name}.2")
+    for handler in list(logger.handlers):
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def test_lines_are_text_in_a_file(in_folder: Callable[..., ReplicaLogger], name: str) -> None:
+    log = in_folder(TEXT)
+    log.line("link.up", peer=3, why="came back")
+    (line,) = read_lines(log)
+    assert line.endswith(f' INFO pid={os.getpid()} server=2 link.up peer=3 why="came back"')
+    assert log.file is not None and log.file.name == f"raykeeper-{name}-2.log"
+
+
+def test_lines_are_objects_in_a_file(in_folder: Callable[..., ReplicaLogger], name: str) -> None:
+    log = in_folder(JSON)
+    log.trace(TraceEvent(trace_events.ELECTION_DECIDED, (1, 2)))
+    log.line("replica.waits", reason=ValueError('a "b"\nc'), level=5)
+    log.fatal("a step failed", AssertionError("cursor"))
+    decided, waits, fatal = (json.loads(line) for line in read_lines(log))
+    assert datetime.fromisoformat(decided.pop("time")).tzinfo is not None
+    own = {"pid": os.getpid(), "ensemble": name, "server": 2}
+    assert decided == {"level": "INFO", **own, "event": "election.decided", "round": 1, "leader": 2}
+    assert (waits["level"], waits["reason"], waits["level_"]) == ("WARNING", 'a "b"\nc', 5)
+    assert (fatal["level"], fatal["event"]) == ("CRITICAL", "a step failed")
+    assert fatal["traceback"].endswith("AssertionError: cursor")
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_a_file_is_renamed_at_its_size_and_some_are_kept(
+    in_folder: Callable[..., ReplicaLogger], kept: int
+) -> None:
+    log = in_folder(TEXT, 2_000, kept)
+    for number in range(200):
+        log.line(f"link.up{number}", peer=3)
+    assert log.file is not None
+    files = sorted(path.name for path in log.file.parent.iterdir())
+    assert files == [log.file.name, *(f"{log.file.name}.{n}" for n in range(1, kept + 1))]
+    assert all(path.stat().st_size <= 2_000 for path in log.file.parent.iterdir())
+
+
+def test_totals_have_the_warnings_at_once_and_the_others_after_their_period() -> None:
+    later = Later()
+    log = ReplicaLogger("coord", 1, later)
+    for _ in range(LINES_MAX + 7):
+        log.line("link.up", peer=2)
+    log.line("replica.waits", reason="x")
+    assert log.totals() == {"replica.waits": 1}
+    later.end_period()
+    assert log.totals() == {"replica.waits": 1, "link.up": LINES_MAX + 7}

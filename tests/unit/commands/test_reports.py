@@ -264,3 +264,14 @@ def test_the_document_of_lost_nodes_has_the_same_figures() -> None:
         "violations": ["/[red]"],
         "records": "/r",
     }
+
+
+def test_the_files_of_log_lines_are_told_together() -> None:
+    one, two, other = (
+        structs.replace(LEADER, log_file=f"/ray/{folder}/raykeeper-co-ord-{number}.log")
+        for folder, number in (("logs", 1), ("logs", 2), ("more", 3))
+    )
+    assert shown(ServerId(1), None, one, two, other)[-2:] == [
+        "log lines: /ray/logs/raykeeper-co-ord-{1,2}.log",
+        "log lines: /ray/more/raykeeper-co-ord-3.log",
+    ]

@@ -132,6 +132,7 @@ class Timed(Harness):
     def __init__(self) -> None:
         super().__init__()
         self.now_s = self.force_s = 0.0
+        self.forced_ns: list[int] = []
         self.last = 1
         self.completions: SimpleQueue[list[DiskEvent]] = SimpleQueue()
         self.files.on_operation = self._pass_time
@@ -141,6 +142,7 @@ class Timed(Harness):
             self.trace_events.append,
             self.failures.put,
             clock=lambda: self.now_s,
+            on_forced=self.forced_ns.append,
         )
 
     def next_append(self) -> Append:
@@ -191,6 +193,19 @@ def test_the_caller_does_not_wait_for_a_disk_that_may_be_slow(
     for times, force_s in forces:
         harness.force(times, force_s)
     assert not harness.trusts()
+
+
+def test_each_force_is_told_with_its_time_wherever_it_was() -> None:
+    harness = Timed()
+    harness.force(2, 0.5)
+    harness.thread.submit([SaveEpochs(Epoch(2), Epoch(1))])
+    assert harness.completions.get(timeout=10) == [EpochsSaved(Epoch(2), Epoch(1))]
+    harness.force(FORCES, 0.25)
+    harness.thread.close()
+    harness.force_s = 0.125
+    harness.thread.perform_here([harness.next_append()])
+    assert harness.forced_ns == [500_000_000] * 2 + [250_000_000] * FORCES + [125_000_000]
+    harness.storage.close()
 
 
 def test_a_slow_force_is_forgotten() -> None:
