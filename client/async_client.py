@@ -29,6 +29,7 @@ from raykeeper.client.core.results import result_of
 from raykeeper.client.driver import client_clock
 from raykeeper.client.errors import WrongContextError
 from raykeeper.client.operations import Operations
+from raykeeper.client.process_metrics import process_metrics
 from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Awaited
 from raykeeper.client.scheduler_host import wait_cleaned_up
@@ -101,6 +102,7 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
         dialer = dialer_of(ensemble, session_timeout_s, servers)
         client = await cls.open(servers, dialer, options)
         sessions.add(task, client._session)
+        process_metrics.add(ensemble, client._session.core, client._session.now)
         return client
 
     @classmethod

@@ -11,6 +11,7 @@ from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.ensembles import dialer_of, find_servers
 from raykeeper.client.identity import identity_of_process
 from raykeeper.client.loop_thread import refuse_running_loop
+from raykeeper.client.process_metrics import process_metrics
 from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import (
     VALUE_BYTES_MAX,
@@ -87,4 +88,5 @@ def _open(ensemble: str, options: SessionOptions) -> BlockingSession:
     dialer = dialer_of(ensemble, options.session_timeout_s, servers)
     session = BlockingSession.open(servers, dialer, options)
     sessions.add(task, session)
+    process_metrics.add(ensemble, session.core, session.now)
     return session

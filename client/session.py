@@ -15,6 +15,7 @@ from types import GeneratorType
 from typing import Any, Self, TypeVar, cast
 
 from raykeeper.client.callback_thread import CallbackThread
+from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.flows import CallInCaller, Event, Flow
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEvent
@@ -70,6 +71,11 @@ class Session(ABC):
         self._driver = Driver(self._core, dialer, self, loop, clock)
         self._flows = Scheduler(DriverHost(self._driver, self.requests, self._call_user))
         self._listeners: list[Listener] = []
+
+    @property
+    def core(self) -> ClientCore:
+        """The core, for its counts."""
+        return self._core
 
     @property
     def session_id(self) -> SessionId:

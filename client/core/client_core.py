@@ -36,6 +36,7 @@ from random import Random
 from typing import Final
 
 from raykeeper.client.core.chroot import ROOT, Chroot
+from raykeeper.client.core.client_counts import ClientCounts
 from raykeeper.client.core.effects import (
     CallWatchers,
     ChangeState,
@@ -141,6 +142,7 @@ class ClientCore:
         that names the process, for those who list the sessions.
         """
         self.out: list[Effect] = []
+        self.counts = ClientCounts()
         self.state = ClientState.SUSPENDED
         self.last_zxid = ZERO
         """The newest transaction whose effect the user may have seen."""
@@ -171,6 +173,7 @@ class ClientCore:
         """Open the session, within `request_timeout_ms`."""
         assert self._phase is ConnectionPhase.NEW, self._phase
         self._open_by = Millis(now + self._limits.request_timeout_ms)
+        self.counts.on_disconnected(now)
         self._dial_next(now)
 
     def submit(self, request: NewRequest, token: object, now: Millis) -> None:
@@ -401,6 +404,7 @@ class ClientCore:
         if waiting.watcher is not None:
             code, told = self._watches.on_reply(waiting, item, code, self.state)
             self.out += told
+        self.counts.count_answer(waiting.reply_type, code)
         token = waiting.token
         if token is None:
             return True
@@ -433,6 +437,7 @@ class ClientCore:
 
     def _serve(self, answer: ConnectReply, now: Millis) -> None:
         self._phase = ConnectionPhase.SERVING
+        self.counts.on_connected(now)
         self._has_received_frame = False
         self._open_by = None
         self._handshake.ensemble = answer.ensemble
@@ -506,6 +511,7 @@ class ClientCore:
             self._end_search()
             self._outstanding.requeue()
             self._watches.on_disconnected()
+            self.counts.on_disconnected(now)
             self._change_state(ClientState.SUSPENDED)
             pause_ms = max(pause_ms, self._return_pause_ms(now))
         if pause_ms:
@@ -546,6 +552,7 @@ class ClientCore:
         self._phase = ConnectionPhase.FINISHED
         self._cause = cause
         self.state = ClientState.LOST
+        self.counts.losses += isinstance(cause, SessionExpiredError)
         self.out.append(ChangeState(ClientState.LOST, cause))
         self._fail_all(cause)
 

@@ -23,7 +23,15 @@ from raykeeper.client.recipes.primitives import (
     remove_watch,
     timeout_after,
 )
-from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import (
+    Awaited,
+    Blocking,
+    FlowRunner,
+    K,
+    Recipe,
+    operation,
+    timed,
+)
 from raykeeper.client.transaction import results_decoder
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.requests import Compare, Multi
@@ -299,7 +307,7 @@ class Acquirable(Recipe[K], Generic[K, H]):
         return (yield from flow)
 
     def __enter__(self: "Acquirable[Blocking, H]") -> H:
-        held: H = self._client._run_flow(self._acquire_within(), type(self).__name__)
+        held: H = self._client._run_flow(self._begin_block(), type(self).__name__)
         self._open.push(held)
         return held
 
@@ -309,7 +317,7 @@ class Acquirable(Recipe[K], Generic[K, H]):
         self._client._run_flow(self._end_block(kind), "release")
 
     async def __aenter__(self: "Acquirable[Awaited, H]") -> H:
-        held: H = await self._client._run_flow(self._acquire_within(), type(self).__name__)
+        held: H = await self._client._run_flow(self._begin_block(), type(self).__name__)
         self._open.push(held)
         return held
 
@@ -317,6 +325,9 @@ class Acquirable(Recipe[K], Generic[K, H]):
         self: "Acquirable[Awaited, H]", kind: type[BaseException] | None, *_: object
     ) -> None:
         await self._client._run_flow(self._end_block(kind), "release")
+
+    def _begin_block(self) -> Flow[H]:
+        return timed(self, self._acquire_within(), "acquire")
 
     def _end_block(self, kind: type[BaseException] | None) -> Flow[None]:
         held = self._open.pop()

@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
-from raykeeper.client.core.flows import Flow
+from raykeeper.client.core.flows import Cancelled, Flow
+from raykeeper.client.errors import RayKeeperError
+from raykeeper.client.recipes.wait_times import wait_times
 from raykeeper.zab.ids import Millis
 
 P = ParamSpec("P")
@@ -60,6 +62,24 @@ class Recipe(Generic[K]):
         self._client = client
 
 
+def timed(recipe: "Recipe[Any]", flow: Flow[T], operation: str) -> Flow[T]:
+    """Run `flow`, and count how long it took if the recipe works at one path.
+
+    Of an operation that waits for others: one with a `timeout_s`, or the begin of a `with` block.
+    """
+    path = getattr(recipe, "path", None)
+    if not isinstance(path, str):
+        return (yield from flow)
+    name, began = type(recipe).__name__, recipe._client._now()
+    try:
+        result = yield from flow
+    except (Cancelled, RayKeeperError):
+        wait_times.add(name, operation, path, recipe._client._now() - began)
+        raise
+    wait_times.add(name, operation, path, recipe._client._now() - began)
+    return result
+
+
 class ClosableRecipe(Recipe[K]):
     """A recipe that is closed by its `close`, or by the end of a `with` block."""
 
@@ -90,6 +110,9 @@ class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
     def __init__(self, function: Callable[Concatenate[Any, P], Flow[T]]) -> None:
         """`function` is the method as it stands in the recipe."""
         self._function = function
+        code = function.__code__
+        arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        self._waits = "timeout_s" in arguments
         update_wrapper(self, function)  # type: ignore[arg-type]
 
     @property
@@ -110,8 +133,10 @@ class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
         if recipe is None:
             return self
         function, client = self._function, recipe._client
+        name, waits = function.__name__, self._waits
 
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client._run_flow(function(recipe, *args, **kwargs), function.__name__)
+            flow = function(recipe, *args, **kwargs)
+            return client._run_flow(timed(recipe, flow, name) if waits else flow, name)
 
         return update_wrapper(run, function)

@@ -10,10 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from raykeeper.actors.metric_samples import SERVER_LABELS, SERVER_METRICS
+from raykeeper.client.process_metrics import CLIENT_LABELS, CLIENT_METRICS
 from raykeeper.links.ray_metrics import Metric
 
 PAGE = Path(__file__).parents[2] / "docs/METRICS.md"
-TABLES = {"servers": (SERVER_LABELS, SERVER_METRICS)}
+TABLES: dict[str, tuple[tuple[str, ...], tuple[Metric, ...]]] = {
+    "servers": (SERVER_LABELS, SERVER_METRICS),
+    "clients": (CLIENT_LABELS, CLIENT_METRICS),
+}
 
 
 def table_of(metrics: Iterable[Metric]) -> str:
