@@ -5,7 +5,8 @@ from msgspec.structs import replace
 from raykeeper.clusters.admin import DOWN, EnsembleAdmin, ServerState
 from raykeeper.server.admin_queries import ROWS_MAX, ListSessions
 from raykeeper.zab.effects import Role
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import ServerId, Zxid
+from raykeeper.znodes.children import ShardedChildren
 from raykeeper.znodes.requests import CreateMode, SessionId
 from tests.harness.admin_servers import AdminServers
 from tests.harness.pure_servers import OPTIONS, TIMING, PureServers
@@ -238,6 +239,27 @@ def test_the_sizes_of_the_tree_are_those_of_the_leader() -> None:
     assert (table.told_by, table.row) == (1, None)
     table = EnsembleAdmin(AdminServers(servers, dict.fromkeys((1, 2, 3), LATE))).tree_sizes()
     assert (table.told_by, table.row) == (None, None)
+
+
+def test_a_million_children_are_summed_up_in_a_few_rows() -> None:
+    servers = PureServers(1)
+    caller = servers[1].caller(1)
+    caller.ask(caller.create("/m"), caller.create("/m/leaf", bytes(10)))
+    znodes = servers[1].server.state.tree.znodes
+    # One leaf for all of them, which takes a fifth of the memory.
+    leaf = znodes["/m/leaf"]
+    paths = [f"/m/{number:06}" for number in range(1_000_000)]
+    znodes.update(dict.fromkeys(paths, leaf))
+    children = ShardedChildren((Zxid(leaf.czxid + n), path) for n, path in enumerate(paths))
+    znodes["/m"].children = children
+    table = EnsembleAdmin(AdminServers(servers)).tree_sizes("/m", rows_max=3)
+    assert table.row is not None
+    row = table.row
+    assert (row.children, row.znodes, row.value_bytes) == (1_000_000, 1_000_001, 0)
+    assert row.data_bytes == 1_000_000 * (10 + len("/m/000000")) + len("/m")
+    assert [each.path for each in row.rows] == ["/m/999999", "/m/999998", "/m/999997"]
+    assert (row.left_out, row.left_out_znodes) == (999_997, 999_997)
+    assert EnsembleAdmin(AdminServers(servers)).locks("/m").rows == []
 
 
 def test_the_load_has_rates_since_the_look_before() -> None:
