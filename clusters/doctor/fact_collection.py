@@ -1,7 +1,8 @@
 """Collects the facts of an ensemble: asks its servers, its keeper, and a task on every live node.
 
-Whoever is dead or late is a fact, and the rest goes on. The whole takes about as long as the caller
-allows: servers have `ANSWER_TIMEOUT_S` for each of two answers, nodes what is left.
+Whoever is dead or late is a fact, and the rest goes on. The whole takes no longer than the caller
+allows: servers have `ANSWER_TIMEOUT_S` for each of two answers, the keeper for one, and the nodes
+what is left.
 """
 
 import time
@@ -61,6 +62,7 @@ def collect_facts(name: str, timeout_s: float) -> EnsembleFacts:
     observers = members.observers if members else ()
     report = summarize(name, dict(answers), observers)
     settings = usual_settings(list(servers.values()))
+    keeper = ask_keeper(name)
     nodes_s = max(NODES_S_MIN, deadline - time.monotonic())
     nodes = ask_nodes(questions_for(name, described, servers, settings, nodes_s), nodes_s)
     return EnsembleFacts(
@@ -72,7 +74,7 @@ def collect_facts(name: str, timeout_s: float) -> EnsembleFacts:
         leader_problem=report.reason or "",
         voting_disks=find_voting_disks(voters, answers).disks,
         nodes=nodes,
-        keeper=ask_keeper(name),
+        keeper=keeper,
         settings=settings,
     )
 

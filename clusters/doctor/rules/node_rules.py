@@ -1,7 +1,6 @@
 """Rules about the Ray nodes: whether they answer, their clocks, versions, certificates, settings.
 
-Only nodes count that have a server or a folder of the ensemble; others may be as they like, but for
-the versions, which a server that moves there would run with.
+All live nodes count, also those without a server: a server may move there, and an old folder lie.
 """
 
 from collections.abc import Iterator

@@ -94,7 +94,8 @@ def link_missing(facts: EnsembleFacts) -> Iterator[Fault]:
 
 def digest_differs(facts: EnsembleFacts) -> Iterator[Fault]:
     """Two servers have different trees after the same transaction."""
-    known = [each for each in facts.answering() if each.digest]
+    # Without a leader a server may hold a mixture: a snapshot that was written while it changed.
+    known = [each for each in facts.answering() if each.digest and each.is_active]
     for zxid in sorted({each.zxid for each in known}):
         same = [each for each in known if each.zxid == zxid]
         if len({each.digest for each in same}) > 1:
@@ -140,7 +141,8 @@ QUORUM_RULES = (
     Rule(
         "server.down",
         _E,
-        "The server takes no part: its clients have moved to others, and one loss less is borne.",
+        "The server takes no part: its clients have moved to others, and if it has a vote, one "
+        "loss less is borne.",
         "If its actor or process is gone, Ray starts it again; if it is not started, or its node "
         "is gone, run `raykeeper up` or wait for the keeper; if it is late, look at its node. Its "
         "log says why it failed.",

@@ -20,13 +20,14 @@ def _unread_files(facts: EnsembleFacts) -> Iterator[str]:
 
 
 def _trees(facts: EnsembleFacts) -> Iterator[str]:
-    young = [each.server_id for each in facts.answering() if not each.digest]
+    active = [each for each in facts.answering() if each.is_active]
+    young = [each.server_id for each in active if not each.digest]
     if young:
         yield f"the tree of {servers_text(young)}, started just now"
-    zxids = [each.zxid for each in facts.answering() if each.digest]
+    zxids = [each.zxid for each in active if each.digest]
     alone = [
         each.server_id
-        for each in facts.answering()
+        for each in active
         if each.digest and zxids.count(each.zxid) == 1 < len(zxids)
     ]
     if alone:

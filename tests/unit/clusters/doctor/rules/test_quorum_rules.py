@@ -128,6 +128,7 @@ PLANTED: Planted = {
         # After different transactions trees differ, and a tree may not be hashed yet.
         (with_server(2, digest=0xDEF, zxid=HEALTHY.servers[0].zxid + 1), []),
         (with_server(2, digest=0), []),
+        (with_server(2, digest=0xDEF, is_active=False), []),
     ],
     "settings.differ": [
         (

@@ -21,6 +21,7 @@ def test_a_tree_that_cannot_be_compared_is_told() -> None:
         "the tree of server 1: no other server had applied just as much"
     ]
     assert find_unchecked(with_server(1, digest=0)) == ["the tree of server 1, started just now"]
+    assert find_unchecked(with_server(1, digest=0, is_active=False)) == []
 
 
 def test_a_single_server_has_nothing_to_be_compared_with() -> None:
