@@ -90,11 +90,15 @@ def found(diagnosis: Diagnosis) -> Found:
 
 
 def wait_until_healthy(ensemble: Ensemble) -> None:
-    """The keeper of an ensemble that was just launched may still be connecting."""
+    """The keeper of an ensemble that was just launched may still be connecting.
+
+    And this machine may be short of memory, or busy with its disk, for a moment.
+    """
+    passing = {"keeper.problem", "link.missing", "memory.short", "disk.slow"}
     deadline = time.monotonic() + 60
-    while findings := (diagnosis := diagnose(ensemble)).findings:
+    while (diagnosis := diagnose(ensemble)).findings:
         assert time.monotonic() < deadline, found(diagnosis)
-        assert {each.rule for each in findings} <= {"keeper.problem", "link.missing"}, findings
+        assert found(diagnosis).keys() <= passing, found(diagnosis)
         time.sleep(0.1)
     assert (diagnosis.servers, diagnosis.nodes, diagnosis.unchecked) == (3, 3, []), diagnosis
 
