@@ -94,7 +94,7 @@ def _with_folders(facts: NodeFacts, question: NodeQuestion, until: float) -> Nod
         if not found.damage and found.server_id in question.servers:
             check = check_folder(Path(found.folder), until)
         unreadable += check.unreadable
-        folders.append(_folder_facts(found, check))
+        folders.append(folder_facts(found, check))
     return replace(
         facts,
         folders=tuple(folders),
@@ -105,7 +105,8 @@ def _with_folders(facts: NodeFacts, question: NodeQuestion, until: float) -> Nod
     )
 
 
-def _folder_facts(found: FoundFolder, check: FolderCheck) -> FolderFacts:
+def folder_facts(found: FoundFolder, check: FolderCheck) -> FolderFacts:
+    """Return the facts of a folder, which may be gone by now."""
     try:
         device = Path(found.folder).stat().st_dev
     except OSError:

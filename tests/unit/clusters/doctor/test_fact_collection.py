@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+import ray
 from msgspec.structs import replace
+from ray.exceptions import GetTimeoutError, RayTaskError, WorkerCrashedError
 
+from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.replica_status import (
     FAILED,
     STARTING,
@@ -13,11 +16,14 @@ from raykeeper.actors.replica_status import (
 )
 from raykeeper.clusters.doctor.fact_collection import (
     ahead_ms,
+    ask_nodes,
+    questions_for,
     server_facts,
     tls_of,
     usual_settings,
 )
-from raykeeper.clusters.doctor.rules.facts import ServerFacts
+from raykeeper.clusters.doctor.node_inspection import NodeQuestion
+from raykeeper.clusters.doctor.rules.facts import NodeFacts, ServerFacts
 from raykeeper.links.jute_tls import TlsFiles
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 
@@ -132,3 +138,75 @@ def test_the_files_of_the_port_over_tls_matter_if_there_is_one() -> None:
         "/certificate", "/key", "/authority"
     )
     assert tls_of({}) is None
+
+
+class Asked:
+    """What `ray.remote` returns, and the task that it starts; asks nobody."""
+
+    def options(self, **_: object) -> "Asked":
+        return self
+
+    def remote(self, *_: object) -> "Asked":
+        return self
+
+
+NODE_ID = "ab" * 28
+QUESTION = NodeQuestion(node_id=NODE_ID, name="host/n", data_dir="", ensemble="coord")
+ANSWER = NodeFacts(node_id=NODE_ID, name="host/n", load_percent=7)
+
+
+def raised_by_a_task(cause: Exception) -> Exception:
+    error: Exception = RayTaskError("examine_node", "", cause).as_instanceof_cause()
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (GetTimeoutError("late"), "no answer within 7 s"),
+        (WorkerCrashedError(), "runs no task: WorkerCrashedError"),
+        (
+            raised_by_a_task(ModuleNotFoundError("No module named 'raykeeper'")),
+            "cannot be examined: ModuleNotFoundError(\"No module named 'raykeeper'\")",
+        ),
+        (raised_by_a_task(StorageError("the disk is gone")), "the disk is gone"),
+    ],
+)
+def test_every_way_in_which_a_node_does_not_answer_has_words(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, problem: str
+) -> None:
+    def fail(_: object, timeout: float) -> None:
+        raise error
+
+    cancelled: list[object] = []
+    monkeypatch.setattr(ray, "remote", lambda _: Asked())
+    monkeypatch.setattr(ray, "wait", lambda refs, **_: (refs, []))
+    monkeypatch.setattr(ray, "get", fail)
+    monkeypatch.setattr(ray, "cancel", lambda ref, force: cancelled.append(ref))
+    (facts,) = ask_nodes([QUESTION], 7)
+    assert facts == NodeFacts(node_id=NODE_ID, name="host/n", problem=problem)
+    assert len(cancelled) == isinstance(error, GetTimeoutError), "a late task is not left behind"
+    monkeypatch.setattr(ray, "get", lambda _, timeout: ANSWER)
+    assert ask_nodes([QUESTION, QUESTION], 7) == (ANSWER, ANSWER)
+    assert ask_nodes([], 7) == ()
+
+
+def test_each_live_node_is_asked_for_the_folders_of_its_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = [
+        {"NodeID": f"{each}" * 40, "NodeManagerHostname": f"h{each}", "Alive": each != "c"}
+        for each in "abc"
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    servers = {
+        ServerId(1): ServerFacts(server_id=ServerId(1), node_id="a" * 40),
+        ServerId(2): ServerFacts(server_id=ServerId(2), problem="not started"),
+    }
+    first, second = questions_for("coord", {ONE: DESCRIPTION}, servers, {}, 10)
+    assert (first.name, first.runs_here, first.servers) == ("ha/aaaaaaaa", True, (1, 2))
+    # A server that runs nowhere may have its folder anywhere.
+    assert (second.name, second.runs_here, second.servers) == ("hb/bbbbbbbb", False, (2,))
+    assert {each.data_dir for each in (first, second)} == {"~/data"}
+    assert first.reading_s < 10
+    assert [each.data_dir for each in questions_for("coord", {}, servers, {}, 10)] == ["", ""]

@@ -1,5 +1,7 @@
 """The cold files of a folder: any damage is told, and nothing of one that is whole or in use."""
 
+import errno
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -122,3 +124,36 @@ def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     found = check_folder(tmp_path / "empty", 1e9)
     assert found.unreadable and "neither an identity nor data" in found.unreadable[0]
+
+
+def test_a_damaged_or_unreadable_snapshot_keeps_nothing_from_being_read() -> None:
+    server = running()
+    first, second = server.snapshots()
+    files = server.at_rest()
+    files.flip(first, 4)
+    files.spoil(second)
+    found = checked(files)
+    assert [str(path) in text for path, text in zip((first, second), found.damage, strict=True)]
+    assert found.unread_files == 0 and found.segment_bytes > 0
+
+
+def test_a_file_system_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = running()
+    segments = server.segments()
+    files = server.at_rest()
+    really = {"open": files.open, "exists": files.exists}
+
+    def broken(name: str) -> Callable[[Path], int | bool]:
+        def call(path: Path) -> int | bool:
+            if path in segments:
+                raise OSError(errno.EIO, "Input/output error")
+            return really[name](path)
+
+        return call
+
+    for name in really:
+        monkeypatch.setattr(files, name, broken(name))
+    found = checked(files)
+    assert len(found.unreadable) == len(segments) and found.segment_bytes == 0
+    assert all("Input/output error" in each for each in found.unreadable)
+    assert found.damage == [] and found.snapshot_bytes > 0

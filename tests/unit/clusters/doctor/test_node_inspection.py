@@ -10,15 +10,17 @@ import pytest
 
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.running_versions import running_versions
+from raykeeper.clusters.doctor.folder_check import FolderCheck
 from raykeeper.clusters.doctor.node_inspection import (
     NodeQuestion,
     examine_node,
     find_set_aside,
+    folder_facts,
     measure_disk,
 )
 from raykeeper.clusters.doctor.rules.facts import DiskFacts, SetAsideFolder
 from raykeeper.clusters.node_discovery import RECORD_FILE, prepare_folder
-from raykeeper.clusters.node_report import EnsembleRecord
+from raykeeper.clusters.node_report import EnsembleRecord, FoundFolder
 from raykeeper.zab.ids import FOUNDING_DISK, ServerId
 from tests.contract.server_folders import ServerFolder
 from tests.harness.tls_files import TlsFolder
@@ -65,6 +67,12 @@ def test_damage_is_told_of_the_folders_that_are_asked_for(tmp_path: Path) -> Non
     (tmp_path / "coord/1/identity").write_bytes(b"noise")
     first = examine_node(question(tmp_path)).folders[0]
     assert first.disk is None and first.damage
+
+
+def test_a_folder_that_is_gone_by_now_is_on_no_file_system(tmp_path: Path) -> None:
+    found = FoundFolder(ONE, str(tmp_path / "gone"), None, "identity is damaged")
+    facts = folder_facts(found, FolderCheck(damage=[found.damage]))
+    assert (facts.device, facts.disk, facts.damage) == (0, None, ("identity is damaged",))
 
 
 def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
