@@ -109,6 +109,16 @@ Name = Annotated[
 ]
 
 
+NameOrFile = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME|FILE",
+        help="Ensemble, or its settings file.",
+        autocompletion=complete_name,
+    ),
+]
+
+
 def main() -> None:
     """Run the command line and exit with its code."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
@@ -678,9 +688,7 @@ def copy(
 
 @app.command()
 def recover(
-    ensemble: Annotated[
-        str | None, typer.Argument(metavar="NAME|FILE", help="Ensemble, or its settings file.")
-    ] = None,
+    ensemble: NameOrFile = None,
     servers: Annotated[int | None, typer.Option(help="Else as the disks tell.")] = None,
     observers: Annotated[int | None, typer.Option(help="Else as the disks tell.")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Overrules the file.")] = None,
