@@ -26,7 +26,7 @@ from raykeeper.actors.disk.snapshot_files import SnapshotChunks
 from raykeeper.actors.disk.spare_segment import SPARE_FILE, check_spare
 from raykeeper.actors.disk.storage import check_consistency
 from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
-from raykeeper.commands.output import Document, print_table
+from raykeeper.commands.output import Document, escaped, print_table
 from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, ServerId, Zxid, format_zxid
 from raykeeper.znodes.snapshot import (
@@ -331,7 +331,7 @@ def show_contents(console: Console, contents: FolderContents) -> None:
         console.print(f"{contents.folder}: {name}")
         console.print(f"{kind} {identity.disk_uuid}: {vote}")
         holder = contents.holder or "a process that left no name"
-        console.print(f"incarnation {identity.incarnation}, last opened by {holder}")
+        console.print(f"incarnation {identity.incarnation}, last opened by {escaped(holder)}")
     if epochs is not None:
         console.print(
             f"accepted epoch {epochs.accepted}, current epoch {epochs.current}, "
@@ -345,16 +345,16 @@ def show_contents(console: Console, contents: FolderContents) -> None:
     )
     print_table(console, _table(contents))
     for name, what in contents.others.items():
-        console.print(f"{name}: {what}")
+        console.print(f"{escaped(name)}: {what}")
     show_findings(console, contents.problems, contents.notes)
 
 
 def show_findings(console: Console, problems: list[str], notes: list[str]) -> None:
     """Print problems and notes, each on a line."""
     for problem in problems:
-        console.print(Text("damaged:", style="red"), Text(problem))
+        console.print(Text("damaged:", style="red"), Text(escaped(problem)))
     for note in notes:
-        console.print(Text("note:", style="yellow"), Text(note))
+        console.print(Text("note:", style="yellow"), Text(escaped(note)))
 
 
 def _table(contents: FolderContents) -> Table:

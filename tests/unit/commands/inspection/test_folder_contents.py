@@ -276,6 +276,18 @@ def test_what_a_start_takes_as_it_is_is_no_damage(
     assert all(f"{name}: {what}\n" in shown for name, what in others.items())
 
 
+def test_no_character_of_a_file_name_is_obeyed() -> None:
+    server = grown()
+    files = server.at_rest()
+    make("\x1b[2J\u202e")(files, server)
+    make("log.\x1b[31m")(files, server)
+    contents = read_contents(FolderReader(FOLDER, files))
+    assert contents.others["\x1b[2J\u202e"] == "not of this program"
+    shown = printed(lambda console: show_contents(console, contents))
+    assert "\\x1b[2J\\u202e: not of this program\n" in shown
+    assert "\x1b" not in shown and "\u202e" not in shown
+
+
 def test_a_file_of_another_version_is_refused() -> None:
     server = grown()
     files = server.at_rest()
