@@ -2,7 +2,7 @@
 
 dialer                                  acceptor
 finds the server
-Hello, keepalive_ms             ->      `decode_hello`; the acceptor takes the link or not
+Hello, keepalive_ms             ->      `read_hello`; the acceptor takes the link or not
                                 <-      Welcome or Refusal
 `LinkDialer.check_answer`
 """
@@ -14,13 +14,17 @@ from typing import Any, Final, TypeVar
 from raykeeper.links.contract import Acceptor, LinkRefused, LinkUnreachable, summarize_error
 from raykeeper.links.hello import (
     LINK_VERSION,
+    LINK_VERSION_MIN,
     Fence,
     Hello,
     LinkKind,
     Refusal,
     Welcome,
+    agreed_version,
     decode_answer,
+    decode_hello,
     encode_hello,
+    version_problem,
 )
 from raykeeper.links.limits import (
     GRACE_MS,
@@ -34,12 +38,21 @@ from raykeeper.zab.ids import ServerId
 
 T = TypeVar("T")
 
-NOT_A_HELLO: Final = Refusal(f"not a hello of version {LINK_VERSION}")
+NOT_A_HELLO: Final = Refusal("not a hello")
 
 
-def welcome_from(acceptor: Acceptor) -> Welcome:
-    """Return the answer of an acceptor that has taken a link."""
-    return Welcome(LINK_VERSION, acceptor.server_id, acceptor.incarnation)
+def read_hello(data: bytes) -> Hello | Refusal:
+    """Return the dialer's hello, or how to refuse it."""
+    hello = decode_hello(data)
+    if hello is None:
+        return NOT_A_HELLO
+    problem = version_problem(hello)
+    return Refusal(problem) if problem else hello
+
+
+def welcome_from(acceptor: Acceptor, hello: Hello) -> Welcome:
+    """Return the answer of an acceptor that has taken the link of `hello`."""
+    return Welcome(agreed_version(hello), acceptor.server_id, acceptor.incarnation)
 
 
 def allowed_keepalive_s(asked_ms: int) -> float:
@@ -120,6 +133,11 @@ class LinkDialer:
             raise LinkRefused(f"server {server} cannot be understood: {error}") from error
         if isinstance(decoded, Refusal):
             raise LinkRefused(f"server {server}: {decoded.reason}")
+        if not LINK_VERSION_MIN <= decoded.version <= LINK_VERSION:
+            raise LinkRefused(
+                f"server {server} chose link version {decoded.version}, and this program speaks "
+                f"{LINK_VERSION_MIN} to {LINK_VERSION}"
+            )
         if decoded.server_id != server:
             raise LinkRefused(f"server {decoded.server_id} answered instead of server {server}")
         if reason := self._fence.refusal_reason(server, decoded.incarnation):

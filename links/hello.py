@@ -6,6 +6,7 @@ owns that invariant: of one server only the newest incarnation seen is ever admi
 """
 
 from enum import IntEnum
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +16,12 @@ from raykeeper.links.processes import Process
 from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ServerId
 
-LINK_VERSION = 1
+LINK_VERSION_MIN: Final = 1
+LINK_VERSION: Final = 1
+"""The versions of links that this program speaks: its own, and the one before. Both ends agree on
+the newest that both speak; docs/UPGRADING.md says how to add one."""
+
+assert LINK_VERSION_MIN <= LINK_VERSION <= LINK_VERSION_MIN + 1
 
 
 class LinkKind(IntEnum):
@@ -28,6 +34,8 @@ class LinkKind(IntEnum):
 class Hello(Struct, frozen=True, array_like=True, tag=1):
     """The dialer's introduction. A client has server id 0 and incarnation 0.
 
+    `version` is the oldest link version that the dialer speaks, and `version_max` the newest; 0 if
+    that is the same, as in the hellos of programs that speak one alone.
     `ensemble` is the uuid of the ensemble; a client that does not know it yet leaves it empty.
     `host`: the address of a client, as it says itself, "" when it does not say.
     `link`: a number that the dialer drew for a link over Ray calls that may move to a stream, and
@@ -43,10 +51,11 @@ class Hello(Struct, frozen=True, array_like=True, tag=1):
     host: str = ""
     link: int = 0
     process: Process | None = None
+    version_max: int = 0
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag=2):
-    """The answer that opens the link, with the name of the acceptor."""
+    """The answer that opens the link, with its version and the name of the acceptor."""
 
     version: int
     server_id: ServerId
@@ -66,23 +75,46 @@ _decode_hello = msgspec.msgpack.Decoder(Hello).decode
 
 def client_hello(ensemble: str = "", host: str = "", process: Process | None = None) -> Hello:
     """Return the hello of a client at `host`, of an ensemble whose uuid it may not know."""
-    return Hello(LINK_VERSION, LinkKind.CLIENT, ensemble, ServerId(0), 0, host, process=process)
+    return Hello(
+        *(LINK_VERSION_MIN, LinkKind.CLIENT, ensemble, ServerId(0), 0, host),
+        process=process,
+        version_max=LINK_VERSION,
+    )
 
 
 def peer_hello(ensemble: str, server_id: ServerId, incarnation: int) -> Hello:
     """Return the hello of a server."""
-    return Hello(LINK_VERSION, LinkKind.PEER, ensemble, server_id, incarnation)
+    return Hello(
+        *(LINK_VERSION_MIN, LinkKind.PEER, ensemble, server_id, incarnation),
+        version_max=LINK_VERSION,
+    )
 
 
 def decode_hello(data: bytes) -> Hello | None:
-    """Decode a hello; None if it is not one of this version."""
+    """Decode a hello, of whatever version; None if it is none."""
     if len(data) > HELLO_BYTES_MAX:
         return None
     try:
-        hello = _decode_hello(data)
+        return _decode_hello(data)
     except DECODE_ERRORS:
         return None
-    return hello if hello.version == LINK_VERSION else None
+
+
+def agreed_version(hello: Hello) -> int:
+    """Return the newest link version that both ends speak, 0 if there is none."""
+    newest = min(LINK_VERSION, max(hello.version, hello.version_max))
+    return newest if newest >= max(LINK_VERSION_MIN, hello.version) else 0
+
+
+def version_problem(hello: Hello) -> str:
+    """Return why the ends of a link do not understand each other, "" if they do."""
+    if agreed_version(hello):
+        return ""
+    theirs = f"{hello.version} to {max(hello.version, hello.version_max)}"
+    return (
+        f"the dialer speaks link versions {theirs}, and this server {LINK_VERSION_MIN} to "
+        f"{LINK_VERSION}; use programs of the same or of consecutive versions"
+    )
 
 
 def refusal_reason(hello: Hello, ensemble: str) -> str:

@@ -33,13 +33,13 @@ from raykeeper.links.contract import (
     summarize_error,
 )
 from raykeeper.links.handshake import (
-    NOT_A_HELLO,
     LinkDialer,
     acceptor_queue_bytes,
     allowed_keepalive_s,
+    read_hello,
     welcome_from,
 )
-from raykeeper.links.hello import Hello, Refusal, decode_hello, encode_hello
+from raykeeper.links.hello import Hello, Refusal, encode_hello
 from raykeeper.links.idle_timer import IdleTimer
 from raykeeper.links.limits import CLOSE_MS, GRACE_MS, PORTIONS_MAX, QUEUE_BYTES_MAX
 from raykeeper.links.link_end import LinkEnd, LinkState
@@ -71,9 +71,9 @@ class RayCallAcceptor:
 
     async def link_open(self, hello: bytes, keepalive_ms: int) -> tuple[int, bytes]:
         """Open a link; return its id and the encoded `Welcome`, or 0 and a `Refusal`."""
-        dialer_hello = decode_hello(hello)
-        if dialer_hello is None:
-            return 0, encode_hello(NOT_A_HELLO)
+        dialer_hello = read_hello(hello)
+        if isinstance(dialer_hello, Refusal):
+            return 0, encode_hello(dialer_hello)
         self._next_id += 1
         link_id = self._next_id
         link = _AcceptedLink(
@@ -90,7 +90,7 @@ class RayCallAcceptor:
             link.release()
             return 0, encode_hello(Refusal(str(refusal)))
         self._links[link_id] = link
-        return link_id, encode_hello(welcome_from(self._acceptor))
+        return link_id, encode_hello(welcome_from(self._acceptor, dialer_hello))
 
     async def link_send(self, link_id: int, number: int, *portions: Portion) -> Answer:
         """Take a batch; the answer carries what waits for the dialer."""

@@ -30,14 +30,14 @@ from msgspec import Struct
 from raykeeper.links.busy_pauses import BusyPauses
 from raykeeper.links.contract import Acceptor, LinkEvents, LinkRefused, LinkUnreachable
 from raykeeper.links.handshake import (
-    NOT_A_HELLO,
     LinkDialer,
     acceptor_queue_bytes,
     allowed_keepalive_s,
+    read_hello,
     welcome_from,
 )
 from raykeeper.links.handshake_queue import HandshakeQueue
-from raykeeper.links.hello import Hello, LinkKind, Refusal, Welcome, decode_hello, encode_hello
+from raykeeper.links.hello import Hello, LinkKind, Refusal, Welcome, encode_hello
 from raykeeper.links.limits import (
     ACCEPT_BACKLOG,
     BUSY_REPORT_S,
@@ -245,11 +245,11 @@ class StreamListener:
             raise _HandshakeFailed
         head = await stream.read(KEEPALIVE_BYTES + HEAD_BYTES, ahead=HELLO_BYTES_MAX)
         keepalive_ms = int.from_bytes(head[:KEEPALIVE_BYTES])
-        hello = decode_hello(await _read_body(stream, head[KEEPALIVE_BYTES:]))
+        hello = read_hello(await _read_body(stream, head[KEEPALIVE_BYTES:]))
         if stream.has_read_ahead():
             raise _HandshakeFailed  # no dialer speaks before it is welcome
-        if hello is None:
-            await stream.write(_encode_answer(NOT_A_HELLO))
+        if isinstance(hello, Refusal):
+            await stream.write(_encode_answer(hello))
             raise _HandshakeFailed
         return hello, allowed_keepalive_s(keepalive_ms)
 
@@ -269,7 +269,7 @@ class StreamListener:
             await stream.write(_encode_answer(Refusal(str(refusal)[: HELLO_BYTES_MAX // 4])))
             stream.close()
             return
-        welcome = _encode_answer(welcome_from(self._acceptor))
+        welcome = _encode_answer(welcome_from(self._acceptor, hello))
         # A new connection takes so few bytes at once. From here on the link is the acceptor's.
         if stream.send(welcome) == len(welcome):
             link.begin()

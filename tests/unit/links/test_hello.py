@@ -11,12 +11,14 @@ from raykeeper.links.hello import (
     LinkKind,
     Refusal,
     Welcome,
+    agreed_version,
     client_hello,
     decode_answer,
     decode_hello,
     encode_hello,
     peer_hello,
     refusal_reason,
+    version_problem,
 )
 from raykeeper.links.limits import HELLO_BYTES_MAX
 from raykeeper.links.processes import Process
@@ -53,7 +55,6 @@ def test_an_answer_survives_encoding(answer: Welcome | Refusal) -> None:
         b"\xc1",
         encode_hello(client_hello("e")).replace(b"\xa1e", b"\xa1\xff"),  # no UTF-8
         encode_hello(Refusal("not a hello")),
-        encode_hello(Hello(LINK_VERSION + 1, LinkKind.CLIENT, "", ServerId(0), 0)),
         msgspec.msgpack.encode([1, LINK_VERSION, 99, "", 0, 0]),
         encode_hello(client_hello("e" * HELLO_BYTES_MAX)),
         encode_hello(client_hello("e", "h" * HELLO_BYTES_MAX)),
@@ -89,3 +90,30 @@ def test_the_higher_incarnation_fences_the_lower() -> None:
     assert not fence.admit(S2, 5)
     assert fence.newest() == {S2: 6, S3: 1}
     assert fence.refusal_reason(S2, 5) == "incarnation 5 of server 2 was fenced by incarnation 6"
+
+
+@pytest.mark.parametrize(
+    ("oldest", "newest", "agreed"),
+    [
+        (1, 0, 1),  # a program that speaks one version alone, and says no other
+        (1, 1, 1),
+        (1, 2, 1),  # the next version speaks this one, too
+        (2, 3, 0),  # the one after that does not
+        (0, 1, 1),
+        (0, 0, 0),
+    ],
+)
+def test_both_ends_agree_on_the_newest_version_that_both_speak(
+    oldest: int, newest: int, agreed: int
+) -> None:
+    hello = Hello(oldest, LinkKind.CLIENT, "", ServerId(0), 0, version_max=newest)
+    assert agreed_version(hello) == agreed
+    assert bool(version_problem(hello)) is not bool(agreed)
+    if not agreed and oldest:
+        assert "speaks link versions 2 to 3, and this server 1 to 1" in version_problem(hello)
+
+
+def test_the_program_before_understands_the_hello() -> None:
+    """It compares the first number with its own version, and ignores what follows its fields."""
+    fields = msgspec.msgpack.decode(encode_hello(peer_hello("e", S2, 9)))
+    assert fields == [1, 1, 1, "e", 2, 9, "", 0, None, 1]

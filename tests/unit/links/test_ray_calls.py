@@ -8,6 +8,7 @@ import pytest
 from raykeeper.links.batches import Portion
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused, LinkUnreachable
 from raykeeper.links.daemon_threads import SharedCall
+from raykeeper.links.handshake import NOT_A_HELLO
 from raykeeper.links.hello import (
     LINK_VERSION,
     Hello,
@@ -53,7 +54,7 @@ async def test_link_ids_belong_to_one_incarnation() -> None:
 async def test_a_malformed_hello_is_refused() -> None:
     link_id, answer = await RayCallAcceptor(Station()).link_open(b"hello?", KEEPALIVE_MS)
     assert link_id == 0
-    assert decode_answer(answer) == Refusal("not a hello of version 1")
+    assert decode_answer(answer) == NOT_A_HELLO
 
 
 async def test_calls_on_an_unknown_link_are_answered_with_its_end() -> None:
