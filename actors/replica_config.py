@@ -12,6 +12,7 @@ from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.links.jute_listener import BACKLOG, PortSettings
 from raykeeper.links.jute_tls import TlsFiles
 from raykeeper.server.context import ALLOWED_WORDS, ServerOptions, ZooKeeperOptions
+from raykeeper.zab.feature_levels import LEVEL_MAX, FeatureLevel, FeatureLevels
 from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.acl import Identity
@@ -100,6 +101,9 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """A file of log lines begins anew at that size, and so many older ones are kept."""
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
+    # Later fields only at the end: Ray starts a server again with what a program of before sent.
+    feature_level_max: FeatureLevel | None = None
+    """The ensemble is raised to this level at most; None: to the newest that all members know."""
 
     def __post_init__(self) -> None:
         if _NAME.fullmatch(self.ensemble) is None:
@@ -175,7 +179,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     def settings(self, *, disk: DiskId) -> Settings:
         """Return the settings of the server's part in Zab, which begins from `disk`."""
         timing = Timing(self.tick_ms, self.init_limit, self.sync_limit)
-        return Settings(self.server_id, self.voters, disk, timing)
+        levels = FeatureLevels(LEVEL_MAX, raise_to=self.feature_level_max)
+        return Settings(self.server_id, self.voters, disk, timing, levels=levels)
 
     def limits(self) -> Limits:
         """Return the limits of client requests.

@@ -35,6 +35,7 @@ LINES_MAX: Final = 50
 WARNINGS: Final = frozenset(
     {
         trace_events.MESSAGE_ILLEGAL,
+        trace_events.LEVEL_REFUSED,
         storage_trace_events.LOG_TAIL_CUT,
         storage_trace_events.SNAPSHOT_INVALID,
         storage_trace_events.LOG_PART_DAMAGED,
@@ -42,6 +43,7 @@ WARNINGS: Final = frozenset(
         trace_events.QUORUM_LOST,
         trace_events.LOG_UNCERTAIN,
         trace_events.VOTE_REPLACED,
+        server_trace_events.LEVEL_RAISED,
         server_trace_events.SNAPSHOT_FAILED,
         server_trace_events.DIGEST_DIFFERS,
         server_trace_events.DIGEST_UNDECIDED,

@@ -21,6 +21,7 @@ import yaml
 from msgspec import Meta, Struct
 
 from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN
 from raykeeper.zab.ids import SERVER_ID_MAX, ServerId
 
 _NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
@@ -232,6 +233,13 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=100, description="a whole number from 1 to 100")
     ] = 3
     """Snapshots kept on disk, with the log they need; older ones are deleted."""
+
+    feature_level_max: Annotated[
+        Literal["auto"] | Annotated[int, Meta(ge=LEVEL_MIN, le=LEVEL_MAX)],
+        Meta(description=f"auto, or a whole number from {LEVEL_MIN} to {LEVEL_MAX}"),
+    ] = "auto"
+    """The leader raises the ensemble to this feature level at most; then servers of before are
+    refused. auto: to the newest that all servers know (docs/UPGRADING.md)."""
 
     watch_history_changes: Annotated[
         int, Meta(ge=0, le=10**7, description="a whole number from 0 to 10000000")

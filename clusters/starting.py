@@ -19,6 +19,7 @@ from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement
 from raykeeper.clusters.running_servers import ask_statuses
 from raykeeper.clusters.running_settings import settings_of
 from raykeeper.clusters.voting_disks import newest_incarnation
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
@@ -147,6 +148,9 @@ def replica_config(
         sessions_max=config.sessions_max,
         snapshot_every_txns=config.snapshot_every_txns,
         snapshots_kept=config.snapshots_kept,
+        feature_level_max=None
+        if config.feature_level_max == "auto"
+        else FeatureLevel(config.feature_level_max),
         watch_history_changes=config.watch_history_changes,
         watch_history_bytes=config.watch_history_bytes,
         links=config.links,

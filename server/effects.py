@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from raykeeper.server.peer_messages import PeerMessage
 from raykeeper.zab.effects import BreakLink, DiskEffect, TraceEvent
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import ServerId, Zxid
 from raykeeper.znodes.expiry import SessionReport
 
@@ -85,6 +86,15 @@ class PublishSnapshot(Struct, frozen=True):
     zxid: Zxid
 
 
+class SaveLevel(Struct, frozen=True):
+    """Note beside the data, durably, that whoever reads it must know this feature level.
+
+    It comes before what requires it, on the disk in order with the log. No completion.
+    """
+
+    level: FeatureLevel
+
+
 class Restart(Struct, frozen=True):
     """End this process once the disk has worked off its effects; the next one begins from the disk.
 
@@ -107,6 +117,7 @@ Effect = (
     | BreakLink
     | DiskEffect
     | PublishSnapshot
+    | SaveLevel
     | TrackSessions
     | SnapshotEffect
     | Restart

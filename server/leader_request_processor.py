@@ -23,6 +23,7 @@ from raykeeper.server.peer_messages import (
     WriteGap,
 )
 from raykeeper.server.write_stages import FORCE, QUORUM
+from raykeeper.zab.feature_levels import LEVEL_MIN
 from raykeeper.zab.ids import ZERO, DiskId, Epoch, Millis, ServerId, Zxid, format_zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Stage
@@ -59,6 +60,7 @@ class LeaderRequestProcessor:
         self._counter_left = 0  # transactions until the counter is exhausted
         self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
         self._inherited_votes = dict(inherited_votes)
+        self._proposed_level = LEVEL_MIN
         self._told_addresses: dict[ServerId, str] = {}  # since /zookeeper/config was last written
         self._proposed_votes: dict[ServerId, DiskId] = {}  # votes proposed to rest on another disk
         # Sessions: the content of the next report, and the report that last touched each session.
@@ -199,6 +201,25 @@ class LeaderRequestProcessor:
         """
         if is_new and self._proposed_votes.get(server) == disk:
             self._replace_voter(server, disk)
+
+    def raise_level(self) -> None:
+        """Raise the feature level once all members follow and know a newer one.
+
+        An older program that joins later is refused by the leader, and does not start on a disk
+        that holds the raise. Until all announced it, one of them could be left out for ever.
+        """
+        role, context = self._broadcast_role(), self._context
+        if role is None:
+            return  # it may have ended within this report
+        settings = context.peer.settings
+        members = (*settings.quorum.voters, *context.options.observers)
+        known = role.learners.level_of_all(members)
+        level = min(known or LEVEL_MIN, settings.levels.raise_to)
+        if level <= max(context.state.level, self._proposed_level):
+            return
+        if (zxid := self._next_zxid()) is not None:
+            self._proposed_level = level
+            self._add(self.prep.prepare_raise_level(zxid, context.now.wall, level))
 
     def learn_address(self, server: ServerId, address: str) -> None:
         """Have /zookeeper/config name this address of a server for clients of ZooKeeper."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from raykeeper.zab.effects import LogRun, TraceEvent
+from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Zxid
 from raykeeper.znodes.snapshot import SnapshotLoader
 from raykeeper.znodes.state import State
@@ -38,6 +39,8 @@ class RecoveredState(Struct, frozen=True):
     """The log has the whole initial history of the current epoch."""
     has_disk_space: bool = True
     """Whether a spare segment for the log exists (rule D6)."""
+    level: FeatureLevel = LEVEL_MIN
+    """The feature level that its content requires."""
     trace_events: list[TraceEvent] = field(default_factory=list)
 
 

@@ -21,7 +21,7 @@ from raykeeper.server.client_requests import ClientRequests
 from raykeeper.server.connection_stats import ConnectionStats
 from raykeeper.server.context import ServerContext, ServerOptions
 from raykeeper.server.digest_comparison import DigestComparison
-from raykeeper.server.effects import Effect, Restart, SendPeer
+from raykeeper.server.effects import Effect, Restart, SaveLevel, SendPeer
 from raykeeper.server.events import (
     ClientBytesSent,
     ClientDisconnected,
@@ -70,6 +70,7 @@ from raykeeper.server.snapshot_install import SnapshotInstall
 from raykeeper.server.snapshot_streams import SnapshotStreams
 from raykeeper.server.stats import ServerStats
 from raykeeper.zab import effects as zab
+from raykeeper.zab.feature_levels import FeatureLevel, level_problem
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import DiskId, Millis, Now, ServerId, Zxid
 from raykeeper.zab.peer import Peer
@@ -83,9 +84,12 @@ from raykeeper.znodes.txns import (
     CloseSessionTxn,
     CreateSessionErrorTxn,
     CreateSessionTxn,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     Txn,
-    decode_txn,
+    UnknownTxnError,
+    decode_known_txn,
+    level_required_by,
 )
 
 HASHED_AT_ONCE: Final = 1_000
@@ -109,6 +113,8 @@ class Server:
     ) -> None:
         """Loads the snapshot of `recovered`, then its log as far as it is known to be committed."""
         state = load_state(recovered)
+        state.newest_level = settings.levels.newest
+        settings.levels.require(max(recovered.level, state.level))
         window = RecentLog(recovered.snapshot_zxid)
         for run in recovered.runs:
             window.extend(run.first, run.txns)
@@ -149,6 +155,7 @@ class Server:
             CreateSessionErrorTxn: self._on_session_refused,
             CloseSessionTxn: self._on_session_closed,
             ReplaceVoterTxn: self._on_voter_replaced,
+            RaiseLevelTxn: self._on_level_raised,
         }
         self._end_of_step = self._order_at_the_end()
         history.deliver(recovered.committed)
@@ -300,12 +307,13 @@ class Server:
     def _make_zab_handlers(self) -> dict[type, Callable[[Any], None]]:
         out, streams, install = self._context.out, self._snapshot_streams, self._snapshot_install
         of_the_shell = (
-            *(zab.Truncate, zab.SaveEpochs, zab.ReadLog, zab.InstallSnapshot),
+            *(zab.Truncate, zab.SaveEpochs, zab.ReadLog),
             *(zab.CheckDiskSpace, zab.VoteGranted, zab.BreakLink, zab.TraceEvent),
         )
         return {
             **dict.fromkeys(of_the_shell, out.append),
             zab.Append: self._on_append,
+            zab.InstallSnapshot: self._on_install_snapshot,
             zab.Send: lambda e: out.append(SendPeer(e.peer, e.message)),
             zab.Deliver: lambda e: self._deliver(e.first, e.txns),
             zab.ReadIndex: self._forwarder.on_leadership_confirmed,
@@ -451,9 +459,33 @@ class Server:
                 handlers[type(effect)](effect)
 
     def _on_append(self, effect: zab.Append) -> None:
+        self._require_level_of(effect.first, effect.txns)
         self._context.out.append(effect)
         last = Zxid(effect.first + len(effect.txns) - 1)
         self._stages.on_logged(last, self._context.now.mono)
+
+    def _on_install_snapshot(self, effect: zab.InstallSnapshot) -> None:
+        self._require_level(self._snapshot_install.built_level)
+        for run in effect.tail:
+            self._require_level_of(run.first, run.txns)
+        self._context.out.append(effect)
+
+    def _require_level_of(self, first: Zxid, txns: list[bytes]) -> None:
+        levels = self._context.peer.settings.levels
+        if levels.required < levels.newest:  # else there is nothing to look for
+            self._require_level(level_required_by(first, txns))
+
+    def _require_level(self, level: FeatureLevel) -> None:
+        """Mark the disk before it holds what an older program cannot read.
+
+        Counterexample for a mark at the delivery: all servers stop when the raise is logged and not
+        delivered. Those of the program before start, one of them leads and commits it, and all end.
+        """
+        levels = self._context.peer.settings.levels
+        if problem := level_problem(level, levels.newest):
+            raise UnknownTxnError(f"the leader sent what requires {problem}")
+        if levels.require(level):
+            self._context.out.append(SaveLevel(level))
 
     def _on_receive_effect(
         self, effect: zab.ReceiveSnapshot | zab.ReceiveChunk | zab.DiscardSnapshot
@@ -530,6 +562,10 @@ class Server:
         if self._leader_requests is not None:
             self._leader_requests.on_voter_replaced(server, disk, is_new)
 
+    def _on_level_raised(self, _zxid: Zxid, txn: Txn) -> None:
+        assert isinstance(txn.body, RaiseLevelTxn)
+        self._context.trace(trace_events.LEVEL_RAISED, txn.body.level)
+
     def _on_role_changed(self, effect: zab.RoleChanged) -> None:
         self._leader_requests = None
         self._next_report_at = None
@@ -544,7 +580,8 @@ class Server:
         self._inherited_votes = {}
         if effect.role is zab.Role.LEADER:
             for run in history.recent_log.between(history.delivered, history.logged):
-                for body in (decode_txn(data).body for data in run.txns):
+                for zxid, data in enumerate(run.txns, run.first):
+                    body = decode_known_txn(Zxid(zxid), data).body
                     if isinstance(body, ReplaceVoterTxn):
                         members.change_logged(body.server_id, body.disk)
                         self._inherited_votes[body.server_id] = body.disk
@@ -611,6 +648,7 @@ class Server:
         leader = self._leader_requests
         if leader is not None:
             leader.restore_votes()
+            leader.raise_level()
             leader.update_config()
             leader.delete_expired_znodes()
             leader.send_session_report()

@@ -31,6 +31,8 @@ COUNTER_EXHAUSTED: Final = TraceName("zxid.counter_exhausted", "epoch")
 SNAPSHOT_STARTED: Final = TraceName("snapshot.started", "zxid")
 SNAPSHOT_PUBLISHED: Final = TraceName("snapshot.published", "zxid")
 SNAPSHOT_FAILED: Final = TraceName("snapshot.failed", "zxid")
+LEVEL_RAISED: Final = TraceName("level.raised", "level")
+"""A feature level is in force: no program of before can join any more."""
 SNAPSHOT_INSTALLED: Final = TraceName("snapshot.adopted", "zxid")
 DIGEST_DIFFERS: Final = TraceName("digest.differs", "zxid", "servers")
 """A quorum agrees on another state at a zxid than the server named."""

@@ -18,6 +18,7 @@ from raykeeper.zab.effects import (
     ReceiveChunk,
     ReceiveSnapshot,
 )
+from raykeeper.zab.feature_levels import FeatureLevel, level_problem
 from raykeeper.zab.ids import Zxid, format_zxid
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotLoader
 from raykeeper.znodes.state import State
@@ -42,6 +43,12 @@ class SnapshotInstall:
         """Whether the state is consistent and not older than what clients here saw."""
         return self._served_zxid is None
 
+    @property
+    def built_level(self) -> FeatureLevel:
+        """The feature level of the received state, which the disk is about to install."""
+        assert self._built_state is not None, "installed without a check"
+        return self._built_state.level
+
     def on_disk_effect(self, effect: ReceiveSnapshot | ReceiveChunk | DiscardSnapshot) -> None:
         """Load the snapshot that the disk is told to receive."""
         if isinstance(effect, ReceiveSnapshot):
@@ -60,7 +67,11 @@ class SnapshotInstall:
         loader, self._loader = self._loader, None
         assert loader is not None, effect
         try:
-            self._built_state = loader.finish(effect.zxid, effect.consistent_at)
+            state = loader.finish(effect.zxid, effect.consistent_at)
+            state.newest_level = self._context.peer.settings.levels.newest
+            if problem := level_problem(state.level, state.newest_level):
+                raise SnapshotFormatError(f"the snapshot requires {problem}")
+            self._built_state = state
         except SnapshotFormatError as error:
             self._reject_leader(error)
 

@@ -24,6 +24,7 @@ from raykeeper.zab.effects import (
     TraceEvent,
 )
 from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.feature_levels import level_problem
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of, format_zxid
 from raykeeper.zab.messages import (
@@ -99,7 +100,11 @@ class FollowerRecovery:
     def send_follower_info(self) -> None:
         """Send FOLLOWERINFO, once more when the leader says that it leads now."""
         if self.phase is FollowerPhase.DISCOVERY:
-            info = FollowerInfo(self._history.accepted, self._follow_attempt, self._settings.disk)
+            settings = self._settings
+            info = FollowerInfo(
+                *(self._history.accepted, self._follow_attempt),
+                *(settings.disk, settings.levels.newest),
+            )
             self._out.append(Send(self.leader, info))
 
     def receive(self, message: LeaderMessage, now: Millis) -> None:
@@ -148,7 +153,10 @@ class FollowerRecovery:
 
     def _on_leader_info(self, message: LeaderInfo) -> None:
         history = self._history
-        if message.epoch < history.accepted:
+        if problem := level_problem(message.level, self._settings.levels.newest):
+            # Its log could not be read here. A leader that knows of levels would have refused us.
+            self.transition = StepDown(f"the log of the leader requires {problem}")
+        elif message.epoch < history.accepted:
             self.transition = StepDown("the leader proposes an epoch below our promise")
         elif message.epoch == history.accepted:
             # Promised before. A promise to this very leader counts: it proposes an epoch only once

@@ -7,11 +7,12 @@ Invariant: acked <= sent for each learner; what lies between a learner's synchro
 `sent` was sent to it once, in order, so acks and commits can be cumulative (rule Z3).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
 from raykeeper.zab import trace_events
 from raykeeper.zab.effects import (
+    BreakLink,
     CancelSnapshot,
     GrantCredit,
     LogRun,
@@ -22,6 +23,7 @@ from raykeeper.zab.effects import (
     TraceEvent,
 )
 from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, format_zxid
 from raykeeper.zab.messages import (
@@ -70,6 +72,7 @@ class Learner:
         self.server_id = server_id
         self.follow_attempt = info.follow_attempt
         self.disk = info.disk
+        self.level = info.level
         self.has_vote = has_vote
         self.stage = Stage.FOLLOWER_INFO_RECEIVED
         self.has_promised = False
@@ -109,6 +112,13 @@ class Learners:
         if known is not None and known.follow_attempt == info.follow_attempt:
             return  # sent again on our LEADING notification
         self.drop(sender, "began anew")
+        required = self._settings.levels.required
+        if info.level < required:
+            # It would be sent this log, in which it could not read the raise.
+            reason = f"its program knows feature level {info.level}, and {required} is required"
+            self._out.append(TraceEvent(trace_events.LEVEL_REFUSED, (sender, reason)))
+            self._out.append(BreakLink(sender, reason))
+            return
         votes = self._settings.members.has_vote(sender, info.disk)
         self._by_id[sender] = Learner(sender, info, votes, now)
         if self.epoch:
@@ -118,7 +128,12 @@ class Learners:
         """Send LEADERINFO: propose the epoch."""
         assert learner.stage is Stage.FOLLOWER_INFO_RECEIVED, learner.stage
         learner.stage = Stage.LEADER_INFO_SENT
-        self._out.append(Send(learner.server_id, LeaderInfo(self.epoch, learner.follow_attempt)))
+        self._out.append(
+            Send(
+                learner.server_id,
+                LeaderInfo(self.epoch, learner.follow_attempt, self._settings.levels.required),
+            )
+        )
 
     def on_ack_epoch(self, learner: Learner, ack: AckEpoch) -> None:
         """Handle ACKEPOCH: synchronize at once if a quorum has promised, else when it has.
@@ -222,6 +237,22 @@ class Learners:
         if learner.stage is Stage.STREAMING:
             self._out.append(CancelSnapshot(server_id))
         self._out.append(TraceEvent(trace_events.LEARNER_LOST, (server_id, reason)))
+
+    def level_of_all(self, members: Iterable[ServerId]) -> FeatureLevel | None:
+        """Return the newest feature level that all `members`, this server included, know.
+
+        None while one of them does not follow: nobody knows what its program knows now.
+        """
+        levels = [learner.level for learner in self]  # also of one that is being synchronized
+        for member in members:
+            learner = self._by_id.get(member)
+            if member == self._settings.server_id:
+                levels.append(self._settings.levels.newest)
+            elif learner is None or learner.stage is not Stage.FOLLOWING:
+                return None
+            else:
+                levels.append(learner.level)
+        return min(levels)
 
     def members_changed(self) -> None:
         """Count every learner under the disk that the member list names now (rule D3)."""

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from raykeeper.zab.feature_levels import LEVEL_MIN, WireLevel
 from raykeeper.zab.ids import (
     EPOCH_MAX,
     SERVER_ID_MAX,
@@ -84,19 +85,25 @@ class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):
     """Discovery 1, to the prospective leader: the newest epoch the sender has promised.
 
     `follow_attempt` numbers the sender's attempts to follow; packets of an earlier one are told by
-    it. The sender has a vote if `disk` is its own in the leader's member list (rule D3).
+    it. The sender has a vote if `disk` is its own in the leader's member list (rule D3). `level` is
+    the newest feature level that its program knows.
     """
 
     accepted_epoch: WireEpoch
     follow_attempt: int
     disk: WireDisk
+    level: WireLevel = LEVEL_MIN
 
 
 class LeaderInfo(Struct, frozen=True, array_like=True, tag=3):
-    """Discovery 2, to a learner: the epoch this leader proposes."""
+    """Discovery 2, to a learner: the epoch this leader proposes.
+
+    `level` is the feature level that its log requires.
+    """
 
     epoch: WireEpoch
     follow_attempt: int
+    level: WireLevel = LEVEL_MIN
 
 
 class AckEpoch(Struct, frozen=True, array_like=True, tag=4):

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from raykeeper.zab.feature_levels import FeatureLevels
 from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.members import Members
 from raykeeper.zab.quorum import Quorum
@@ -53,7 +54,7 @@ class RecentLogLimits(Struct, frozen=True):
 class Settings:
     """The identity of a server in its ensemble, and the members as it knows them."""
 
-    __slots__ = ("disk", "members", "quorum", "server_id", "timing", "window")
+    __slots__ = ("disk", "levels", "members", "quorum", "server_id", "timing", "window")
 
     def __init__(
         self,
@@ -62,8 +63,12 @@ class Settings:
         disk: DiskId = FOUNDING_DISK,
         timing: Timing | None = None,
         window: RecentLogLimits | None = None,
+        levels: FeatureLevels | None = None,
     ) -> None:
-        """Set up the identity; `disk` is the one that holds this server's promises."""
+        """Set up the identity; `disk` is the one that holds this server's promises.
+
+        Without `levels` the server is one of the oldest feature level, and stays there.
+        """
         assert 0 < server_id <= SERVER_ID_MAX, server_id
         self.server_id = server_id
         self.quorum = Quorum(voters)
@@ -71,6 +76,7 @@ class Settings:
         self.disk = disk
         self.timing = timing or Timing()
         self.window = window or RecentLogLimits()
+        self.levels = levels or FeatureLevels()
 
     @property
     def has_vote(self) -> bool:

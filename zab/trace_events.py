@@ -32,6 +32,8 @@ SYNC_DIFF: Final = TraceName("sync.diff", "peer", "last")
 SYNC_TRUNC: Final = TraceName("sync.trunc", "peer", "last")
 SYNC_SNAPSHOT: Final = TraceName("sync.snapshot", "peer", "last")
 SYNC_READ_LOG: Final = TraceName("sync.read_log", "peer", "last")
+LEVEL_REFUSED: Final = TraceName("level.refused", "peer", "reason")
+"""A learner's program cannot read the log of this leader: it is too old."""
 LEADER_ESTABLISHED: Final = TraceName("leader.established", "epoch", "last")
 LEARNER_ACTIVATED: Final = TraceName("learner.activated", "leader", "delivered")
 PROPOSAL_DUPLICATE: Final = TraceName("proposal.duplicate", "first")

@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.zab.errors import DECODE_ERRORS
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.acl import (
     SUPER,
@@ -59,6 +60,7 @@ from raykeeper.znodes.txns import (
     DeleteTxn,
     MultiErrorTxn,
     MultiTxn,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetIdentitiesTxn,
     Txn,
@@ -181,6 +183,11 @@ class PrepRequestProcessor:
         """Prepare to put the vote of a server on another disk (rule D3)."""
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, ReplaceVoterTxn(server_id, disk)))
+
+    def prepare_raise_level(self, zxid: Zxid, wall_ms: Millis, level: FeatureLevel) -> bytes:
+        """Prepare to put a feature level in force, which all members know."""
+        time_ms = self._begin(zxid, wall_ms)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, RaiseLevelTxn(level)))
 
     def prepare_config(
         self,

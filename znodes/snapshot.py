@@ -31,6 +31,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
+from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel, WireLevel, level_problem
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.children import ShardedChildren
 from raykeeper.znodes.paths import SYSTEM_PATHS
@@ -40,7 +41,9 @@ from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import Tree
 from raykeeper.znodes.znode import Znode, ZnodeAttributes, attributes_of
 
-SNAPSHOT_FORMAT: Final = 3
+SNAPSHOT_FORMATS: Final = {FeatureLevel(1): 3, FeatureLevel(2): 4}
+"""The format of a snapshot, by the feature level of its state. They differ by the header alone: it
+says the level, and the number keeps a program out that knows no levels."""
 VISITS_MAX: Final = 512
 """Znodes looked at for one chunk: some hundred microseconds, however small they are."""
 
@@ -56,10 +59,11 @@ class SnapshotFormatError(RayKeeperError):
 
 
 class SnapshotHeader(Struct, frozen=True, array_like=True, tag=1):
-    """First record. `time_ms` is the time of the last transaction when the walk began."""
+    """First record. `time_ms` and `level` are those of the state when the walk began."""
 
     format: int
     time_ms: Millis
+    level: WireLevel = LEVEL_MIN
 
 
 class ZnodeRecord(Struct, frozen=True, array_like=True, tag=3, gc=False):
@@ -133,11 +137,16 @@ def _header_in(chunk: bytes) -> SnapshotHeader:
     if len(headers) != 1:
         raise SnapshotFormatError("the first chunk must be the header alone")
     header = headers[0]
-    if header.format != SNAPSHOT_FORMAT:
-        raise SnapshotFormatError(
-            f"format {header.format}, this version reads only {SNAPSHOT_FORMAT}"
-        )
+    if header.format not in SNAPSHOT_FORMATS.values():
+        known = " and ".join(map(str, SNAPSHOT_FORMATS.values()))
+        raise SnapshotFormatError(f"format {header.format}, and this program reads {known}")
+    if problem := level_problem(header.level):
+        raise SnapshotFormatError(f"the snapshot requires {problem}")
     return header
+
+
+def _header_of(state: State) -> SnapshotHeader:
+    return SnapshotHeader(SNAPSHOT_FORMATS[state.level], state.time_ms, state.level)
 
 
 class SnapshotWalk:
@@ -158,7 +167,7 @@ class SnapshotWalk:
             return None
         if not self._begun:
             self._begun = True
-            return _encode_chunk([SnapshotHeader(SNAPSHOT_FORMAT, self._state.time_ms)])
+            return _encode_chunk([_header_of(self._state)])
         records: list[Record] = []
         if not self._are_voters_written:
             self._are_voters_written = True
@@ -276,6 +285,7 @@ class SnapshotLoader:
         state.zxid = zxid
         state.consistent_at = consistent_at
         state.time_ms = self._header.time_ms
+        state.level = self._header.level
         return state
 
     def _add_session(self, record: SessionRecord) -> None:

@@ -9,7 +9,8 @@ ZooKeeper: `ZKDatabase.processTxn`, `FinalRequestProcessor`.
 
 import msgspec
 
-from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, level_problem
+from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid, format_zxid
 from raykeeper.znodes.digest import DIGEST_MASK, record_term
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.sessions import SessionTable
@@ -26,18 +27,20 @@ from raykeeper.znodes.txns import (
     MultiTxn,
     OpFailed,
     OpResult,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
     SetIdentitiesTxn,
     Txn,
     TxnBody,
+    UnknownTxnError,
     WriteOutcome,
-    decode_txn,
+    decode_known_txn,
     stat_of_created,
 )
 
-_encode_voter = msgspec.msgpack.Encoder().encode
+_encode_item = msgspec.msgpack.Encoder().encode
 
 
 class State:
@@ -55,6 +58,10 @@ class State:
         self.sessions = SessionTable() if sessions is None else sessions
         self.voters: dict[ServerId, DiskId] = {}
         """The voters whose vote rests on another than their founding disk."""
+        self.level = LEVEL_MIN
+        """The feature level in force: nothing of a newer one may be written."""
+        self.newest_level = LEVEL_MAX
+        """The newest one that the program knows."""
         self.zxid = ZERO
         self.consistent_at = ZERO
         self.time_ms = Millis(0)
@@ -63,10 +70,12 @@ class State:
         """Apply the transaction encoded in `data`; the same one again changes nothing.
 
         Raises:
-            msgspec.DecodeError: `data` is no transaction. Nothing has changed.
+            UnknownTxnError: `data` is no transaction that the program knows. Nothing has changed.
         """
         assert zxid >= self.zxid, (zxid, self.zxid)
-        txn = decode_txn(data)
+        txn = decode_known_txn(zxid, data)
+        if type(txn.body) is RaiseLevelTxn:
+            self._check_level(zxid, txn.body)
         # Transactions of one millisecond share one int object: 32 bytes less for most znodes.
         if txn.time_ms != self.time_ms:
             self.time_ms = txn.time_ms
@@ -103,19 +112,28 @@ class State:
                 self.voters[change.server_id] = change.disk
             case SetAclTxn():
                 self.tree.set_acls(zxid, change)
+            case RaiseLevelTxn():
+                self.level = max(self.level, change.level)  # a replay may be older
             case SetIdentitiesTxn():
                 self.sessions.identify(txn.session_id, txn.number, change.identities)
             case _:
                 _nothing: ErrorTxn | CreateSessionErrorTxn | MultiErrorTxn | MultiTxn = change
 
+    def _check_level(self, zxid: Zxid, change: RaiseLevelTxn) -> None:
+        if problem := level_problem(change.level, self.newest_level):
+            raise UnknownTxnError(f"transaction {format_zxid(zxid)} requires {problem}")
+
     def digest(self) -> int:
-        """Return 64 bits over znodes, sessions, reply caches and voters: equal on equal states.
+        """Return 64 bits over znodes, sessions, reply caches, voters and level: equal on equal
+        states. Level 1 adds nothing: the program before knows none.
 
         Hashes all sessions that have changed, and after a load the znodes not hashed yet, 0.7 µs
         each.
         """
-        voters = sum(record_term(_encode_voter(item)) for item in self.voters.items())
-        return (self.tree.full_digest() + self.sessions.digest() + voters) & DIGEST_MASK
+        others = sum(record_term(_encode_item(item)) for item in self.voters.items())
+        if self.level > LEVEL_MIN:
+            others += record_term(_encode_item(("level", self.level)))
+        return (self.tree.full_digest() + self.sessions.digest() + others) & DIGEST_MASK
 
 
 def error_results(change: MultiErrorTxn) -> list[OpResult]:

@@ -8,10 +8,15 @@ keeps the same reply cache and can answer a repeated write.
 ZooKeeper: `zookeeper.jute`, txn module (TxnHeader, CreateTxn, DeleteTxn, SetDataTxn, ErrorTxn …).
 """
 
+from collections.abc import Iterable
+from typing import Final
+
 import msgspec
 from msgspec import Struct
 
-from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
+from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, FeatureLevel
+from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid, format_zxid
 from raykeeper.znodes.acl import Acls, Identities
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
@@ -114,6 +119,15 @@ class SetIdentitiesTxn(Struct, frozen=True, array_like=True, tag=10):
     identities: Identities
 
 
+class RaiseLevelTxn(Struct, frozen=True, array_like=True, tag=13, gc=False):
+    """From here on the ensemble is at this feature level (zab/feature_levels.py).
+
+    Proposed by the leader once all members know the level.
+    """
+
+    level: FeatureLevel
+
+
 class OpDone(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """Result of an operation in a transaction. Path of a creation, Stat as for the same alone."""
 
@@ -184,6 +198,7 @@ TxnBody = (
     | SetIdentitiesTxn
     | MultiTxn
     | MultiErrorTxn
+    | RaiseLevelTxn
 )
 
 
@@ -223,5 +238,47 @@ def stat_of_created(zxid: Zxid, time_ms: Millis, body: CreateTxn) -> Stat:
     return Stat(zxid, zxid, time_ms, time_ms, 0, 0, 0, owner, size, 0, zxid)
 
 
+class UnknownTxnError(RayKeeperError):
+    """Raised when a transaction is none that this program knows. Nothing has changed.
+
+    The caller must end the server: it could not stay like the others. A newer program made it, or
+    it is damaged.
+    """
+
+
 encode_txn = msgspec.msgpack.Encoder().encode
 decode_txn = msgspec.msgpack.Decoder(Txn).decode
+
+_OF_NOBODY: Final = encode_txn((0, 0, 0, 0, 0))[:4]
+"""How a transaction begins that no session made, and so each that raises the level."""
+
+
+def decode_known_txn(zxid: Zxid, data: bytes) -> Txn:
+    """Decode a transaction of the log.
+
+    Raises:
+        UnknownTxnError: it is none that this program knows.
+    """
+    try:
+        return decode_txn(data)
+    except DECODE_ERRORS as error:
+        raise UnknownTxnError(
+            f"transaction {format_zxid(zxid)} is none that this program knows (feature levels "
+            f"{LEVEL_MIN} to {LEVEL_MAX}): {error}"
+        ) from error
+
+
+def level_required_by(first: Zxid, txns: Iterable[bytes]) -> FeatureLevel:
+    """Return the feature level to which one of these consecutive transactions raises; else the
+    oldest one.
+
+    Raises:
+        UnknownTxnError: one that may is none that this program knows.
+    """
+    level = LEVEL_MIN
+    for zxid, data in enumerate(txns, first):
+        if data[:4] == _OF_NOBODY:
+            body = decode_known_txn(Zxid(zxid), data).body
+            if type(body) is RaiseLevelTxn:
+                level = max(level, body.level)
+    return level

@@ -42,11 +42,15 @@ from raykeeper.actors.disk.storage_errors import (
     storage_errors,
 )
 from raykeeper.zab.errors import DECODE_ERRORS
+from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel, level_problem
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, ServerId
 
 IDENTITY_FILE = "identity"
-FORMAT_VERSION = 2
+FORMAT_VERSIONS = {FeatureLevel(1): 2, FeatureLevel(2): 3}
+"""The version of an identity, by the feature level that its folder requires. They differ by the
+number alone, which keeps out a program that knows no levels."""
 
+_READABLE = " and ".join(map(str, FORMAT_VERSIONS.values()))
 _MAGIC = b"RKIDENTITY"
 _BYTES_MAX = 1 << 20
 
@@ -87,10 +91,14 @@ class DiskIdentity(Struct, frozen=True):
     reset_reason: str = field(default="", name="begun_anew")
     """Why the disk is not a founding one; "" on one that is."""
     repair: Repair | None = None
+    format_version: int = 0
+    """Set when it is written, see `FORMAT_VERSIONS`."""
+    # From here on fields of later programs: a node of before sends identities without them.
     supersedes: list[str] = []
     """The uuids that this ensemble had before a recovery, which founded a new history: folders of
     these belong to the old one."""
-    format_version: int = FORMAT_VERSION
+    level: FeatureLevel = LEVEL_MIN
+    """The feature level that whoever reads the folder must know."""
 
     def disk(self) -> DiskId:
         """Return the disk's name in the member list, the only one that counts as a voter (D3)."""
@@ -215,6 +223,7 @@ def write_identity(files: Filesystem, folder: Path, identity: DiskIdentity) -> N
     Raises:
         OSError: it failed; the old or the new identity is there.
     """
+    identity = replace(identity, format_version=FORMAT_VERSIONS[identity.level])
     data = msgspec.json.encode(identity) + b"\n"
     assert len(data) < _BYTES_MAX // 2, len(data)
     replace_file(files, folder / IDENTITY_FILE, _version_line(data) + data)
@@ -239,14 +248,15 @@ def _read(files: Filesystem, folder: Path) -> DiskIdentity | None:
     try:
         if head + b"\n" != _version_line(data):
             if msgspec.json.decode(content, type=_Version).format_version == 1:
-                raise UnknownVersion(f"{path} has version 1; this program reads {FORMAT_VERSION}")
+                raise UnknownVersion(f"{path} has version 1; this program reads {_READABLE}")
             raise CorruptRecord(f"{path} is damaged")
         version = msgspec.json.decode(data, type=_Version).format_version
-        if version != FORMAT_VERSION:
-            raise UnknownVersion(
-                f"{path} has version {version}; this program reads {FORMAT_VERSION}"
-            )
-        return msgspec.json.decode(data, type=DiskIdentity)
+        if version not in FORMAT_VERSIONS.values():
+            raise UnknownVersion(f"{path} has version {version}; this program reads {_READABLE}")
+        identity = msgspec.json.decode(data, type=DiskIdentity)
+        if problem := level_problem(identity.level):
+            raise UnknownVersion(f"{path} requires {problem}")
+        return replace(identity, format_version=0)
     except DECODE_ERRORS as error:
         raise CorruptRecord(f"{path} is damaged: {error}") from error
 

@@ -21,12 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.actors.disk.epochs import Epochs, EpochsFile
 from raykeeper.actors.disk.file_operations import remove_leftovers
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.generations import Generations, open_generations
-from raykeeper.actors.disk.identity import Claim, DiskIdentity, FolderOwner, claim_folder
+from raykeeper.actors.disk.identity import (
+    Claim,
+    DiskIdentity,
+    FolderOwner,
+    claim_folder,
+    write_identity,
+)
 from raykeeper.actors.disk.log import Log
 from raykeeper.actors.disk.repair import begin_repair, finish_repair, remove_damaged
 from raykeeper.actors.disk.snapshot_files import (
@@ -52,7 +59,7 @@ from raykeeper.actors.disk.storage_trace_events import (
     SNAPSHOT_INVALID,
     SYNC_INTERRUPTED,
 )
-from raykeeper.server.effects import PublishSnapshot
+from raykeeper.server.effects import PublishSnapshot, SaveLevel
 from raykeeper.server.events import (
     DiskEvent,
     DiskSpaceChanged,
@@ -80,7 +87,7 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.ids import ZERO, Zxid, epoch_of, format_zxid
 
-StorageEffect = DiskEffect | PublishSnapshot
+StorageEffect = DiskEffect | PublishSnapshot | SaveLevel
 
 _RECEIVED = "received.tmp"
 _NO_SNAPSHOT = SnapshotSummary(ZERO, ZERO)
@@ -133,6 +140,7 @@ class Storage:
             DiscardSnapshot: self._discard_snapshot,
             InstallSnapshot: self._install_snapshot,
             PublishSnapshot: self._publish_snapshot,
+            SaveLevel: self._save_level,
             CheckDiskSpace: self._check_room,
             VoteGranted: self._vote_granted,
         }
@@ -229,6 +237,7 @@ class Storage:
             is_uncertain=promises.epochs.is_uncertain,
             has_initial_history=log.last >= promises.epochs.initial,
             has_disk_space=self._reported_disk_space,
+            level=self.identity.level,
             trace_events=self.take_trace_events(),
         )
 
@@ -428,6 +437,11 @@ class Storage:
         self._prune(path)
         self._spare.replenish()  # pruning has freed space
         return SnapshotPublished(zxid)
+
+    def _save_level(self, effect: SaveLevel) -> None:
+        assert effect.level >= self.identity.level, (effect, self.identity)
+        self.identity = replace(self.identity, level=effect.level)
+        write_identity(self._files, self.folder, self.identity)
 
     def _check_room(self, _effect: CheckDiskSpace) -> DiskEvent:
         return DiskSpaceChanged(self._spare.replenish())

@@ -271,6 +271,7 @@ def contents_document(contents: FolderContents) -> Document:
             "disk": identity.disk_uuid,
             "is_founding": identity.is_founding,
             "incarnation": identity.incarnation,
+            "level": identity.level,
             "reset_reason": identity.reset_reason or None,
             "repair": None if identity.repair is None else identity.repair.reason,
         },
@@ -332,6 +333,7 @@ def show_contents(console: Console, contents: FolderContents) -> None:
         console.print(f"{kind} {identity.disk_uuid}: {vote}")
         holder = contents.holder or "a process that left no name"
         console.print(f"incarnation {identity.incarnation}, last opened by {escaped(holder)}")
+        console.print(f"readable by programs of feature level {identity.level}")
     if epochs is not None:
         console.print(
             f"accepted epoch {epochs.accepted}, current epoch {epochs.current}, "

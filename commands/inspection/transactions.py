@@ -20,6 +20,7 @@ from raykeeper.znodes.txns import (
     ErrorTxn,
     MultiErrorTxn,
     MultiTxn,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -39,6 +40,7 @@ _TYPES: dict[type[TxnBody], str] = {
     CloseSessionTxn: "close_session",
     SetIdentitiesTxn: "add_auth",
     ReplaceVoterTxn: "replace_voter",
+    RaiseLevelTxn: "raise_level",
     ErrorTxn: "error",
     MultiTxn: "multi",
     MultiErrorTxn: "multi_error",
@@ -141,6 +143,8 @@ def describe(zxid: Zxid, txn: Txn) -> str:
         case ReplaceVoterTxn():
             disk = f"disk {body.disk}" if body.disk else "its founding disk"
             return f"the vote of server {body.server_id} moved to {disk}"
+        case RaiseLevelTxn():
+            return f"feature level {body.level} is in force"
         case _:
             changes = "; ".join(_change_text(each) for each in changes_of(body))
             return changes or "transaction without a change"
@@ -192,6 +196,8 @@ def _further_fields(zxid: Zxid, body: TxnBody) -> Document:
             return {"identities": identity_documents(body.identities)}
         case ReplaceVoterTxn():
             return {"server_id": body.server_id, "disk": body.disk or None}
+        case RaiseLevelTxn():
+            return {"level": body.level}
         case MultiTxn():
             return {"is_then": body.is_then, "operations": len(body.results)}
         case MultiErrorTxn():

@@ -16,6 +16,7 @@ from raykeeper.server.effects import (
     Effect,
     PublishSnapshot,
     ReadProcessFacts,
+    SaveLevel,
     SendClient,
     SendPeer,
     SnapshotBegin,
@@ -42,6 +43,7 @@ from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encod
 from raykeeper.server.process_facts import ProcessFacts
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, DiskEffect, Role, TraceEvent
+from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel, FeatureLevels
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
 from raykeeper.zab.settings import RecentLogLimits, Settings, Timing
 from raykeeper.znodes.expiry import SessionExpiry
@@ -106,6 +108,10 @@ class PureServer:
         self._told: list[Event] = []
         self.tracker = SessionExpiry()
         self._snapshot = StoredSnapshot(ZERO, ZERO, [])
+        self.newest_level = LEVEL_MIN
+        """The newest feature level that its program knows, from the next start on."""
+        self.raise_to: FeatureLevel | None = None
+        """The level to which it raises the ensemble at most."""
         self.settings: Settings
         self.server: Server
         self.start()
@@ -115,7 +121,12 @@ class PureServer:
         self.disk.crash()
         recovered = self.disk.open(self._done.extend)
         self.settings = Settings(
-            self.server_id, self._voters, recovered.disk_id, timing=TIMING, window=self._window
+            self.server_id,
+            self._voters,
+            recovered.disk_id,
+            timing=TIMING,
+            window=self._window,
+            levels=FeatureLevels(self.newest_level, raise_to=self.raise_to),
         )
         self.server = Server(self.settings, self.limits, self.options, recovered)
         self._carry_out(self.server.start(self.clock.times()))
@@ -232,7 +243,7 @@ class PureServer:
                 )
             elif isinstance(effect, CloseClient):
                 self.closed.append(effect.connection)
-            elif isinstance(effect, DiskEffect | PublishSnapshot):
+            elif isinstance(effect, DiskEffect | PublishSnapshot | SaveLevel):
                 self.disk.submit([effect])
             elif isinstance(effect, BreakLink):
                 self.broken.append(effect.peer)

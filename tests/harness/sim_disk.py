@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from raykeeper.server.effects import PublishSnapshot
+from raykeeper.server.effects import PublishSnapshot, SaveLevel
 from raykeeper.server.events import (
     DiskEvent,
     DiskSpaceChanged,
@@ -40,13 +40,14 @@ from raykeeper.zab.effects import (
     Truncate,
     VoteGranted,
 )
+from raykeeper.zab.feature_levels import LEVEL_MIN
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Zxid
 from raykeeper.zab.recent_log import follows
 from tests.harness.log_entries import Entry, entries_of, runs_of
 from tests.harness.log_space import LogSpace
 from tests.harness.schedule import Schedule
 
-_Effect = DiskEffect | PublishSnapshot
+_Effect = DiskEffect | PublishSnapshot | SaveLevel
 _BATCH_BYTES = 40
 _TXN_BYTES = 8
 _KEPT: Final = (
@@ -75,6 +76,8 @@ class SimDisk:
         self, schedule: Schedule, random: Random | None = None, segment_bytes: int = 1_000_000
     ) -> None:
         self.disk = FOUNDING_DISK
+        self.level = LEVEL_MIN
+        """What the identity says that its content requires."""
         self.incarnation = 0
         self.ahead_ms = 0
         """How far the wall clock of its machine, by which incarnations begin, is ahead."""
@@ -165,6 +168,7 @@ class SimDisk:
             is_uncertain=self.is_uncertain,
             has_initial_history=self.last >= self.initial,
             has_disk_space=self.log_space.has_space,
+            level=self.level,
         )
 
     def crash(self) -> None:
@@ -367,6 +371,8 @@ class SimDisk:
                 return SnapshotInstalled(effect.zxid)
             case ReadLog():
                 return self._read(effect)
+            case SaveLevel():
+                self.level = effect.level
             case PublishSnapshot():
                 self._publish(effect.zxid)
                 return SnapshotPublished(effect.zxid)

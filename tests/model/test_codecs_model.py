@@ -43,6 +43,7 @@ from raykeeper.znodes.txns import (
     CreateTxn,
     DeleteTxn,
     ErrorTxn,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetDataTxn,
     Txn,
@@ -67,6 +68,7 @@ changes = st.one_of(
     st.builds(CloseSessionTxn, ints, st.lists(text, max_size=4)),
     st.builds(ErrorTxn, ints),
     st.builds(ReplaceVoterTxn, ids, text),
+    st.builds(RaiseLevelTxn, ints),
 )
 ops = st.one_of(
     st.builds(Create, text, values, ints),

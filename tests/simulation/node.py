@@ -14,6 +14,7 @@ from raykeeper.server.effects import (
     PublishSnapshot,
     Restart,
     ResumeReading,
+    SaveLevel,
     SendClient,
     SendPeer,
     TrackSessions,
@@ -466,7 +467,7 @@ class Node:
             self.logged = dict(entries_of(*effect.tail))
 
     def _carry_out(self, effects: list[object]) -> None:
-        disk: list[DiskEffect | PublishSnapshot] = []
+        disk: list[DiskEffect | PublishSnapshot | SaveLevel] = []
         frames: dict[ServerId, list[PeerMessage]] = {}
         for effect in effects:
             if isinstance(effect, SendPeer):
@@ -480,7 +481,7 @@ class Node:
                     byte_end.send(effect.data)
                 elif (link := self._clients.get(effect.connection)) is not None:
                     link.send(self.end, effect.data)
-            elif isinstance(effect, DiskEffect | PublishSnapshot):
+            elif isinstance(effect, DiskEffect | PublishSnapshot | SaveLevel):
                 disk.append(effect)
             elif isinstance(effect, TraceEvent):
                 assert effect.name != MESSAGE_ILLEGAL, f"Protocol: {self.server_id} met {effect}"

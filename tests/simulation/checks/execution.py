@@ -33,6 +33,7 @@ from raykeeper.znodes.txns import (
     DeleteTxn,
     ErrorTxn,
     MultiTxn,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -50,6 +51,7 @@ _LEADERS_OWN = (
     CreateSessionErrorTxn,
     CloseSessionTxn,
     ReplaceVoterTxn,
+    RaiseLevelTxn,
     DeleteTxn,
 )
 EPHEMERAL: Final = (1, 3)

@@ -29,7 +29,7 @@ from raykeeper.zab.ids import ServerId
 
 ROOT_ID = "digest:root:D/InIHSb7yEEbrWz8b9l71RjZJU="
 VALUES: list[object] = [
-    *(4321, 55, 7, 1.5, 1 << 21, "/elsewhere", "ray", "spread", "0.0.0.0", [ROOT_ID], ["dump"]),
+    *(4321, 55, 7, 2, 1.5, 1 << 21, "/elsewhere", "ray", "spread", "0.0.0.0", [ROOT_ID], ["dump"]),
     *("json", True, False),
 ]
 """Of these, each setting accepts at least one that is not its default."""

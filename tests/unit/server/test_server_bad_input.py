@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.errors import Code
@@ -60,6 +61,7 @@ from raykeeper.znodes.txns import (
     MultiErrorTxn,
     MultiTxn,
     OpFailed,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -184,6 +186,7 @@ STAT = Stat(*[0] * 11)  # type: ignore[arg-type]
 SESSION = SessionId(7)
 INTERNAL: list[tuple[Any, Code]] = [
     (ReplaceVoterTxn(ServerId(1), DiskId("other")), Code.UNIMPLEMENTED),
+    (RaiseLevelTxn(FeatureLevel(2)), Code.UNIMPLEMENTED),
     (SetIdentitiesTxn(()), Code.UNIMPLEMENTED),
     (SetAclTxn("/a", None, STAT), Code.UNIMPLEMENTED),
     (ErrorTxn(0), Code.UNIMPLEMENTED),

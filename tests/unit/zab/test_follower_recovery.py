@@ -4,6 +4,7 @@ import pytest
 
 from raykeeper.zab.effects import Effect
 from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import COUNTER_MAX, ZERO, Epoch
@@ -20,6 +21,7 @@ from raykeeper.zab.messages import (
     UpToDate,
 )
 from raykeeper.zab.settings import Settings
+from raykeeper.zab.transitions import StepDown
 from tests.unit.zab.histories import S1, S3, T0, THREE, make_history, run, z
 
 E1, E2 = Epoch(1), Epoch(2)
@@ -100,3 +102,13 @@ def test_begins_only_when_the_disk_is_settled() -> None:
     history.append(z(1, 1), [b"a"])
     with pytest.raises(AssertionError):
         FollowerRecovery(Settings(S1, THREE), history, S3, 1, [], T0)
+
+
+def test_a_leader_whose_log_cannot_be_read_is_not_followed() -> None:
+    out: list[Effect] = []
+    history = make_history(out, accepted=1, current=1)
+    role = FollowerRecovery(Settings(S1, THREE), history, S3, 4, out, T0)
+    role.receive(LeaderInfo(E2, 4, FeatureLevel(2)), T0)
+    assert isinstance(role.transition, StepDown)
+    assert "requires feature level 2, and this program knows 1" in role.transition.reason
+    assert history.is_disk_idle  # nothing was promised

@@ -4,6 +4,7 @@ import pytest
 
 from raykeeper.zab import trace_events
 from raykeeper.zab.effects import (
+    BreakLink,
     CancelSnapshot,
     Effect,
     GrantCredit,
@@ -11,8 +12,10 @@ from raykeeper.zab.effects import (
     ReadLog,
     Send,
     StreamSnapshot,
+    TraceEvent,
 )
 from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.feature_levels import FeatureLevel, FeatureLevels
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, ServerId, Zxid
 from raykeeper.zab.learners import Learner, Learners, Stage
@@ -59,7 +62,8 @@ class Table:
         self.history: History = make_history(
             self.out, *LOG, base=z(1, 1), delivered=z(1, 3), accepted=5
         )
-        self.settings = Settings(S3, THREE, window=window)
+        levels = FeatureLevels(FeatureLevel(2))
+        self.settings = Settings(S3, THREE, window=window, levels=levels)
         self.learners = Learners(self.settings, self.history, self.out)
         self.learners.epoch = E5
 
@@ -329,3 +333,40 @@ def test_dropping_an_unknown_learner_does_nothing() -> None:
     table = Table()
     table.learners.drop(S1, "who?")
     assert table.out == [] and table.learners.get(S1) is None
+
+
+def introduce(table: Table, server_id: ServerId, level: int) -> Learner | None:
+    info = FollowerInfo(Epoch(4), 1, FOUNDING_DISK, FeatureLevel(level))
+    table.learners.on_follower_info(server_id, info, T0)
+    return table.learners.get(server_id)
+
+
+def test_a_learner_that_cannot_read_the_log_is_refused() -> None:
+    table = Table()
+    assert introduce(table, S1, 1) is not None
+    table.settings.levels.require(FeatureLevel(2))
+    table.out.clear()
+    assert introduce(table, S2, 2) is not None
+    assert sent(table.out) == [LeaderInfo(E5, 1, FeatureLevel(2))]
+    table.out.clear()
+    assert introduce(table, S4, 1) is None
+    reason = "its program knows feature level 1, and 2 is required"
+    assert table.out == [
+        TraceEvent(trace_events.LEVEL_REFUSED, (S4, reason)),
+        BreakLink(S4, reason),
+    ]
+
+
+def test_the_level_of_all_is_that_of_the_oldest_program() -> None:
+    table = Table()
+    learners = table.learners
+    assert learners.level_of_all(THREE) is None  # nobody follows yet
+    for server_id, level in ((S1, 2), (S2, 3)):
+        learner = introduce(table, server_id, level)
+        assert learner is not None and learners.level_of_all(THREE) is None
+        learner.stage = Stage.FOLLOWING
+    assert learners.level_of_all(THREE) == 2  # this server knows no more itself
+    assert learners.level_of_all((*THREE, S4)) is None  # an observer that is away
+    # Whoever is being synchronized is sent what is proposed, a member or not.
+    introduce(table, S4, 1)
+    assert learners.level_of_all(THREE) == 1

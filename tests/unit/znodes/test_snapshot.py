@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
+from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, FeatureLevel
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.requests import Create, CreateMode, Delete, SessionId
 from raykeeper.znodes.sessions import SessionRecord
 from raykeeper.znodes.snapshot import (
-    SNAPSHOT_FORMAT,
+    SNAPSHOT_FORMATS,
     VISITS_MAX,
     Record,
     SnapshotFormatError,
@@ -20,9 +21,11 @@ from raykeeper.znodes.snapshot import (
     records_in,
 )
 from raykeeper.znodes.state import State
+from raykeeper.znodes.txns import RaiseLevelTxn, Txn, encode_txn
 from tests.unit.znodes.one_leader import OneLeader
 
-HEADER = SnapshotHeader(SNAPSHOT_FORMAT, Millis(5))
+LATEST = max(SNAPSHOT_FORMATS.values())
+HEADER = SnapshotHeader(SNAPSHOT_FORMATS[LEVEL_MIN], Millis(5))
 decode = msgspec.msgpack.Decoder(list[Record]).decode
 
 
@@ -209,14 +212,14 @@ def test_a_snapshot_made_by_hand_is_accepted() -> None:
     assert "/a" in loaded([GOOD[0], chunk(), *GOOD[1:]], Zxid(1), Zxid(1)).tree.znodes
 
 
-LATER = msgspec.msgpack.encode([(1, SNAPSHOT_FORMAT + 1, 5, "a field of later")])
+LATER = msgspec.msgpack.encode([(1, LATEST + 1, 5, 3, "a field of later")])
 
 
 @pytest.mark.parametrize(
     ("chunks", "reason"),
     [
         # The header is alone, first, and of a format we know.
-        ([LATER], f"format {SNAPSHOT_FORMAT + 1}, this version reads only {SNAPSHOT_FORMAT}"),
+        ([LATER], f"format {LATEST + 1}, and this program reads 3 and 4"),
         ([chunk()], "the first chunk must be the header alone"),
         ([chunk(HEADER, HEADER)], "the first chunk must be the header alone"),
         (GOOD[1:2], "malformed record"),
@@ -273,9 +276,34 @@ def test_records_are_read_one_after_the_other() -> None:
         ([chunk(HEADER), chunk(HEADER)], "malformed"),
         ([b"", chunk(SnapshotTrailer(0, 0))], "malformed"),
         ([chunk()], "header alone"),
-        ([chunk(SnapshotHeader(9, Millis(0)))], "format 9, this version reads only 3"),
+        (
+            [chunk(SnapshotHeader(LATEST, Millis(0), FeatureLevel(LEVEL_MAX + 1)))],
+            "requires feature level 3, and this program knows 1 to 2",
+        ),
+        ([chunk(SnapshotHeader(9, Millis(0)))], "format 9, and this program reads 3 and 4"),
     ],
 )
 def test_records_of_what_is_no_snapshot_are_refused(chunks: list[bytes], text: str) -> None:
     with pytest.raises(SnapshotFormatError, match=text):
         list(records_in(chunks))
+
+
+def test_the_level_decides_the_format() -> None:
+    """Before it is raised a program that knows no levels reads the snapshot as its own."""
+    state = State()
+    old = msgspec.msgpack.decode(SnapshotWalk(state).next_chunk() or b"")
+    assert old == [[1, 3, 0, 1]]
+    state.apply(Zxid(1), encode_txn(Txn(SessionId(0), 0, 0, Millis(7), RaiseLevelTxn(LEVEL_MAX))))
+    walk = SnapshotWalk(state)
+    chunks = list(iter(walk.next_chunk, None))
+    assert msgspec.msgpack.decode(chunks[0]) == [[1, 4, 7, 2]]
+    loader = SnapshotLoader()
+    for each in chunks:
+        loader.load(each)
+    loaded = loader.finish(Zxid(1), Zxid(1))
+    assert (loaded.level, loaded.digest()) == (LEVEL_MAX, state.digest())
+    # What the program before wrote: a header of two fields.
+    loader, rest = SnapshotLoader(), list(iter(SnapshotWalk(State()).next_chunk, None))[1:]
+    for each in [msgspec.msgpack.encode([[1, 3, 9]]), *rest]:
+        loader.load(each)
+    assert loader.finish(Zxid(1), Zxid(1)).level == LEVEL_MIN

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel
 from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import SessionId
@@ -15,10 +16,12 @@ from raykeeper.znodes.txns import (
     CreateTxn,
     DeleteTxn,
     ErrorTxn,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetDataTxn,
     Txn,
     TxnBody,
+    UnknownTxnError,
     WriteOutcome,
     encode_txn,
 )
@@ -164,9 +167,9 @@ def test_transactions_of_one_millisecond_share_its_number() -> None:
 def test_a_malformed_transaction_changes_nothing() -> None:
     state = after(2)
     before = state.digest()
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(UnknownTxnError, match="transaction 0:3 is none that this program knows"):
         state.apply(Zxid(3), b"\xc1")
-    with pytest.raises(msgspec.ValidationError):
+    with pytest.raises(UnknownTxnError, match=r"feature levels 1 to 2"):
         state.apply(Zxid(3), b"\x93\x01\x02\x03")
     assert (state.digest(), state.zxid) == (before, 2)
 
@@ -174,3 +177,26 @@ def test_a_malformed_transaction_changes_nothing() -> None:
 def test_the_end_of_a_session_has_its_outcome_without_a_table() -> None:
     txn = Txn(SESSION, 6, 0, Millis(80), HISTORY[7][1])
     assert outcome_of(Zxid(8), txn) == WriteOutcome(Zxid(8), 0, "", None)
+
+
+def raising(level: int) -> bytes:
+    change = RaiseLevelTxn(FeatureLevel(level))
+    return encode_txn(Txn(SessionId(0), 0, 0, Millis(500), change))
+
+
+def test_a_level_is_raised_once_and_for_all() -> None:
+    state = after(2)
+    before = state.digest()
+    assert state.level == LEVEL_MIN
+    state.apply(Zxid(3), raising(1))
+    assert (state.level, state.digest()) == (1, before)  # the program before has the same digest
+    state.apply(Zxid(3), raising(2))
+    assert state.level == 2 and state.digest() != before
+    state.apply(Zxid(4), raising(1))
+    assert state.level == 2
+    with pytest.raises(UnknownTxnError, match="transaction 0:5 requires feature level 3"):
+        state.apply(Zxid(5), raising(3))
+    state.newest_level = LEVEL_MIN
+    with pytest.raises(UnknownTxnError, match="this program knows 1 alone"):
+        state.apply(Zxid(5), raising(2))
+    assert (state.level, state.zxid) == (2, 4)

@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 
+from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.errors import Code
@@ -20,14 +21,17 @@ from raykeeper.znodes.txns import (
     MultiTxn,
     OpDone,
     OpValue,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
     SetIdentitiesTxn,
     Txn,
     TxnBody,
+    UnknownTxnError,
     decode_txn,
     encode_txn,
+    level_required_by,
 )
 
 S = SessionId(7)
@@ -51,6 +55,7 @@ CHANGES: list[tuple[TxnBody, str]] = [
         "94 0b c3 91 92 02 a2 2f61 91 93 01 a0 c0",
     ),
     (MultiErrorTxn(True, Code.NO_NODE, 1, 3), "95 0c c3 d0 9b 01 03"),
+    (RaiseLevelTxn(FeatureLevel(2)), "92 0d 02"),
 ]
 NULLS: list[tuple[TxnBody, str]] = [
     # Nil where else bytes stand: without null data the log is what every version reads.
@@ -74,3 +79,17 @@ def test_the_bytes_of_a_transaction_are_fixed(change: TxnBody, golden: str) -> N
     data = encode_txn(txn)
     assert data.hex() == "95" + "07080114" + golden.replace(" ", "")
     assert decode_txn(data) == txn
+
+
+def test_the_level_that_transactions_require() -> None:
+    def txn(change: TxnBody, session: int = 0) -> bytes:
+        return encode_txn(Txn(SessionId(session), 0, 0, Millis(1), change))
+
+    raising = txn(RaiseLevelTxn(FeatureLevel(2)))
+    others = [txn(DeleteTxn("/a"), 7), txn(ReplaceVoterTxn(ServerId(1), DiskId("d")))]
+    assert level_required_by(Zxid(1), []) == level_required_by(Zxid(1), others) == LEVEL_MIN
+    assert level_required_by(Zxid(1), [*others, raising, *others]) == 2
+    # One that a newer program made is named before it is logged.
+    unknown = txn(CloseSessionTxn(SessionId(0), [])).replace(b"\x06", b"\x63", 1)
+    with pytest.raises(UnknownTxnError, match="transaction 0:5 is none that this program knows"):
+        level_required_by(Zxid(4), [raising, unknown])

@@ -4,6 +4,7 @@ import random
 import socket
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from raykeeper.actors.disk.identity import (
     claim_folder,
     format_folder,
     read_identity,
+    write_identity,
 )
 from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
@@ -27,6 +29,7 @@ from raykeeper.actors.disk.storage_errors import (
     StorageError,
     UnknownVersion,
 )
+from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import FOUNDING_DISK, ServerId
 from tests.contract.faulty_files import FaultyFiles, Loss
 
@@ -160,17 +163,41 @@ def test_a_formatted_folder_survives_a_crash() -> None:
     assert read_identity(folder, files.crash(Loss.ALL, random.Random(0))) == IDENTITY
 
 
+def rewrite(folder: Path, old: bytes, new: bytes) -> None:
+    """Change the identity as a program of another version would write it."""
+    data = (folder / IDENTITY_FILE).read_bytes().partition(b"\n")[2]
+    assert old in data
+    data = data.replace(old, new)
+    (folder / IDENTITY_FILE).write_bytes(b"RKIDENTITY %08x\n" % zlib.crc32(data) + data)
+
+
+def test_the_level_of_a_folder_decides_the_version_of_its_identity(tmp_path: Path) -> None:
+    """The program before reads version 2 alone, and has no field for the level."""
+    format_folder(tmp_path, IDENTITY)
+    rewrite(tmp_path, b'"format_version":2,"supersedes":[],"level":1', b'"format_version":2')
+    assert read_identity(tmp_path) == IDENTITY
+    raised = replace(IDENTITY, level=LEVEL_MAX)
+    write_identity(OS_FILESYSTEM, tmp_path, raised)
+    assert b'"format_version":3' in (tmp_path / IDENTITY_FILE).read_bytes()
+    assert read_identity(tmp_path) == raised
+
+
 def test_an_identity_of_another_version_is_not_reported_as_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What is damaged is repaired, which throws it away in the end.
     (tmp_path / IDENTITY_FILE).write_bytes(b'{"owner": {}, "format_version": 1}')
-    with pytest.raises(UnknownVersion, match="version 1; this program reads 2"):
+    with pytest.raises(UnknownVersion, match="version 1; this program reads 2 and 3"):
         claim_folder(tmp_path, OWNER)
     (tmp_path / IDENTITY_FILE).unlink()
-    format_folder(tmp_path, replace(IDENTITY, format_version=9))
-    with pytest.raises(UnknownVersion, match="version 9; this program reads 2"):
+    format_folder(tmp_path, IDENTITY)
+    rewrite(tmp_path, b'"format_version":2', b'"format_version":9')
+    with pytest.raises(UnknownVersion, match="version 9; this program reads 2 and 3"):
         read_identity(tmp_path)
+    rewrite(tmp_path, b'"format_version":9', b'"format_version":3')
+    rewrite(tmp_path, b'"level":1', b'"level":3')
+    with pytest.raises(UnknownVersion, match="level 3, and this program knows 1 to 2"):
+        claim_folder(tmp_path, OWNER)
     assert not issubclass(UnknownVersion, CorruptRecord)
 
 

@@ -1,6 +1,7 @@
 """Opening a store: an empty folder is formatted, a corrupt one repaired, or both refused."""
 
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,7 +76,10 @@ def test_only_a_damaged_folder_is_repaired() -> None:
     storage.close()
     assert read_identity(FOLDER, files) == replace(IDENTITY, incarnation=1_000)
     other = FaultyFiles()
-    format_folder(FOLDER, replace(IDENTITY, format_version=9), other)
+    format_folder(FOLDER, IDENTITY, other)
+    data = other.content(FOLDER / IDENTITY_FILE).partition(b"\n")[2]
+    data = data.replace(b'"format_version":2', b'"format_version":9')
+    other.content(FOLDER / IDENTITY_FILE)[:] = b"RKIDENTITY %08x\n" % zlib.crc32(data) + data
     with pytest.raises(UnknownVersion):
         opened(other)
     assert (files.open_files(), other.open_files()) == (0, 0)

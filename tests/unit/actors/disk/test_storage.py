@@ -2,6 +2,7 @@
 
 import errno
 import random
+from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
@@ -25,7 +26,7 @@ from raykeeper.actors.disk.storage_trace_events import (
     SNAPSHOT_INVALID,
     SYNC_INTERRUPTED,
 )
-from raykeeper.server.effects import PublishSnapshot
+from raykeeper.server.effects import PublishSnapshot, SaveLevel
 from raykeeper.server.events import LogRead
 from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import (
@@ -38,6 +39,7 @@ from raykeeper.zab.effects import (
     TraceEvent,
     Truncate,
 )
+from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, ServerId, Zxid, make_zxid
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
 from tests.contract.store_model import EPOCH_1, WriteSnapshot
@@ -88,7 +90,7 @@ def damage(store: DiskStore, path: Path) -> None:
 
 def test_every_effect_has_a_handler() -> None:
     handled = {Append, *started().storage._handlers}
-    assert handled == {*get_args(DiskEffect), PublishSnapshot}
+    assert handled == {*get_args(DiskEffect), PublishSnapshot, SaveLevel}
 
 
 def test_only_a_founding_disk_may_have_no_name() -> None:
@@ -472,3 +474,23 @@ def test_a_store_that_fails_to_close_still_unlocks_its_folder() -> None:
 
 def count_of(found: RecoveredState) -> int:
     return len(entries_of(*found.runs))
+
+
+@pytest.mark.parametrize("number", range(1, 25))
+def test_the_level_is_marked_before_what_requires_it(number: int) -> None:
+    """A power loss at any moment leaves no log that an older program must not read unmarked."""
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    storage = Storage.open(FOLDER, OWNER, LIMITS, files)
+    assert storage.recover().level == LEVEL_MIN
+    storage.perform([SaveEpochs(Epoch(1), Epoch(1))])
+    files.on_operation = crash_at(files.operations + number)
+    with suppress(Crashed):
+        storage.perform([SaveLevel(FeatureLevel(2)), Append(z(1), [b"raise"], ZERO)])
+    after = files.crash(Loss.SOME, random.Random(number))
+    again = Storage.open(FOLDER, OWNER, LIMITS, after)
+    recovered = again.recover()
+    assert recovered.level == again.identity.level
+    assert recovered.level == 2 or recovered.runs == []
+    assert number < 24 or recovered.runs
+    again.close()

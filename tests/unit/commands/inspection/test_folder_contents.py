@@ -46,6 +46,7 @@ IDENTITY = {
     "disk": "disk-1",
     "is_founding": True,
     "incarnation": 1,
+    "level": 1,
     "reset_reason": None,
     "repair": None,
 }

@@ -14,6 +14,7 @@ from raykeeper.commands.inspection.transactions import (
     shown_identities,
     transaction_document,
 )
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.acl import Acl, Identity, Permission, digest_id
 from raykeeper.znodes.errors import Code
@@ -29,6 +30,7 @@ from raykeeper.znodes.txns import (
     MultiErrorTxn,
     MultiTxn,
     OpDone,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -132,6 +134,13 @@ CASES: list[tuple[TxnBody, str, str, list[Any], dict[str, Any]]] = [
         "the vote of server 3 moved to its founding disk",
         [],
         {"server_id": 3, "disk": None},
+    ),
+    (
+        RaiseLevelTxn(FeatureLevel(2)),
+        "raise_level",
+        "feature level 2 is in force",
+        [],
+        {"level": 2},
     ),
     (
         SetIdentitiesTxn(IDENTITIES),
