@@ -116,6 +116,8 @@ class SubtreeCopier:
         self._tells_kinds = source.tells_kinds and target.tells_kinds
         self._report = CopyReport()
         self._pending: list[_Pending] = []
+        self._known: dict[str, Access | KeeperError | None] = {}
+        """What the destination had of this batch when it was looked for what was copied."""
         self.waiting = 1
         """Znodes that are known and not read yet."""
 
@@ -176,6 +178,7 @@ class SubtreeCopier:
         left: list[tuple[str, Access]] = []
         skipped: list[tuple[str, Stat, Stat]] = []
         there = self._target.read_access([relative for relative, _ in wanted])
+        self._known = dict(zip([relative for relative, _ in wanted], there, strict=True))
         for (relative, access), was in zip(wanted, there, strict=True):
             stat = access.stat
             if isinstance(was, Access) and journal.was_copied(relative, stat, was.stat):
@@ -240,7 +243,11 @@ class SubtreeCopier:
         """Read what the destination has; values only where they may be the same."""
         if not self._merges and self._journal is None:
             return [None] * len(znodes)  # the destination was missing
-        there = self._target.read_access([relative for relative, _ in znodes])
+        names = [relative for relative, _ in znodes]
+        if all(name in self._known for name in names):
+            there = [self._known.pop(name) for name in names]
+        else:  # it was found to have changed since
+            there = self._target.read_access(names)
         lengths = [znode.stat.data_length for _, znode in znodes]
         compared = [
             relative

@@ -14,7 +14,7 @@ import random
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -117,6 +117,37 @@ NameOrFile = Annotated[
         autocompletion=complete_name,
     ),
 ]
+System = Annotated[
+    Literal["zookeeper"], typer.Argument(metavar="zookeeper", help="Only ZooKeeper is known.")
+]
+ZooKeeperHosts = Annotated[
+    str, typer.Argument(metavar="HOSTS", help="Its addresses: zk1:2181,zk2:2181, or with /PATH.")
+]
+Merge = Annotated[
+    bool,
+    typer.Option("--merge", help="Copy onto what others have made; replaces, deletes nothing."),
+]
+MigrationTry = Annotated[
+    bool, typer.Option("--dry-run", help="Write nothing; say what would be done and refused.")
+]
+Auth = Annotated[
+    list[str] | None,
+    typer.Option(help="digest:USER:PASSWORD, proven to both sides. May be repeated."),
+]
+Credentials = Annotated[
+    Path | None, typer.Option(help='File with such lines, "digest USER:PASSWORD".')
+]
+Sequences = Annotated[
+    bool, typer.Option(help="Let sequential numbers go on where those of the source are.")
+]
+StateFile = Annotated[
+    Path | None, typer.Option(help="What was copied; else a file in ~/.raykeeper/moves.")
+]
+TlsCa = Annotated[
+    str | None, typer.Option(help="Connect to HOSTS over TLS and trust this authority (PEM).")
+]
+TlsCert = Annotated[str | None, typer.Option(help="With --tls-ca: a certificate to show.")]
+TlsKey = Annotated[str | None, typer.Option(help="Its key.")]
 
 
 def main() -> None:
@@ -686,6 +717,87 @@ def copy(
         copy_and_tell(*places, out, err, merge=merge, dry_run=dry_run, as_json=as_json)
 
 
+@app.command("import")
+def import_(
+    system: System,
+    hosts: ZooKeeperHosts,
+    name: Annotated[str, typer.Argument(help="The ensemble.")],
+    path: Annotated[str, typer.Option(help="The znode to import, below the path of HOSTS.")] = "/",
+    to: Annotated[str, typer.Option(help="Where to, in the ensemble.")] = "/",
+    merge: Merge = False,
+    dry_run: MigrationTry = False,
+    auth: Auth = None,
+    credentials: Credentials = None,
+    sequences: Sequences = True,
+    state: StateFile = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    timeout_s: Annotated[float, typer.Option(help="How long one request may take.")] = 30.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Import a tree from ZooKeeper: values, ACLs, quotas, sequence numbers; no ephemeral znodes."""
+    from raykeeper.commands.migration.order import Order, proofs_of, tls_of
+
+    order = Order(state, merge, dry_run, sequences, as_json)
+    proofs, tls = proofs_of(auth, credentials), tls_of(tls_ca, tls_cert, tls_key)
+    command, parsed = _load_migration(hosts, path, to)
+    _join(address)
+    ensemble = _find(name)
+    limits = command.limits_of(ensemble)
+    with (
+        command.open_zookeeper(parsed, proofs, tls, timeout_s) as session,
+        command.open_ensemble(ensemble, proofs, timeout_s) as client,
+    ):
+        report = command.import_tree((session, parsed, path), (client, to, limits), order, out, err)
+    if report.refused:
+        raise typer.Exit(FAILED)
+
+
+@app.command("export")
+def export(
+    name: Annotated[str, typer.Argument(help="The ensemble.")],
+    system: System,
+    hosts: ZooKeeperHosts,
+    path: Annotated[str, typer.Option(help="The znode to export.")] = "/",
+    to: Annotated[str, typer.Option(help="Where to, below the path of HOSTS.")] = "/",
+    merge: Merge = False,
+    dry_run: MigrationTry = False,
+    auth: Auth = None,
+    credentials: Credentials = None,
+    sequences: Sequences = True,
+    state: StateFile = None,
+    packet_bytes_max: Annotated[
+        int, typer.Option(min=1024, help="jute.maxbuffer of the servers of HOSTS.")
+    ] = (1 << 20) - 1,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    timeout_s: Annotated[float, typer.Option(help="How long one request may take.")] = 30.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Export a tree to ZooKeeper: the way back of `import`."""
+    from raykeeper.commands.migration.order import Order, proofs_of, tls_of
+
+    order = Order(state, merge, dry_run, sequences, as_json)
+    proofs, tls = proofs_of(auth, credentials), tls_of(tls_ca, tls_cert, tls_key)
+    command, parsed = _load_migration(hosts, path, to)
+    _join(address)
+    ensemble = _find(name)
+    limits = command.limits_of(ensemble)
+    with (
+        command.open_ensemble(ensemble, proofs, timeout_s) as client,
+        command.open_zookeeper(parsed, proofs, tls, timeout_s) as session,
+    ):
+        report = command.export_tree(
+            (client, path, limits), (session, parsed, to), packet_bytes_max, order, out, err
+        )
+    if report.refused:
+        raise typer.Exit(FAILED)
+
+
 @app.command()
 def recover(
     ensemble: NameOrFile = None,
@@ -782,6 +894,23 @@ def log(
         print_log(reader, wanted, lambda entry: print_line(entry_document(entry)), last)
     else:
         print_log(reader, wanted, lambda entry: typer.echo(entry_line(entry)), last)
+
+
+def _load_migration(hosts: str, path: str, to: str) -> tuple[Any, Any]:
+    """Return the module of both commands and the parsed HOSTS, and check the paths."""
+    from raykeeper.clusters.config import ConfigError
+    from raykeeper.commands.inspection.arguments import parse_path
+
+    parse_path("--path", path)
+    parse_path("--to", to)
+    try:
+        from raykeeper.commands.migration import command
+    except ImportError as error:
+        if error.name is None or error.name.partition(".")[0] != "kazoo":
+            raise
+        text = "this command needs kazoo: pip install 'raykeeper[zookeeper]'"
+        raise ConfigError(text) from None
+    return command, command.parse_hosts(hosts)
 
 
 def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":
@@ -889,6 +1018,7 @@ def code_of(error: RayKeeperError) -> int:
     from raykeeper.clusters.ensemble import NoLeaderError
     from raykeeper.clusters.local_ray import RayNotFoundError
     from raykeeper.commands.inspection.arguments import ArgumentError
+    from raykeeper.commands.migration.errors import ZooKeeperUnreachableError
     from raykeeper.commands.shell import ShellUsageError
 
     match error:
@@ -901,6 +1031,7 @@ def code_of(error: RayKeeperError) -> int:
             | ConnectionLossError()
             | OperationTimeoutError()
             | SessionExpiredError()
+            | ZooKeeperUnreachableError()
         ):
             return NO_QUORUM
         case _:

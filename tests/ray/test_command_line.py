@@ -13,9 +13,12 @@ import pytest
 import ray
 
 from raykeeper.actors.ray_actors import find_replica
+from raykeeper.client import make_acl
 from raykeeper.clusters import Ensemble
 from raykeeper.links.contract import STREAM
 from raykeeper.zab.ids import ServerId
+from tests.harness.jute_port import JutePort
+from tests.harness.kazoo_clients import kazoo_clients
 from tests.ray import programs
 from tests.ray.conftest import Launch, Run, eventually, new_name
 
@@ -166,6 +169,33 @@ def test_a_subtree_is_copied(shared: Ensemble, run: Run) -> None:
         for path in ("/from", "/to"):
             client.delete(path, recursive=True)
     assert run("copy", "no-such-one/a", "/b")[0] == 3
+
+
+def test_a_tree_moves_from_zookeeper_and_back(shared: Ensemble, run: Run) -> None:
+    """What is copied has tests of its own (tests/contract/test_migration.py)."""
+    with shared.connect() as client, JutePort() as port, kazoo_clients() as connect:
+        kazoo = connect(port.address)
+        kazoo.create("/app/a", b"12", makepath=True)
+        there = f"{port.address}/app", shared.name, "--to", "/moved"
+        code, out, _ = run("import", "zookeeper", *there, "--dry-run")
+        assert (code, out.partition(" in ")[0]) == (0, "would copy 2 znodes with 2 bytes")
+        code, out, _ = run("import", "zookeeper", *there, "--json")
+        told = json.loads(out)
+        assert (code, told["created"], told["skipped"], told["refused"]) == (0, 2, 0, [])
+        assert client.get("/moved/a")[0] == b"12"
+        assert ", 2 skipped because" in run("import", "zookeeper", *there)[1]
+        client.create("/moved/scrypt", acl=[make_acl("scrypt", "ann:hash", all=True)])
+        back = shared.name, "zookeeper", f"{port.address}/back", "--path", "/moved"
+        assert run("export", *back, "--dry-run")[0] == 1, "it may not be read"
+        code, _, error = run("export", *back)
+        assert (code, "not authorized" in error, "goes on from here" in error) == (1, True, True)
+        client.delete("/moved/scrypt")
+        assert run("export", *back)[0] == 0
+        assert kazoo.get("/back/a")[0] == b"12"
+        client.delete("/moved", recursive=True)
+    assert run("import", "zookeeper", port.address, shared.name, "--timeout-s", "0.3")[0] == 4
+    assert run("import", "zookeeper", port.address, "no-such-one")[0] == 3
+    assert run("import", "zookeeper", "a:b", shared.name)[0] == 2
 
 
 @pytest.mark.parametrize(

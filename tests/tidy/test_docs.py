@@ -104,7 +104,7 @@ def test_every_command_is_documented() -> None:
     commands = re.findall(r"@app\.command\([^)]*\)\ndef (\w+)\(", source)
     readme = (ROOT / "README.md").read_text()
     assert commands
-    assert [c for c in commands if f"raykeeper {c}" not in readme] == []
+    assert [c for c in commands if f"raykeeper {c.rstrip('_')}" not in readme] == []
 
 
 def strays(tests: list[str], sources: set[str]) -> list[str]:

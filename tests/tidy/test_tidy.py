@@ -90,6 +90,7 @@ SHELLS = {
     ],
     "chaos/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
     "clusters/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
+    "commands/migration/zookeeper_*": ["raykeeper", "msgspec", "kazoo"],
     "commands/*": ["raykeeper", "msgspec", "ray", "rich", "typer"],
 }
 RAY_PRIVATE = re.compile(r"ray(\.\w+)*\.(_(?!_)\w*|core\.generated)(\.\w+)*")
@@ -275,7 +276,7 @@ def test_a_rule_can_fail(rule: Rule, path: str, source: str) -> None:
 
 
 def test_imported_packages_are_installed() -> None:
-    """The bench and the admin server alone have imports that their users must ask for."""
+    """Bench, admin server and migration alone have imports that their users must ask for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = [Requirement(each) for each in project["dependencies"]]
     imported = set()
@@ -287,8 +288,9 @@ def test_imported_packages_are_installed() -> None:
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(str(node.module).partition(".")[0])
-    asked_for = {Requirement(each).name for each in project["optional-dependencies"]["admin"]}
-    assert asked_for == {"aiohttp"} <= imported
+    extras = project["optional-dependencies"]
+    asked_for = {Requirement(e).name for name in ("admin", "zookeeper") for e in extras[name]}
+    assert asked_for == {"aiohttp", "kazoo"} <= imported
     ours = {"raykeeper", *sys.stdlib_module_names, *asked_for}
     assert imported - ours == {each.name.replace("pyyaml", "yaml") for each in required}
     (uvloop,) = (each for each in required if each.marker)
