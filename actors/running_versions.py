@@ -8,7 +8,7 @@ import ray
 
 from raykeeper import __version__
 from raykeeper.actors.disk.epochs import EPOCHS_VERSION
-from raykeeper.actors.disk.identity import FORMAT_VERSION
+from raykeeper.actors.disk.identity import FORMAT_VERSIONS
 from raykeeper.actors.disk.log_format import LOG_VERSION
 from raykeeper.actors.disk.snapshot_files import SNAPSHOT_VERSION
 from raykeeper.links.hello import LINK_VERSION
@@ -19,7 +19,7 @@ def running_versions() -> Mapping[str, str]:
     """Return the versions by name, in the order in which they are shown."""
     formats = {
         "link": LINK_VERSION,
-        "folder": FORMAT_VERSION,
+        "folder": max(FORMAT_VERSIONS.values()),
         "epochs": EPOCHS_VERSION,
         "log": LOG_VERSION,
         "snapshot": SNAPSHOT_VERSION,

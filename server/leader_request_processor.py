@@ -30,7 +30,7 @@ from raykeeper.zab.learners import Stage
 from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport, TouchedSession
 from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.txns import TxnBody
+from raykeeper.znodes.txns import CloseReason, TxnBody
 
 PROPOSED_BYTES_MAX = 1 << 20
 """Bytes of transactions proposed in one run, unless a single one is larger."""
@@ -295,7 +295,7 @@ class LeaderRequestProcessor:
             ):
                 self._context.trace(trace_events.EXPIRY_DROPPED, session_id)
                 continue
-            if not self._expire(session_id, trace_events.SESSION_EXPIRED):
+            if not self._expire(session_id, trace_events.SESSION_EXPIRED, CloseReason.EXPIRED):
                 return
 
     def end_dead_sessions(self, sessions: list[OwnedSession]) -> None:
@@ -304,7 +304,9 @@ class LeaderRequestProcessor:
             session_id = touch.session_id
             if self.prep.owner_zxid_of(session_id) != touch.owner_zxid:
                 self._context.trace(trace_events.DEAD_SESSION_DROPPED, session_id)
-            elif not self._expire(session_id, trace_events.SESSION_PROCESS_DIED):
+            elif not self._expire(
+                session_id, trace_events.SESSION_PROCESS_DIED, CloseReason.PROCESS_DIED
+            ):
                 return  # it is reported again to the next leader
 
     def on_tracker_lost(self) -> None:
@@ -328,11 +330,12 @@ class LeaderRequestProcessor:
 
     # Within.
 
-    def _expire(self, session_id: SessionId, note: str) -> bool:
+    def _expire(self, session_id: SessionId, note: str, reason: int) -> bool:
         """End a session that has an owner; return False when no zxid is left for it."""
         if (zxid := self._next_zxid()) is None:
             return False
-        txn = self.prep.prepare_close_session(zxid, self._context.now.wall, session_id)
+        wall = self._context.now.wall
+        txn = self.prep.prepare_close_session(zxid, wall, session_id, reason)
         assert txn is not None, session_id
         self._context.trace(note, session_id)
         self._add(txn)

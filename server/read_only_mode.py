@@ -22,7 +22,7 @@ from raykeeper.server.connection import (
 )
 from raykeeper.server.context import ServerContext
 from raykeeper.zab.effects import Role
-from raykeeper.zab.ids import ZERO, Millis
+from raykeeper.zab.ids import ZERO, Millis, ServerId
 from raykeeper.znodes.acl import identities_of
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import ErrorReply, WriteReply
@@ -111,9 +111,10 @@ class ReadOnlyMode:
         )
         timeout_ms = context.limits.session_timeout_of(connect.timeout_ms)
         opened = SessionId(0), connect.password, timeout_ms, ZERO
-        host = connection.host
+        host, attempt = connection.host, connect.attempt
+        identities = identities_of(auth_ids, host)
         connection.local_session = Session(
-            *opened, 0, 0, {}, connect.attempt, host, auth_ids, identities_of(auth_ids, host)
+            *opened, 0, 0, {}, attempt, host, auth_ids, ServerId(0), identities
         )
         connection.enter(Phase.READ_ONLY)
         self._send_queues.send_connect_reply(connection, timeout_ms, state.zxid, 0)

@@ -15,10 +15,11 @@ from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Identities, Permission
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX
-from raykeeper.znodes.op_preparer import ERROR_TXNS, OpPreparer, stat_of_record
+from raykeeper.znodes.op_preparer import OpPreparer, stat_of_record
 from raykeeper.znodes.outstanding_changes import ChangeRecord, OutstandingChanges
 from raykeeper.znodes.paths import path_fault
 from raykeeper.znodes.reads import result_of_read
+from raykeeper.znodes.refusals import refused, refused_multi
 from raykeeper.znodes.requests import (
     Check,
     Compare,
@@ -82,7 +83,7 @@ class MultiPreparer:
     ) -> MultiTxn | MultiErrorTxn | ErrorTxn:
         """Prepare a multi whose results take at most `bytes_room`, those of reads less."""
         if max(len(op.compares), len(op.then), len(op.otherwise)) > self._ops_max:
-            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            return refused_multi(Code.BAD_ARGUMENTS)
         is_then = True
         for compare in op.compares:
             holds = self._holds(identities, compare)
@@ -94,13 +95,13 @@ class MultiPreparer:
         results: list[OpResult] = []
         reads_room = RESULTS_BYTES_MAX
         if OP_BYTES * len(ops) > bytes_room:  # as a MultiErrorTxn it would take no less
-            return ERROR_TXNS[Code.THROTTLED_OP]
+            return refused_multi(Code.THROTTLED_OP)
         self._tree.begin()
         for place, each in enumerate(ops):
             done = self._one(zxid, time_ms, session_id, identities, each)
             if isinstance(done, ErrorTxn):
                 self._tree.rollback()
-                return MultiErrorTxn(is_then, done.code, place, len(ops))
+                return MultiErrorTxn(is_then, done.code, place, len(ops), done.op, done.path)
             change, result = done
             size = _size_of(result)
             bytes_room -= size
@@ -110,7 +111,7 @@ class MultiPreparer:
                 reads_room -= size
             if bytes_room < 0 or reads_room < 0:
                 self._tree.rollback()
-                return ERROR_TXNS[Code.THROTTLED_OP]
+                return refused_multi(Code.THROTTLED_OP)
             results.append(result)
         self._tree.commit(zxid)
         return MultiTxn(is_then, changes, results)
@@ -151,17 +152,17 @@ class MultiPreparer:
     ) -> tuple[None, OpResult] | ErrorTxn:
         record = self._tree.find(op.path)
         result = result_of_read(op, identities, record, stat_of_record, self._tree.names_of)
-        return ERROR_TXNS[Code(result.code)] if type(result) is OpFailed else (None, result)
+        return refused(Code(result.code), op) if type(result) is OpFailed else (None, result)
 
     def _holds(self, identities: Identities, compare: Compare) -> bool | ErrorTxn:
         field, operand = compare.field, compare.operand
         if (type(operand) is bytes) is not (field is CompareField.VALUE):
-            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            return refused_multi(Code.BAD_ARGUMENTS, compare.path)
         record = self._tree.find(compare.path)
         if record is None and path_fault(compare.path) is not None:
-            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            return refused_multi(Code.BAD_ARGUMENTS, compare.path)
         if record is not None and not is_allowed(record.attributes, identities, Permission.READ):
-            return ERROR_TXNS[Code.NO_AUTH]
+            return refused_multi(Code.NO_AUTH, compare.path)
         if field is CompareField.EXISTS:
             return _HOLDS[compare.relation](int(record is not None), operand)
         return record is not None and _HOLDS[compare.relation](_field(record, field), operand)

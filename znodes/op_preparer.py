@@ -21,6 +21,7 @@ from raykeeper.znodes.paths import (
     path_fault,
 )
 from raykeeper.znodes.quotas import QUOTA_PREFIX, is_valid_quota
+from raykeeper.znodes.refusals import refused
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Check,
@@ -35,7 +36,6 @@ from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import CreateTxn, DeleteTxn, ErrorTxn, SetAclTxn, SetDataTxn
 from raykeeper.znodes.znode import CONTAINER, TTL_MS_MAX, attributes_of, cversion_of, is_allowed
 
-ERROR_TXNS: Final = {code: ErrorTxn(code.value) for code in Code}
 _NO_SESSION: Final = SessionId(0)
 _QUOTA_CHARS: Final = len(QUOTA_PREFIX)
 
@@ -57,21 +57,21 @@ class OpPreparer:
         tree = self._tree
         record = tree.find(path)
         if record is None:
-            return missing_error(path)
+            return refused(missing_code(path), op)
         attributes = record.attributes
         if attributes is not None and not is_allowed(attributes, identities, Permission.WRITE):
-            return ERROR_TXNS[Code.NO_AUTH]
+            return refused(Code.NO_AUTH, op)
         size = len(value or b"")
         if size > self._limits.value_bytes_max:
-            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            return refused(Code.BAD_ARGUMENTS, op)
         if self._quota_limits:
             if path[:_QUOTA_CHARS] == QUOTA_PREFIX and not is_valid_quota(path, value):
-                return ERROR_TXNS[Code.BAD_ARGUMENTS]
+                return refused(Code.BAD_ARGUMENTS, op)
             if tree.quotas.exceeds(path, 0, size - len(record.value or b"")):
-                return ERROR_TXNS[Code.QUOTA_EXCEEDED]
+                return refused(Code.QUOTA_EXCEEDED, op)
         version = record.version
         if op.version != version and op.version != ANY_VERSION:
-            return ERROR_TXNS[Code.BAD_VERSION]
+            return refused(Code.BAD_VERSION, op)
         if self._quota_limits:
             tree.quotas.changed(path, record.value or b"", value or b"", time_ms)
         record.version = version = next_version(version)
@@ -95,38 +95,38 @@ class OpPreparer:
         ttl_ms = op.ttl_ms
         size = len(op.value or b"")
         if size > limits.value_bytes_max or not _is_mode(flags, ttl_ms):
-            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            return refused(Code.BAD_ARGUMENTS, op)
         path = op.path
         cut = path.rfind("/")
         if cut < 0 or path[:2] == "//":  # without the second, "//a" would be a child of the root
-            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            return refused(Code.BAD_ARGUMENTS, op)
         acls: Acls | Code | None = None
         if op.acls is not None:
             acls = normalize_acls(op.acls, identities, limits.acl_entries_max)
             if type(acls) is Code:
-                return ERROR_TXNS[acls]
+                return refused(acls, op)
         tree = self._tree
         parent_path = path[:cut] or "/"
         parent = tree.find(parent_path)
         if parent is None:
-            return ERROR_TXNS[Code.NO_NODE]
+            return refused(Code.NO_NODE, op)
         if not is_allowed(parent.attributes, identities, Permission.CREATE):
-            return ERROR_TXNS[Code.NO_AUTH]
+            return refused(Code.NO_AUTH, op)
         if flags in _SEQUENTIAL:
             path = f"{path}{parent.child_create_count:0{SEQUENCE_DIGITS}d}"
         # The part before the name is the path of a znode, so it is well-formed.
         if path != "/" and (
             not is_valid_name(path[cut + 1 :]) or len(path) > limits.path_chars_max
         ):
-            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            return refused(Code.BAD_ARGUMENTS, op)
         if path[:_QUOTA_CHARS] == QUOTA_PREFIX and not is_valid_quota(path, op.value):
-            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            return refused(Code.BAD_ARGUMENTS, op)
         if tree.exists(path):
-            return ERROR_TXNS[Code.NODE_EXISTS]
+            return refused(Code.NODE_EXISTS, op)
         if parent.ephemeral_owner:
-            return ERROR_TXNS[Code.NO_CHILDREN_FOR_EPHEMERALS]
+            return refused(Code.NO_CHILDREN_FOR_EPHEMERALS, op)
         if self._quota_limits and tree.quotas.exceeds(path, 1, size):
-            return ERROR_TXNS[Code.QUOTA_EXCEEDED]
+            return refused(Code.QUOTA_EXCEEDED, op)
         parent.child_create_count += 1
         parent.num_children += 1
         parent.pzxid = zxid
@@ -142,20 +142,20 @@ class OpPreparer:
         """Delete a znode without children."""
         path = op.path
         if path in SYSTEM_PATHS:
-            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            return refused(Code.BAD_ARGUMENTS, op)
         tree = self._tree
         parent = tree.find(parent_of(path))
         if parent is None:
-            return _missing_for_delete(path)
+            return refused(_missing_for_delete(path), op)
         if not is_allowed(parent.attributes, identities, Permission.DELETE):
-            return ERROR_TXNS[Code.NO_AUTH]
+            return refused(Code.NO_AUTH, op)
         record = tree.find(path)
         if record is None:
-            return _missing_for_delete(path)
+            return refused(_missing_for_delete(path), op)
         if op.version != record.version and op.version != ANY_VERSION:
-            return ERROR_TXNS[Code.BAD_VERSION]
+            return refused(Code.BAD_VERSION, op)
         if record.num_children:
-            return ERROR_TXNS[Code.NOT_EMPTY]
+            return refused(Code.NOT_EMPTY, op)
         tree.delete(zxid, path, record)
         return DeleteTxn(path)
 
@@ -163,11 +163,11 @@ class OpPreparer:
         """Check that the znode is there, at a version; return the error if not."""
         record = self._tree.find(op.path)
         if record is None:
-            return missing_error(op.path)
+            return refused(missing_code(op.path), op)
         if not is_allowed(record.attributes, identities, Permission.READ):
-            return ERROR_TXNS[Code.NO_AUTH]
+            return refused(Code.NO_AUTH, op)
         if op.version != record.version and op.version != ANY_VERSION:
-            return ERROR_TXNS[Code.BAD_VERSION]
+            return refused(Code.BAD_VERSION, op)
         return None
 
     def set_acls(self, zxid: Zxid, identities: Identities, op: SetAcls) -> SetAclTxn | ErrorTxn:
@@ -175,17 +175,17 @@ class OpPreparer:
         path = op.path
         acls = normalize_acls(op.acls, identities, self._limits.acl_entries_max)
         if type(acls) is Code:
-            return ERROR_TXNS[acls if path_fault(path) is None else Code.BAD_ARGUMENTS]
+            return refused(acls if path_fault(path) is None else Code.BAD_ARGUMENTS, op)
         assert not isinstance(acls, Code)
         record = self._tree.find(path)
         if record is None:
-            return missing_error(path)
+            return refused(missing_code(path), op)
         if not is_allowed(record.attributes, identities, Permission.ADMIN):
-            return ERROR_TXNS[Code.NO_AUTH]
+            return refused(Code.NO_AUTH, op)
         was = record.attributes
         aversion = 0 if was is None else was.aversion
         if op.version != aversion and op.version != ANY_VERSION:
-            return ERROR_TXNS[Code.BAD_VERSION]
+            return refused(Code.BAD_VERSION, op)
         ttl_ms = 0 if was is None else was.ttl_ms
         record.attributes = attributes_of(acls, next_version(aversion), ttl_ms)
         self._tree.put(zxid, path, record)
@@ -231,12 +231,6 @@ def next_version(version: int) -> int:
     return version + 1 if version != 0x7FFF_FFFF else -0x8000_0000
 
 
-def _missing_for_delete(path: str) -> ErrorTxn:
+def _missing_for_delete(path: str) -> Code:
     """Return the error for a znode that is not there; ZooKeeper checks no more of its path."""
-    is_path = "/" in path and "\0" not in path
-    return ERROR_TXNS[Code.NO_NODE if is_path else Code.BAD_ARGUMENTS]
-
-
-def missing_error(path: str) -> ErrorTxn:
-    """Return the error of a request about `path`, which has no znode."""
-    return ERROR_TXNS[missing_code(path)]
+    return Code.NO_NODE if "/" in path and "\0" not in path else Code.BAD_ARGUMENTS

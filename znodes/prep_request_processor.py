@@ -31,10 +31,11 @@ from raykeeper.znodes.ensemble_config import format_config, updated_servers
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import CACHED_RESULTS_BYTES_MAX, Limits
 from raykeeper.znodes.multi_preparer import OP_BYTES, MultiPreparer, results_bytes
-from raykeeper.znodes.op_preparer import ERROR_TXNS, OpPreparer
+from raykeeper.znodes.op_preparer import OpPreparer
 from raykeeper.znodes.outstanding_changes import OutstandingChanges
 from raykeeper.znodes.paths import CONFIG_PATH
 from raykeeper.znodes.quotas import SoftLimitExceeded
+from raykeeper.znodes.refusals import refused_auth, refused_multi, refused_undecoded
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     PASSWORD_BYTES,
@@ -54,10 +55,12 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import (
+    CloseReason,
     CloseSessionTxn,
     CreateSessionErrorTxn,
     CreateSessionTxn,
     DeleteTxn,
+    ErrorTxn,
     MultiErrorTxn,
     MultiTxn,
     RaiseLevelTxn,
@@ -120,7 +123,7 @@ class PrepRequestProcessor:
         session = self.session(session_id)
         change: TxnBody
         if session is None:
-            change = ERROR_TXNS[Code.SESSION_EXPIRED]
+            change = refused_undecoded(Code.SESSION_EXPIRED, write.op)
         else:
             assert number == session.last_number + 1, (number, session.last_number)
             session.last_number = number
@@ -154,13 +157,13 @@ class PrepRequestProcessor:
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, change))
 
     def prepare_close_session(
-        self, zxid: Zxid, wall_ms: Millis, session_id: SessionId
+        self, zxid: Zxid, wall_ms: Millis, session_id: SessionId, reason: int
     ) -> bytes | None:
-        """Prepare the end of an overdue session; None, and no zxid used, when it has ended."""
+        """Prepare the end of a session for a `CloseReason`; None, and no zxid used, if it ended."""
         if self.session(session_id) is None:
             return None
         time_ms = self._begin(zxid, wall_ms)
-        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, self._closed(zxid, session_id)))
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, self._closed(zxid, session_id, reason)))
 
     def prepare_delete_expired(
         self, zxid: Zxid, wall_ms: Millis, path: str, mzxid: Zxid
@@ -282,7 +285,8 @@ class PrepRequestProcessor:
             op = decode_op(raw)
         except DECODE_ERRORS:
             unknown = is_unknown_op(raw)
-            return ERROR_TXNS[Code.UNIMPLEMENTED if unknown else Code.MARSHALLING_ERROR]
+            code = Code.UNIMPLEMENTED if unknown else Code.MARSHALLING_ERROR
+            return ErrorTxn(code.value)
         match op:
             case SetData():
                 return operations.set_data(zxid, time_ms, identities, op)
@@ -292,7 +296,7 @@ class PrepRequestProcessor:
                 return operations.delete(zxid, identities, op)
             case Multi():
                 if len(raw) > self._limits.transaction_bytes_max:
-                    return ERROR_TXNS[Code.BAD_ARGUMENTS]
+                    return refused_multi(Code.BAD_ARGUMENTS)
                 return self._transaction(zxid, time_ms, session_id, session, op)
             case SetAcls():
                 return operations.set_acls(zxid, identities, op)
@@ -300,7 +304,7 @@ class PrepRequestProcessor:
                 return self._identified(session, op)
             case _:
                 _closing: CloseSession = op
-                return self._closed(zxid, session_id)
+                return self._closed(zxid, session_id, CloseReason.BY_CLIENT)
 
     def _transaction(
         self,
@@ -327,17 +331,17 @@ class PrepRequestProcessor:
     def _identified(self, session: OutstandingSession, op: AddAuth) -> TxnBody:
         identity = authenticate(op.scheme, op.credential)
         if identity is None:
-            return ERROR_TXNS[Code.AUTH_FAILED]
+            return refused_auth()
         proven = dict.fromkeys((*session.auth_ids, identity))
         if identity in self._limits.super_identities:
             proven[SUPER] = None
         if len(proven) > self._limits.session_identities_max:
-            return ERROR_TXNS[Code.AUTH_FAILED]
+            return refused_auth()
         session.auth_ids = tuple(proven)
         session.identities = identities_of(session.auth_ids, session.host)
         return SetIdentitiesTxn(session.auth_ids)
 
-    def _closed(self, zxid: Zxid, session_id: SessionId) -> CloseSessionTxn:
+    def _closed(self, zxid: Zxid, session_id: SessionId, reason: int) -> CloseSessionTxn:
         """End a living session, with the ephemerals it will have by then."""
         session = self._sessions[session_id]
         session.closing = True
@@ -350,7 +354,7 @@ class PrepRequestProcessor:
             record = tree.find(path)
             assert record is not None, path
             tree.delete(zxid, path, record)
-        return CloseSessionTxn(session_id, paths)
+        return CloseSessionTxn(session_id, paths, reason)
 
     def _opened(
         self, zxid: Zxid, server_id: ServerId, connection: int, request: Connect, host: str

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.acl import Identities, identities_of
 from raykeeper.znodes.digest import record_term
 from raykeeper.znodes.limits import REPLY_CACHE_MAX
@@ -24,8 +24,8 @@ from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import CreateSessionTxn, WriteOutcome
 
 
-class SessionRecord(Struct, frozen=True, array_like=True, tag=2):
-    """A session as it stands in a snapshot and in the digest."""
+class DigestedSession(Struct, frozen=True, array_like=True, tag=2):
+    """What the digest covers of a session: what replicas of every version have."""
 
     session_id: SessionId
     password: bytes
@@ -37,6 +37,13 @@ class SessionRecord(Struct, frozen=True, array_like=True, tag=2):
     attempt: int = 0
     host: str = ""
     auth_ids: Identities = ()
+
+
+class SessionRecord(DigestedSession, frozen=True, array_like=True, tag=2):
+    """A session as it stands in a snapshot."""
+
+    server_id: ServerId = ServerId(0)
+    """The server that it was opened at or has moved to; 0 in a snapshot that does not tell."""
 
 
 _encode_record = msgspec.msgpack.Encoder().encode
@@ -63,6 +70,8 @@ class Session(Struct, gc=False):
     host: str
     """The address of its present connection, "" when the connection has none."""
     auth_ids: Identities
+    server_id: ServerId
+    """The server of its present connection; 0 if an older snapshot did not tell."""
     identities: Identities
     """Of both: the identities that ACLs see."""
     digest_term: int = 0
@@ -70,6 +79,7 @@ class Session(Struct, gc=False):
 
 
 _RECORD_FIELDS: Final = len(SessionRecord.__struct_fields__)
+_DIGESTED_FIELDS: Final = len(DigestedSession.__struct_fields__)
 assert Session.__struct_fields__[:_RECORD_FIELDS] == SessionRecord.__struct_fields__
 
 
@@ -96,9 +106,10 @@ class SessionTable:
         session = self.by_id.get(session_id)
         if session is None:
             opened = change.password, change.timeout_ms, zxid
-            host = change.host
+            host, server_id = change.host, change.server_id
+            identities = identities_of((), host)
             session = Session(
-                session_id, *opened, 0, 0, {}, change.attempt, host, (), identities_of((), host)
+                session_id, *opened, 0, 0, {}, change.attempt, host, (), server_id, identities
             )
             self.add(session)
         elif session.owner_zxid < zxid:
@@ -108,6 +119,7 @@ class SessionTable:
             session.timeout_ms = change.timeout_ms
             session.attempt = change.attempt
             session.host = change.host
+            session.server_id = change.server_id
             session.identities = identities_of(session.auth_ids, change.host)
             self._undigested[session_id] = None
 
@@ -162,7 +174,8 @@ class SessionTable:
         by_id = self.by_id
         for session_id in self._undigested:
             session = by_id[session_id]
-            term = record_term(_encode_record(record_of(session)))
+            digested = DigestedSession(*astuple(session)[:_DIGESTED_FIELDS])
+            term = record_term(_encode_record(digested))
             self._digest += term - session.digest_term
             session.digest_term = term
         self._undigested.clear()

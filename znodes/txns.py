@@ -5,6 +5,9 @@ future state (paper, section 4.1), so applying it cannot fail and doing it twice
 It also holds the number of the write in its session and the reply to the client, so every replica
 keeps the same reply cache and can answer a repeated write.
 
+A field that was added later stands last and has a default: an older log is read without it, and an
+older program passes over it. The state must not depend on it, or replicas of two versions differ.
+
 ZooKeeper: `zookeeper.jute`, txn module (TxnHeader, CreateTxn, DeleteTxn, SetDataTxn, ErrorTxn …).
 """
 
@@ -82,17 +85,35 @@ class CreateSessionErrorTxn(Struct, frozen=True, array_like=True, tag=5):
     sessions_max: int = 0
 
 
+class CloseReason:
+    """The values of `CloseSessionTxn.reason`. A session that is taken over does not end."""
+
+    UNKNOWN = 0
+    """The log is of a version that did not tell."""
+    BY_CLIENT = 1
+    EXPIRED = 2
+    PROCESS_DIED = 3
+    """Ray or the system has told that the process of the client is dead."""
+
+
 class CloseSessionTxn(Struct, frozen=True, array_like=True, tag=6):
-    """The session ended, by its client or by expiry; its ephemerals go with it, in this order."""
+    """The session ended; its ephemerals go with it, in this order. `reason`: of CloseReason."""
 
     session_id: SessionId
     ephemerals: list[str]
+    reason: int = CloseReason.UNKNOWN
 
 
 class ErrorTxn(Struct, frozen=True, array_like=True, tag=7, gc=False):
-    """An error transaction: the write changed nothing but uses up its number."""
+    """An error transaction: the write changed nothing but uses up its number.
+
+    For the audit log: `op` is the tag of the request that was refused (requests.py), 0 if it was
+    not decoded, and `path` the path in it, cut off if it is longer than any may be.
+    """
 
     code: int
+    op: int = 0
+    path: str = ""
 
 
 class ReplaceVoterTxn(Struct, frozen=True, array_like=True, tag=8, gc=False):
@@ -177,12 +198,17 @@ class MultiTxn(Struct, frozen=True, array_like=True, tag=11):
 
 
 class MultiErrorTxn(Struct, frozen=True, array_like=True, tag=12):
-    """A transaction of which operation `failed` failed with `code`; nothing was changed."""
+    """A transaction of which operation `failed` failed with `code`; nothing was changed.
+
+    `op` and `path` are those of this operation, as in ErrorTxn.
+    """
 
     is_then: bool
     code: int
     failed: int
     count: int
+    op: int = 0
+    path: str = ""
 
 
 TxnBody = (

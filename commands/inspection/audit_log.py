@@ -22,9 +22,9 @@ from raykeeper.actors.disk.folder_reader import (
 from raykeeper.actors.disk.snapshot_files import SnapshotChunks
 from raykeeper.commands.inspection.dump import raise_problems, transactions
 from raykeeper.commands.inspection.transactions import (
-    changes_of,
     describe,
     identity_documents,
+    paths_of,
     session_of,
     shown_identities,
     transaction_document,
@@ -76,7 +76,7 @@ class Wanted(Struct, frozen=True):
             return False
         if self.session is not None and session_of(txn) != self.session:
             return False
-        return self.path is None or any(map(self._is_at, (c.path for c in changes_of(txn.body))))
+        return self.path is None or any(map(self._is_at, paths_of(txn.body)))
 
     def _is_at(self, path: str) -> bool:
         if path == self.path:
@@ -126,7 +126,8 @@ class Clients:
         earlier = self._earlier.get(session_id)
         if earlier is not None:
             if client.host is None and earlier.owner_zxid <= zxid:
-                client = replace(client, host=earlier.host)
+                server_id = earlier.server_id or None  # an older snapshot does not tell
+                client = replace(client, host=earlier.host, server_id=server_id)
             # Before the snapshot it may have had fewer of them.
             if client.identities is None and zxid > self._snapshot:
                 client = replace(client, identities=earlier.auth_ids)

@@ -130,6 +130,7 @@ def record_document(record: Record) -> dict[str, Any]:
                 "timeout_ms": record.timeout_ms,
                 "owner_zxid": format_zxid(record.owner_zxid),
                 "host": record.host or None,
+                "server_id": record.server_id or None,
                 "identities": identity_documents(record.auth_ids),
                 "last_number": record.last_number,
                 "acked": record.acked,

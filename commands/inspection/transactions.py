@@ -6,12 +6,13 @@ value stands in a document, but not in a line of text.
 
 from typing import Any
 
-from raykeeper.commands.output import Document, session_field, time_field, value_fields
+from raykeeper.commands.output import Document, escaped, session_field, time_field, value_fields
 from raykeeper.zab.ids import Zxid, format_zxid
 from raykeeper.znodes.acl import AUTH_SCHEMES, OPEN_ACL, Acls, Identities
 from raykeeper.znodes.errors import Code, error_for
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import (
+    CloseReason,
     CloseSessionTxn,
     CreateSessionErrorTxn,
     CreateSessionTxn,
@@ -45,6 +46,28 @@ _TYPES: dict[type[TxnBody], str] = {
     MultiTxn: "multi",
     MultiErrorTxn: "multi_error",
 }
+
+
+_OPS: dict[int, str] = {
+    1: "create",
+    2: "delete",
+    3: "set",
+    4: "close_session",
+    5: "set_acls",
+    6: "add_auth",
+    7: "check",
+    8: "get",
+    9: "exists",
+    10: "get_children",
+    11: "multi",
+}
+"""By the tags of the requests, as error transactions name what was refused."""
+_REASONS: dict[int, tuple[str, str]] = {
+    CloseReason.BY_CLIENT: ("client", "closed by its client"),
+    CloseReason.EXPIRED: ("expired", "expired"),
+    CloseReason.PROCESS_DIED: ("process_died", "ended because its process died"),
+}
+"""Why a session ended, as a field and as text."""
 
 
 def transaction_document(zxid: Zxid, txn: Txn) -> dict[str, Any]:
@@ -82,6 +105,13 @@ def changes_of(body: TxnBody) -> list[CreateTxn | DeleteTxn | SetDataTxn | SetAc
             return [body]
         case _:
             return []
+
+
+def paths_of(body: TxnBody) -> list[str]:
+    """Return the paths that a transaction changes, or whose change it refuses."""
+    if isinstance(body, ErrorTxn | MultiErrorTxn):
+        return [body.path] if body.path else []
+    return [each.path for each in changes_of(body)]
 
 
 def code_of(body: TxnBody) -> int:
@@ -125,9 +155,11 @@ def describe(zxid: Zxid, txn: Txn) -> str:
     body = txn.body
     match body:
         case ErrorTxn():
-            return f"refused: {_meaning(body.code)}"
+            return f"{_refused_text(body)}refused: {_meaning(body.code)}"
         case MultiErrorTxn():
             which = f"operation {body.failed + 1} of {body.count}"
+            what = _refused_text(body).removesuffix(" ")
+            which += f" ({what})" if what else ""
             return f"transaction refused at {which}: {_meaning(body.code)}"
         case CreateSessionErrorTxn():
             return f"session refused to a client of server {body.server_id}: {_meaning(body.code)}"
@@ -135,7 +167,8 @@ def describe(zxid: Zxid, txn: Txn) -> str:
             what = "opened" if body.session_id == SessionId(zxid) else "taken to another connection"
             return f"session {what}, timeout {body.timeout_ms} ms"
         case CloseSessionTxn():
-            what = "closed by its client" if txn.session_id else "ended by the ensemble"
+            of_old = "closed by its client" if txn.session_id else "ended by the ensemble"
+            what = _REASONS.get(body.reason, ("", of_old))[1]
             gone = [_change_text(each) for each in changes_of(body)]
             return "; ".join([f"session {what}", *gone])
         case SetIdentitiesTxn():
@@ -148,6 +181,12 @@ def describe(zxid: Zxid, txn: Txn) -> str:
         case _:
             changes = "; ".join(_change_text(each) for each in changes_of(body))
             return changes or "transaction without a change"
+
+
+def _refused_text(body: ErrorTxn | MultiErrorTxn) -> str:
+    """Return what was refused with a space behind it, "" if the log does not tell."""
+    op = _OPS.get(body.op, f"request {body.op}") if body.op else ""
+    return "".join(f"{each} " for each in (op, escaped(body.path)) if each)
 
 
 def _change_text(change: CreateTxn | DeleteTxn | SetDataTxn | SetAclTxn) -> str:
@@ -200,10 +239,19 @@ def _further_fields(zxid: Zxid, body: TxnBody) -> Document:
             return {"level": body.level}
         case MultiTxn():
             return {"is_then": body.is_then, "operations": len(body.results)}
+        case CloseSessionTxn():
+            return {"reason": _REASONS.get(body.reason, (None,))[0]}
+        case ErrorTxn():
+            return _refused_fields(body)
         case MultiErrorTxn():
-            return {"is_then": body.is_then, "operations": body.count, "failed": body.failed}
+            place = {"is_then": body.is_then, "operations": body.count, "failed": body.failed}
+            return {**place, **_refused_fields(body)}
         case _:
             return {}
+
+
+def _refused_fields(body: ErrorTxn | MultiErrorTxn) -> Document:
+    return {"op": _OPS.get(body.op), "path": body.path or None}
 
 
 def _meaning(code: int) -> str:

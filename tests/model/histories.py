@@ -22,6 +22,7 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.state import State, outcome_of
 from raykeeper.znodes.txns import (
+    CloseReason,
     CloseSessionTxn,
     CreateSessionErrorTxn,
     CreateSessionTxn,
@@ -143,11 +144,14 @@ class Run:
     def _expire(self, client: int) -> None:
         session_id = self._ids[client]
         zxid = self._next()
-        data = self._preparation.prepare_close_session(zxid, self._now, session_id)
+        data = self._preparation.prepare_close_session(
+            zxid, self._now, session_id, CloseReason.EXPIRED
+        )
         assert (data is not None) == (session_id in self.naive.sessions)
         if data is not None:
             change = self._add(zxid, data).body
-            assert change == CloseSessionTxn(session_id, self.naive.close(zxid, session_id))
+            ephemerals = self.naive.close(zxid, session_id)
+            assert change == CloseSessionTxn(session_id, ephemerals, CloseReason.EXPIRED)
 
     def _replace_voter(self, client: int, disk: str) -> None:
         """The vote of the server of this number rests on another disk."""

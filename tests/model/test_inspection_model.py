@@ -94,5 +94,6 @@ def test_the_log_tells_every_change_and_every_outcome(
 
 
 def is_of(zxid: Zxid, txn: Txn, path: str) -> bool:
-    changes = transaction_document(zxid, txn)["changes"]
-    return any(change["path"] == path for change in changes)
+    document = transaction_document(zxid, txn)
+    changed = any(change["path"] == path for change in document["changes"])
+    return changed or document.get("path") == path

@@ -23,9 +23,11 @@ from raykeeper.znodes.requests import (
     SessionId,
     SetAcls,
     SetData,
+    TxnOp,
     WriteOp,
 )
 from raykeeper.znodes.txns import (
+    CloseReason,
     CloseSessionTxn,
     CreateSessionErrorTxn,
     CreateSessionTxn,
@@ -73,6 +75,19 @@ def execute(
     truth: Truth, zxid: Zxid, time_ms: Millis, session_id: SessionId, op: WriteOp
 ) -> TxnBody:
     """Return the transaction that `op` becomes as the next one."""
+    due = _execute(truth, zxid, time_ms, session_id, op)
+    is_named = not isinstance(due, ErrorTxn) or due.op
+    return due if is_named else ErrorTxn(due.code, *named(op))
+
+
+def named(op: WriteOp | TxnOp) -> tuple[int, str]:
+    """Return how an error transaction names what it refuses: the request's tag and its path."""
+    return int(str(op.__struct_config__.tag)), getattr(op, "path", "")
+
+
+def _execute(
+    truth: Truth, zxid: Zxid, time_ms: Millis, session_id: SessionId, op: WriteOp
+) -> TxnBody:
     session = truth.sessions[session_id]
     act = Act(zxid, time_ms, session_id, session.known_as(zxid))
     if isinstance(op, Create | SetData | Delete):
@@ -83,7 +98,7 @@ def execute(
         return _set_acls(truth.znodes, act, op)
     if isinstance(op, AddAuth):
         return _identify(act, op)
-    return CloseSessionTxn(session_id, sorted(session.ephemerals))
+    return CloseSessionTxn(session_id, sorted(session.ephemerals), CloseReason.BY_CLIENT)
 
 
 def execute_one(
@@ -102,7 +117,7 @@ def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> N
     due = execute(truth, zxid, txn.time_ms, txn.session_id, op)
     change = txn.body
     if isinstance(change, CloseSessionTxn):
-        change = CloseSessionTxn(change.session_id, sorted(change.ephemerals))
+        change = CloseSessionTxn(change.session_id, sorted(change.ephemerals), change.reason)
     elif isinstance(change, MultiTxn):
         change = multi_execution.in_order(change)
     assert change == due, f"Execution: {op} became {change} in {format_zxid(zxid)}, not {due}"

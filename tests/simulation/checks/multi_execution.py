@@ -62,7 +62,7 @@ def execute(znodes: dict[str, TrueZnode], act: "Act", op: Multi) -> TxnBody:
     for compare in op.compares:
         znode = znodes.get(compare.path)
         if znode is not None and not acls.may(znode.acls, act.who, acls.READ):
-            return execution.refused(Code.NO_AUTH)
+            return ErrorTxn(Code.NO_AUTH.value, execution.named(op)[0], compare.path)
         is_then = is_then and _holds(znode, compare)
     ops = op.then if is_then else op.otherwise
     draft = dict(znodes)
@@ -74,7 +74,7 @@ def execute(znodes: dict[str, TrueZnode], act: "Act", op: Multi) -> TxnBody:
                 draft[path] = replace(znode, children=set(znode.children))
         done = _one(draft, act, each)
         if isinstance(done, ErrorTxn):
-            return MultiErrorTxn(is_then, done.code, place, len(ops))
+            return MultiErrorTxn(is_then, done.code, place, len(ops), *execution.named(each))
         change, result = done
         if change is not None:
             changes.append(change)

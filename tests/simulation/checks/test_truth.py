@@ -139,14 +139,17 @@ MADE = CreateTxn("/a", b"0", SessionId(0), 1)
 
 WRONG: list[tuple[list[WriteOp], WriteOp, TxnBody]] = [
     # An error without a reason, and a reason without an error.
-    ([], A, ErrorTxn(Code.NODE_EXISTS)),
+    ([], A, ErrorTxn(Code.NODE_EXISTS, 1, "/a")),
     ([A], A, CreateTxn("/a", b"0", SessionId(0), 2)),
     ([], Create("/a/x", b"", 0), CreateTxn("/a/x", b"", SessionId(0), 1)),
     ([EPHEMERAL], Create("/a/x", b"", 0), CreateTxn("/a/x", b"", SessionId(0), 1)),
     ([A, Create("/a/x", b"", 0)], Delete("/a", -1), DeleteTxn("/a")),
     ([A], Delete("/a", 1), DeleteTxn("/a")),
-    ([A], Delete("/a", 0), ErrorTxn(Code.BAD_VERSION)),
-    ([A], SetData("/a", b"", 3), ErrorTxn(Code.NO_NODE)),
+    ([A], Delete("/a", 0), ErrorTxn(Code.BAD_VERSION, 2, "/a")),
+    ([A], SetData("/a", b"", 3), ErrorTxn(Code.NO_NODE, 3, "/a")),
+    # Another request or path than that of the refused one.
+    ([A], SetData("/a", b"", 3), ErrorTxn(Code.BAD_VERSION, 2, "/a")),
+    ([A], SetData("/a", b"", 3), ErrorTxn(Code.BAD_VERSION, 3, "/b")),
     # Another path, value, owner, counter, or znode.
     ([], A, CreateTxn("/b", b"0", SessionId(0), 1)),
     ([], A, CreateTxn("/a", b"1", SessionId(0), 1)),
@@ -156,12 +159,13 @@ WRONG: list[tuple[list[WriteOp], WriteOp, TxnBody]] = [
     ([A], Delete("/a", -1), DeleteTxn("/b")),
     ([], Create("/s-", b"", 2), CreateTxn("/s-0000000001", b"", SessionId(0), 1)),
     # The end of a session deletes all its ephemerals and nothing else.
-    ([EPHEMERAL], CloseSession(), CloseSessionTxn(SessionId(z(1)), [])),
-    ([A], CloseSession(), CloseSessionTxn(SessionId(z(1)), ["/a"])),
+    ([EPHEMERAL], CloseSession(), CloseSessionTxn(SessionId(z(1)), [], 1)),
+    ([A], CloseSession(), CloseSessionTxn(SessionId(z(1)), ["/a"], 1)),
+    ([A], CloseSession(), CloseSessionTxn(SessionId(z(1)), [], 2)),
     # Multis: only one operation done, more than none, another branch, another failure.
     ([], multi(A, Delete("/b", -1)), MultiTxn(True, [MADE], [OpDone("/a", None)])),
-    ([], multi(A, Delete("/b", -1)), MultiErrorTxn(True, Code.NO_NODE, 0, 2)),
-    ([], multi(A, Delete("/b", -1)), MultiErrorTxn(True, Code.NODE_EXISTS, 1, 2)),
+    ([], multi(A, Delete("/b", -1)), MultiErrorTxn(True, Code.NO_NODE, 0, 2, 1, "/a")),
+    ([], multi(A, Delete("/b", -1)), MultiErrorTxn(True, Code.NODE_EXISTS, 1, 2, 2, "/b")),
     ([], multi(Check("/a", -1)), MultiTxn(True, [], [OpDone("", None)])),
     ([A], multi(ReadStat("/a")), MultiTxn(True, [], [OpStat(None)])),
     ([A], multi(ReadStat("/a")), MultiTxn(False, [], [])),
@@ -207,7 +211,7 @@ def test_each_operation_of_a_multi_sees_the_effects_of_earlier_ones() -> None:
 
 def test_an_aborted_multi_reports_each_operation() -> None:
     change = done(multi(A, Check("/a", 7), ReadChildren("/")))
-    assert change == MultiErrorTxn(True, Code.BAD_VERSION, 1, 3)
+    assert change == MultiErrorTxn(True, Code.BAD_VERSION, 1, 3, 7, "/a")
     assert multi_execution.told(change) == MultiResults(
         True, [OpFailed(0), OpFailed(Code.BAD_VERSION), OpFailed(-2)]
     )

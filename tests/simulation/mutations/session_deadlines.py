@@ -17,6 +17,7 @@ from raykeeper.server.server import Server
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry
 from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
+from raykeeper.znodes.txns import CloseReason
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
@@ -114,7 +115,7 @@ def _accept_every_proposal(self: LeaderRequestProcessor, proposals: list[ExpiryP
         if (zxid := self._next_zxid()) is None:
             return
         wall = self._context.now.wall
-        txn = self.prep.prepare_close_session(zxid, wall, proposal.session_id)
+        txn = self.prep.prepare_close_session(zxid, wall, proposal.session_id, CloseReason.EXPIRED)
         if txn is not None:
             self._add(txn)
 

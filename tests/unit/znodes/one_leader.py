@@ -15,7 +15,7 @@ from raykeeper.znodes.requests import (
     encode_op,
 )
 from raykeeper.znodes.state import State
-from raykeeper.znodes.txns import CreateSessionTxn, CreateTxn, Txn, TxnBody, decode_txn
+from raykeeper.znodes.txns import CloseReason, CreateSessionTxn, CreateTxn, Txn, TxnBody, decode_txn
 
 NO_SESSION = SessionId(0)
 WALL = Millis(1_000)
@@ -70,7 +70,9 @@ class OneLeader:
 
     def prepare_expiry(self, session_id: SessionId) -> TxnBody | None:
         zxid = zxid_at(len(self.log) + 1)
-        data = self.preparation.prepare_close_session(zxid, self.wall_ms, session_id)
+        data = self.preparation.prepare_close_session(
+            zxid, self.wall_ms, session_id, CloseReason.EXPIRED
+        )
         return None if data is None else self._add(data).body
 
     def prepare_voter(self, server_id: int, disk: str) -> TxnBody:

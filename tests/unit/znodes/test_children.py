@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.children import SHARD_SIZE, SHARDED_FROM, ShardedChildren
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.reads import reply_to_aux_read, reply_to_read
@@ -119,7 +119,7 @@ def test_a_crowded_list_is_refused_in_a_multi_read() -> None:
     for number in range(10):
         change = CreateTxn(f"/new{number}", b"", SessionId(0), CROWD + number)
         state.tree.create(Zxid(2 * CROWD + number), Millis(0), change)
-    session = Session(SessionId(1), b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ())
+    session = Session(SessionId(1), b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ServerId(0), ())
     item = reply_to_aux_read(state, session, MultiRead(1, [ReadChildren("/"), ReadStat("/none")]))
     assert item == MultiReadReply(1, state.zxid, [OpFailed(Code.THROTTLED_OP), OpStat(None)])
 
@@ -132,7 +132,7 @@ def test_a_crowded_list_is_refused_in_a_transaction() -> None:
         change = CreateTxn(f"/a/{number}", b"", SessionId(0), number + 1)
         leader.state.tree.create(Zxid(leader.zxid + 1 + number), Millis(0), change)
     change = leader.do(session, Multi([], [ReadStat("/"), ReadChildren("/a")], []))
-    assert change == MultiErrorTxn(True, Code.THROTTLED_OP, 1, 2)
+    assert change == MultiErrorTxn(True, Code.THROTTLED_OP, 1, 2, 10, "/a")
 
 
 def test_a_walk_lists_a_crowded_znode_shard_by_shard() -> None:

@@ -10,6 +10,7 @@ from raykeeper.znodes.limits import CACHED_RESULTS_BYTES_MAX, Limits
 from raykeeper.znodes.multi_preparer import OP_BYTES
 from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
 from raykeeper.znodes.reads import reply_to_aux_read
+from raykeeper.znodes.refusals import refused, refused_multi
 from raykeeper.znodes.replies import MultiReadReply
 from raykeeper.znodes.requests import (
     AddAuth,
@@ -35,10 +36,10 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State, outcome_of
 from raykeeper.znodes.txns import (
+    CloseReason,
     CloseSessionTxn,
     CreateTxn,
     DeleteTxn,
-    ErrorTxn,
     MultiErrorTxn,
     MultiTxn,
     OpChildren,
@@ -165,12 +166,13 @@ def test_the_first_failure_undoes_everything(
     if applied:
         leader.apply()
     change = leader.prepare(session, multi(*ops))
-    assert change == MultiErrorTxn(True, code, failed, len(ops))
+    why = refused(code, ops[failed])
+    assert change == MultiErrorTxn(True, code, failed, len(ops), why.op, why.path)
     # The next number under the parent is what it would have been (ZOOKEEPER-1624).
     created = leader.prepare(session, Create("/a/c", b"", SEQUENTIAL))
     assert isinstance(created, CreateTxn) and created.path == "/a/c0000000002"
     closed = leader.prepare(session, CloseSession())
-    assert closed == CloseSessionTxn(session, [])
+    assert closed == CloseSessionTxn(session, [], CloseReason.BY_CLIENT)
     leader.apply()
     assert len(leader.preparation._tree) == 0
 
@@ -189,7 +191,9 @@ def test_closing_a_session_deletes_an_outstanding_ephemeral() -> None:
     leader, session = begun()
     leader.prepare(session, Create("/e", b"", EPHEMERAL))
     leader.prepare(session, multi(Delete("/e", -1), Create("/e", b"", 0)))
-    assert leader.prepare(session, CloseSession()) == CloseSessionTxn(session, [])
+    assert leader.prepare(session, CloseSession()) == CloseSessionTxn(
+        session, [], CloseReason.BY_CLIENT
+    )
 
 
 def test_an_empty_transaction_succeeds() -> None:
@@ -274,7 +278,7 @@ def test_a_failing_branch_is_named() -> None:
     leader, session = begun()
     bad = Compare("/a", CompareField.VERSION, Relation.EQUAL, 7)
     change = leader.prepare(session, Multi([bad], [], [Check("/none", 0)]))
-    assert change == MultiErrorTxn(False, Code.NO_NODE, 0, 1)
+    assert change == MultiErrorTxn(False, Code.NO_NODE, 0, 1, 7, "/none")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +295,7 @@ def test_an_invalid_condition_is_refused(compare: Compare, code: Code) -> None:
     leader.do(session, AddAuth("digest", b"ann:pw"))
     leader.do(session, Create("/secret", b"", 0, [Acl(31, "auth", "")]))
     other = leader.open(2)
-    assert leader.do(other, Multi([compare], [], [])) == ErrorTxn(code)
+    assert leader.do(other, Multi([compare], [], [])) == refused_multi(code, compare.path)
 
 
 def test_null_data_is_an_empty_value_to_a_condition() -> None:
@@ -310,7 +314,8 @@ def test_reads_in_a_branch_need_permission() -> None:
     leader.do(session, SetAcls("/a", [Acl(31, "auth", "")], -1))
     other = leader.open(2)
     for op in (ReadData("/a"), ReadStat("/a"), ReadChildren("/a"), Check("/a", -1)):
-        assert leader.do(other, multi(op)) == MultiErrorTxn(True, Code.NO_AUTH, 0, 1)
+        why = refused(Code.NO_AUTH, op)
+        assert leader.do(other, multi(op)) == MultiErrorTxn(True, why.code, 0, 1, why.op, "/a")
         assert isinstance(leader.do(session, multi(op)), MultiTxn)
 
 
@@ -331,7 +336,7 @@ def test_reads_of_one_transaction_that_do_not_fit_are_refused() -> None:
     leader.set(session, "/a", bytes(3 << 20))
     version = leader.state.tree.znodes["/a/b"].version
     read, write = ReadData("/a"), SetData("/a/b", bytes(3 << 20), -1)
-    assert leader.do(session, multi(write, read, read)) == ErrorTxn(Code.THROTTLED_OP)
+    assert leader.do(session, multi(write, read, read)) == refused_multi(Code.THROTTLED_OP)
     assert leader.state.tree.znodes["/a/b"].version == version
     assert isinstance(leader.do(session, multi(write, read, write)), MultiTxn)
 
@@ -345,14 +350,14 @@ def test_results_that_do_not_fit_are_refused_until_others_are_acknowledged() -> 
     for _ in range(CACHED_RESULTS_BYTES_MAX // (3 << 20)):
         assert isinstance(leader.do(session, read), MultiTxn)
     version = leader.state.tree.znodes["/a/b"].version
-    assert leader.do(session, read) == ErrorTxn(Code.THROTTLED_OP)
+    assert leader.do(session, read) == refused_multi(Code.THROTTLED_OP)
     assert leader.state.tree.znodes["/a/b"].version == version
     leader.preparation = PrepRequestProcessor(
         leader.state, Limits()
     )  # a new leader knows what is held
-    assert leader.do(session, read) == ErrorTxn(Code.THROTTLED_OP)
+    assert leader.do(session, read) == refused_multi(Code.THROTTLED_OP)
     assert isinstance(leader.do(session, read, acked=before + 1), MultiTxn)
-    assert leader.do(session, read) == ErrorTxn(Code.THROTTLED_OP)
+    assert leader.do(session, read) == refused_multi(Code.THROTTLED_OP)
 
 
 def test_results_of_writes_count() -> None:
@@ -361,7 +366,7 @@ def test_results_of_writes_count() -> None:
     for some in create[: CACHED_RESULTS_BYTES_MAX // (8_000 * 1_000)]:
         assert isinstance(leader.do(session, multi(*some)), MultiTxn)
     before = leader.state.tree.digest
-    assert leader.do(session, multi(*create[-1])) == ErrorTxn(Code.THROTTLED_OP)
+    assert leader.do(session, multi(*create[-1])) == refused_multi(Code.THROTTLED_OP)
     assert leader.state.tree.digest == before
 
 
@@ -375,9 +380,9 @@ def test_aborted_results_count() -> None:
     room = CACHED_RESULTS_BYTES_MAX % (3 << 20)
     for _ in range(room // (100_000 * OP_BYTES)):
         assert isinstance(leader.do(session, aborted), MultiErrorTxn)
-    assert leader.do(session, aborted) == ErrorTxn(Code.THROTTLED_OP)
+    assert leader.do(session, aborted) == refused_multi(Code.THROTTLED_OP)
     leader.preparation = PrepRequestProcessor(leader.state, limits)
-    assert leader.do(session, aborted) == ErrorTxn(Code.THROTTLED_OP)
+    assert leader.do(session, aborted) == refused_multi(Code.THROTTLED_OP)
 
 
 def test_a_transaction_is_bounded_in_bytes() -> None:
@@ -386,7 +391,7 @@ def test_a_transaction_is_bounded_in_bytes() -> None:
     for most, code in ((size, Code.OK), (size - 1, Code.BAD_ARGUMENTS)):
         leader, session = begun(Limits(transaction_bytes_max=most))
         change = leader.do(session, op)
-        assert change == ErrorTxn(code) if code else isinstance(change, MultiTxn)
+        assert change == refused_multi(code) if code else isinstance(change, MultiTxn)
 
 
 def test_a_transaction_is_bounded_in_operations() -> None:
@@ -399,7 +404,7 @@ def test_a_transaction_is_bounded_in_operations() -> None:
         Multi([], [check] * 3, []),
         Multi([], [], [check] * 3),
     ):
-        assert leader.do(session, wrong) == ErrorTxn(Code.BAD_ARGUMENTS)
+        assert leader.do(session, wrong) == refused_multi(Code.BAD_ARGUMENTS)
 
 
 def test_several_reads_see_one_state() -> None:

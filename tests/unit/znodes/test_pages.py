@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.children import SHARD_SIZE, SHARDED_FROM
 from raykeeper.znodes.pages import (
     PAGE_CHARS,
@@ -55,7 +55,7 @@ class Grove:
 
 
 def session(session_id: SessionId = OWNER) -> Session:
-    return Session(session_id, b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ())
+    return Session(session_id, b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ServerId(0), ())
 
 
 def numbered(parent: str, count: int) -> list[str]:

@@ -8,6 +8,7 @@ from raykeeper.znodes.acl import OPEN_ACL, Acl
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.op_preparer import next_version
+from raykeeper.znodes.refusals import refused_undecoded
 from raykeeper.znodes.requests import (
     AddAuth,
     CloseSession,
@@ -24,6 +25,7 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import (
+    CloseReason,
     CloseSessionTxn,
     CreateSessionErrorTxn,
     CreateSessionTxn,
@@ -137,7 +139,7 @@ def test_a_refusal_uses_up_the_number(op: WriteOp, code: Code, applied: bool) ->
     last = leader.preparation.last_number(session_id)
     assert last is not None
     kept = len(leader.preparation._tree)
-    assert leader.prepare(session_id, op) == ErrorTxn(code)
+    assert leader.prepare(session_id, op) == refused_undecoded(code, encode_op(op))
     assert leader.preparation.last_number(session_id) == last + 1
     assert len(leader.preparation._tree) == kept
     leader.apply()
@@ -176,7 +178,7 @@ def test_a_create_has_its_transaction_and_reply(
 def test_a_delete_has_its_transaction_and_reply(path: str, version: int, applied: bool) -> None:
     leader, session_id = begun(applied=applied)
     assert leader.prepare(session_id, Delete(path, version)) == DeleteTxn(path)
-    assert leader.prepare(session_id, Delete(path, version)) == ErrorTxn(NO_NODE)
+    assert leader.prepare(session_id, Delete(path, version)) == ErrorTxn(NO_NODE, 2, path)
     leader.apply()
     assert leader.state.tree.get(path) is None
 
@@ -431,34 +433,32 @@ def test_sessions_are_bounded_and_a_closed_one_frees_its_place() -> None:
     assert isinstance(opened(leader, connect(0, password(9))), CreateSessionTxn)
 
 
-def end_by_write(leader: OneLeader, session_id: SessionId) -> TxnBody | None:
-    return leader.prepare(session_id, CloseSession())
+ENDS = [
+    (lambda leader, session_id: leader.prepare(session_id, CloseSession()), CloseReason.BY_CLIENT),
+    (lambda leader, session_id: leader.prepare_expiry(session_id), CloseReason.EXPIRED),
+]
 
 
-def end_by_expiry(leader: OneLeader, session_id: SessionId) -> TxnBody | None:
-    return leader.prepare_expiry(session_id)
-
-
-@pytest.mark.parametrize("end", [end_by_write, end_by_expiry])
-def test_the_end_of_a_session_takes_its_ephemerals_with_it(end) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(("end", "reason"), ENDS)
+def test_the_end_of_a_session_takes_its_ephemerals_with_it(end, reason) -> None:  # type: ignore[no-untyped-def]
     leader, session_id = begun()
     other = leader.open(2)
     leader.prepare(session_id, Create("/a/e", b"", EPHEMERAL))
     leader.prepare(session_id, Create("/f", b"", EPHEMERAL))
     leader.prepare(session_id, Delete("/f", -1))
     leader.prepare(other, Create("/f", b"", EPHEMERAL))
-    assert end(leader, session_id) == CloseSessionTxn(session_id, ["/a/e", "/e"])
+    assert end(leader, session_id) == CloseSessionTxn(session_id, ["/a/e", "/e"], reason)
     # From here on it writes no more, though nothing of it is applied yet.
     assert leader.preparation.last_number(session_id) is None
     assert leader.preparation.owner_zxid_of(session_id) is None
-    expired = ErrorTxn(Code.SESSION_EXPIRED)
+    expired = ErrorTxn(Code.SESSION_EXPIRED, 1, "/x")
     assert leader.prepare(session_id, Create("/x", b"", EPHEMERAL)) == expired
     assert leader.prepare_expiry(session_id) is None
     refused = opened(leader, connect(session_id, password(1)))
     assert isinstance(refused, CreateSessionErrorTxn)
     assert refused.code == Code.SESSION_EXPIRED
     # Its ephemerals are gone for the others too.
-    assert leader.prepare(other, Delete("/e", -1)) == ErrorTxn(NO_NODE)
+    assert leader.prepare(other, Delete("/e", -1)) == ErrorTxn(NO_NODE, 2, "/e")
     assert leader.prepare(other, Delete("/a/c", -1)) == DeleteTxn("/a/c")
     # The same password now opens another session.
     assert isinstance(again := opened(leader, connect(0, password(1))), CreateSessionTxn)

@@ -121,7 +121,7 @@ class Limited(OneLeader):
         for cut in (n for n, char in enumerate(at) if char == "/" and n > len("/zookeeper")):
             self.prepare(self.session_id, Create(at[:cut], b"", 0))
         change = self.prepare(self.session_id, Create(at, text, 0))
-        if change == ErrorTxn(Code.NODE_EXISTS):
+        if isinstance(change, ErrorTxn) and change.code == Code.NODE_EXISTS:
             change = self.prepare(self.session_id, SetData(at, text, -1))
         assert isinstance(change, CreateTxn | SetDataTxn), change
 

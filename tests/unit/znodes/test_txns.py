@@ -42,8 +42,8 @@ CHANGES: list[tuple[TxnBody, str]] = [
     (SetDataTxn("/a", b"v", STAT), "94 03 a2 2f61 c4 01 76 9b 01 02 03 04 05 06 00 07 01 09 0a"),
     (CreateSessionTxn(S, b"p", Millis(9), ServerId(1), 2, 3), "98 04 07 c4 01 70 09 01 02 03 a0"),
     (CreateSessionErrorTxn(ServerId(1), 2, Code.CONNECTION_LOSS, 9), "95 05 01 02 fc 09"),
-    (CloseSessionTxn(S, ["/a"]), "93 06 07 91 a2 2f61"),
-    (ErrorTxn(Code.NO_NODE), "92 07 d0 9b"),
+    (CloseSessionTxn(S, ["/a"], 2), "94 06 07 91 a2 2f61 02"),
+    (ErrorTxn(Code.NO_NODE, 2, "/a"), "94 07 d0 9b 02 a2 2f61"),
     (ReplaceVoterTxn(ServerId(2), DiskId("d1")), "93 08 02 a2 6431"),
     (
         SetAclTxn("/a", (Acl(31, "auth", "u"),), STAT),
@@ -54,7 +54,7 @@ CHANGES: list[tuple[TxnBody, str]] = [
         MultiTxn(True, [DeleteTxn("/a")], [OpDone("", None)]),
         "94 0b c3 91 92 02 a2 2f61 91 93 01 a0 c0",
     ),
-    (MultiErrorTxn(True, Code.NO_NODE, 1, 3), "95 0c c3 d0 9b 01 03"),
+    (MultiErrorTxn(True, Code.NO_NODE, 1, 3, 7, "/a"), "97 0c c3 d0 9b 01 03 07 a2 2f61"),
     (RaiseLevelTxn(FeatureLevel(2)), "92 0d 02"),
 ]
 NULLS: list[tuple[TxnBody, str]] = [

@@ -71,13 +71,13 @@ LINES = [
     "proved digest:alice",
     "02.000+00:00  1:5  {B} from 10.0.0.2 at server 1: create ephemeral /x/b (0 bytes)",
     "02.000+00:00  1:6  {B} from 10.0.0.2 at server 1: "
-    "refused: the znode has another version (BAD_VERSION)",
+    "set /x refused: the znode has another version (BAD_VERSION)",
     "03.000+00:00  1:7  {A} from 10.0.0.3 at server 1 as digest:alice: "
     "session taken to another connection, timeout 5000 ms",
     "03.000+00:00  1:8  {A} from 10.0.0.3 at server 1 as digest:alice: "
     "set /x (4 bytes, version 1)",
     "04.000+00:00  1:9  {B} from 10.0.0.2 at server 1: "
-    "session ended by the ensemble; delete /x/b",
+    "session expired; delete /x/b",
     "04.000+00:00  1:10  {A} from 10.0.0.3 at server 1 as digest:alice: delete /x",
     "04.000+00:00  1:11  {A} from 10.0.0.3 at server 1 as digest:alice: "
     "create /xy (0 bytes)",
@@ -143,15 +143,17 @@ def test_an_entry_is_told_as_a_document() -> None:
     }
     assert (documents[12]["client"], documents[12]["is_committed"]) == (None, False)
     assert (documents[5]["code"], documents[5]["error"]) == (-103, "BAD_VERSION")
+    assert (documents[5]["op"], documents[5]["path"]) == ("set", "/x")
+    assert [documents[n]["reason"] for n in (8, 11)] == ["expired", "client"]
 
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (Wanted(path="/x"), [3, 8, 10]),
+        (Wanted(path="/x"), [3, 6, 8, 10]),
         # With the ephemeral that went with its session, and without /xy.
-        (Wanted(path="/x", is_recursive=True), [3, 5, 8, 9, 10]),
-        (Wanted(path="/", is_recursive=True), [3, 5, 8, 9, 10, 11]),
+        (Wanted(path="/x", is_recursive=True), [3, 5, 6, 8, 9, 10]),
+        (Wanted(path="/", is_recursive=True), [3, 5, 6, 8, 9, 10, 11]),
         (Wanted(path="/"), []),
         (Wanted(path="/x/b"), [5, 9]),
         (Wanted(session=BOB), [2, 5, 6, 9]),
@@ -188,12 +190,12 @@ def test_the_oldest_snapshot_tells_what_the_log_has_no_more(place: int, is_cut: 
         if whole is None or known is None:
             assert known is whole
             continue
-        # Nothing else than what is true, and after the snapshot the host and the identities.
+        # Nothing else than what is true, and after the snapshot all of it.
         assert known.host in (whole.host, None)
         assert known.server_id in (whole.server_id, None)
         assert known.identities in (whole.identities, None)
         if begin <= z(place) < entry.zxid:
-            assert (known.host, known.identities) == (whole.host, whole.identities)
+            assert known == whole
 
 
 def test_behind_a_hole_nothing_is_guessed() -> None:
@@ -237,8 +239,10 @@ def test_identities_before_the_snapshot_are_not_guessed() -> None:
     one.do(ALICE, AddAuth("digest", b"alice:password"))
     found = entries_of(server_with(one.log, len(one.log)).reader())
     assert 1 < len(found) < len(one.log)
-    assert [entry.client for entry in found[:-1]] == [Client("10.0.0.1")] * (len(found) - 1)
-    assert found[-1].client == Client("10.0.0.1", None, (PROVED,))
+    assert [entry.client for entry in found[:-1]] == [Client("10.0.0.1", ServerId(1))] * (
+        len(found) - 1
+    )
+    assert found[-1].client == Client("10.0.0.1", ServerId(1), (PROVED,))
 
 
 def test_all_that_is_valid_is_told_before_damage() -> None:

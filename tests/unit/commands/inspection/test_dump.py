@@ -79,6 +79,7 @@ def test_a_folder_is_dumped() -> None:
         "timeout_ms": 5_000,
         "owner_zxid": "1:1",
         "host": "10.0.0.9",
+        "server_id": 1,
         "identities": [{"scheme": "digest", "id": "alice"}],
         "last_number": 4,
         "acked": 0,

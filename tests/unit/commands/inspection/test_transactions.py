@@ -21,6 +21,7 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import (
+    CloseReason,
     CloseSessionTxn,
     CreateSessionErrorTxn,
     CreateSessionTxn,
@@ -118,9 +119,57 @@ CASES: list[tuple[TxnBody, str, str, list[Any], dict[str, Any]]] = [
         "close_session",
         "session closed by its client; delete /a; delete /b",
         [{"op": "delete", "path": "/a"}, {"op": "delete", "path": "/b"}],
-        {},
+        {"reason": None},
     ),
-    (ErrorTxn(Code.NO_NODE), "error", "refused: no such znode (NO_NODE)", [], {}),
+    (
+        CloseSessionTxn(SESSION, [], CloseReason.BY_CLIENT),
+        "close_session",
+        "session closed by its client",
+        [],
+        {"reason": "client"},
+    ),
+    (
+        CloseSessionTxn(SESSION, [], CloseReason.EXPIRED),
+        "close_session",
+        "session expired",
+        [],
+        {"reason": "expired"},
+    ),
+    (
+        CloseSessionTxn(SESSION, [], CloseReason.PROCESS_DIED),
+        "close_session",
+        "session ended because its process died",
+        [],
+        {"reason": "process_died"},
+    ),
+    (
+        ErrorTxn(Code.NO_NODE),
+        "error",
+        "refused: no such znode (NO_NODE)",
+        [],
+        {"op": None, "path": None},
+    ),
+    (
+        ErrorTxn(Code.BAD_ARGUMENTS, 1, "/a\n"),
+        "error",
+        "create /a\\n refused: bad arguments (BAD_ARGUMENTS)",
+        [],
+        {"op": "create", "path": "/a\n"},
+    ),
+    (
+        ErrorTxn(Code.AUTH_FAILED, 6),
+        "error",
+        "add_auth refused: authentication failed (AUTH_FAILED)",
+        [],
+        {"op": "add_auth", "path": None},
+    ),
+    (
+        ErrorTxn(Code.NO_NODE, 99, "/a"),
+        "error",
+        "request 99 /a refused: no such znode (NO_NODE)",
+        [],
+        {"op": None, "path": "/a"},
+    ),
     (
         ReplaceVoterTxn(ServerId(3), DiskId("d2")),
         "replace_voter",
@@ -173,7 +222,15 @@ CASES: list[tuple[TxnBody, str, str, list[Any], dict[str, Any]]] = [
         "multi_error",
         "transaction refused at operation 2 of 3: the znode has another version (BAD_VERSION)",
         [],
-        {"is_then": True, "operations": 3, "failed": 1},
+        {"is_then": True, "operations": 3, "failed": 1, "op": None, "path": None},
+    ),
+    (
+        MultiErrorTxn(True, Code.BAD_VERSION, 1, 3, 7, "/a"),
+        "multi_error",
+        "transaction refused at operation 2 of 3 (check /a): the znode has another version "
+        "(BAD_VERSION)",
+        [],
+        {"is_then": True, "operations": 3, "failed": 1, "op": "check", "path": "/a"},
     ),
 ]  # fmt: skip
 
