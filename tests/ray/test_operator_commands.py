@@ -8,12 +8,17 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import pytest
 import ray
 from msgspec.structs import replace
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client import connect
+from raykeeper.client.errors import NodeExistsError
 from raykeeper.clusters import Ensemble
 from raykeeper.clusters.admin import admin_of
 from raykeeper.clusters.healing.vocabulary import MoveStep
@@ -201,3 +206,61 @@ def _if_it_ends(done: tuple[int, str, str], down: str) -> tuple[int, str, str] |
     """What a command printed, if Ray does not list the killed server any more."""
     last = [down, "no server has a leader: what is shown may be old"]
     return done if done[1].splitlines()[-2:] == last else None
+
+
+def test_log_and_inspect_tell_what_was_done_around_kills(shared: Ensemble, run: Run) -> None:
+    """Of a client whose process was killed and of a server that was: from any server's folder."""
+    trainer = Trainer.remote(shared.name)  # type: ignore[attr-defined]
+    ray.get(trainer.lock.remote("/audited/lock"))
+    with shared.connect() as client:
+        (held,) = client.get_children("/audited/lock")
+        client.create("/audited/a", b"1")
+        with pytest.raises(NodeExistsError):
+            client.create("/audited/a")
+        ray.kill(trainer)
+        eventually(lambda: client.get_children("/audited/lock") == [])
+        killed = role_of(shared, leads=False).pid
+        os.kill(killed, signal.SIGKILL)
+        client.set("/audited/a", b"2")
+        eventually(
+            lambda: (
+                all(server.pid != killed for server in shared.status().servers)
+                and all_serve(shared)
+            )
+        )
+        client.delete("/audited", recursive=True)
+        session = f"{client.client_id.session_id:#x}"
+    described = shared.describe()
+    assert described is not None
+    folders = [str(Path(described.folder).parent / str(number)) for number in (1, 2, 3)]
+
+    def logged(folder: str) -> list[dict[str, Any]]:
+        code, out, err = run("log", folder, "--path", "/audited", "-r", "--json")
+        assert code == 0, err
+        # Ray prints what the killed processes have printed last, at any moment.
+        return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+    def is_complete(folder: str) -> bool:
+        """A follower may have the last transactions only in a moment."""
+        return logged(folder)[-1]["type"] in ("delete", "multi")
+
+    for folder in folders:
+        eventually(partial(is_complete, folder))
+        told = logged(folder)
+        mine = [each for each in told if each["session"] == session]
+        assert [(each["type"], each["error"]) for each in mine[:3]] == [
+            ("create", None),
+            ("error", "NODE_EXISTS"),
+            ("set", None),
+        ]
+        assert (mine[1]["op"], mine[1]["path"]) == ("create", "/audited/a")
+        assert {each["client"]["server_id"] for each in mine[:2]} <= {1, 2, 3}
+        (ended,) = [each for each in told if each["type"] == "close_session"]
+        assert (ended["reason"], [each["path"] for each in ended["changes"]]) == (
+            "process_died",
+            [f"/audited/lock/{held}"],
+        )
+        code, out, err = run("inspect", "verify", folder)
+        assert code == 0, out + err
+    code, out, err = run("inspect", "diff", *folders[:2])
+    assert code == 0, out + err
