@@ -151,6 +151,17 @@ def batch_at(data: bytes, offset: int, salt: int) -> Batch | None:
     return Batch(first, last, Zxid(previous), Zxid(committed), Zxid(synced), offset, end)
 
 
+def batch_size_at(data: bytes, offset: int, salt: int) -> int:
+    """Return the size of the batch whose header is at `offset`, whole or not; 0 if none is."""
+    start = offset + BATCH_HEADER_BYTES
+    if start > len(data):
+        return 0
+    magic, head_crc, _, size, *_ = _BATCH.unpack_from(data, offset)
+    if magic != _BATCH_MAGIC or head_crc != zlib.crc32(data[offset + 8 : start], salt):
+        return 0
+    return int(BATCH_HEADER_BYTES + size)
+
+
 def batches(data: bytes, salt: int, previous: Zxid, name: str) -> Iterator[Batch]:
     """Yield the valid batches of the segment `name`, up to the first bad one.
 

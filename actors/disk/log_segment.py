@@ -61,7 +61,7 @@ def read_header(files: Filesystem, path: Path) -> SegmentHeader:
         StorageError: it cannot be read.
     """
     with opened(files, path) as fd:
-        return _read_header(files, fd, path)
+        return read_header_in(files, fd, path)
 
 
 def read_segment(files: Filesystem, path: Path) -> tuple[SegmentHeader, bytes]:
@@ -73,11 +73,17 @@ def read_segment(files: Filesystem, path: Path) -> tuple[SegmentHeader, bytes]:
         CorruptRecord, UnknownVersion, StorageError: as `read_header`.
     """
     with opened(files, path) as fd:
-        header = _read_header(files, fd, path)
+        header = read_header_in(files, fd, path)
         return header, files.read(fd, header.size, 0)
 
 
-def _read_header(files: Filesystem, fd: int, path: Path) -> SegmentHeader:
+def read_header_in(files: Filesystem, fd: int, path: Path) -> SegmentHeader:
+    """Read the header of the segment `path`, which is open as `fd`.
+
+    Raises:
+        CorruptRecord, UnknownVersion: as `read_header`.
+        OSError: it cannot be read.
+    """
     data = files.read(fd, SEGMENT_HEADER_BYTES, 0)
     size = files.size(fd)
     header = decode_segment_header(data, str(path))

@@ -6,6 +6,7 @@ StorageError
 ├── NotFormatted     there is no identity and no data
 ├── ForeignFolder    the folder belongs to another ensemble or server
 ├── FolderInUse      another live process has the folder
+├── LogPruned        the log no longer reaches back that far
 └── NoRoom           the disk is full
 """
 
@@ -79,6 +80,13 @@ class FolderInUse(StorageError):
     """Raised when another live process holds the lock of a folder (rule D1).
 
     The caller should stop: of two live instances of one server only one may act.
+    """
+
+
+class LogPruned(StorageError):
+    """Raised when a reader of the log asks for transactions that its server has removed.
+
+    The caller should begin with the newest snapshot.
     """
 
 

@@ -6,10 +6,12 @@ import zlib
 import pytest
 
 from raykeeper.actors.disk.log_format import (
+    BATCH_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
     batch_at,
     batch_bytes,
+    batch_size_at,
     batches,
     check_end,
     decode_segment_header,
@@ -99,6 +101,18 @@ def test_every_damaged_or_missing_byte_of_a_batch_is_detected() -> None:
             damaged = bytearray(data)
             damaged[offset] ^= bit
             assert batch_at(bytes(damaged), 0, SALT) is None, offset
+
+
+def test_the_size_of_a_batch_is_told_by_a_whole_header() -> None:
+    data = encoded(z(1), [b"one", b"two"], ZERO)
+    assert batch_size_at(b"xx" + data[:BATCH_HEADER_BYTES], 2, SALT) == len(data)
+    assert batch_size_at(data[: BATCH_HEADER_BYTES - 1], 0, SALT) == 0
+    assert batch_size_at(data, 0, SALT + 1) == 0
+    for offset in (*range(8), *range(12, BATCH_HEADER_BYTES)):
+        damaged = bytearray(data)
+        damaged[offset] ^= 1
+        assert batch_size_at(bytes(damaged), 0, SALT) == 0, offset
+    assert batch_size_at(bytes(100), 0, SALT) == 0
 
 
 def test_a_batch_of_another_segment_is_refused() -> None:
