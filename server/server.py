@@ -594,9 +594,9 @@ class Server:
         # a leader would prepare writes against a state that never existed.
         assert self._snapshot_install.is_consistent, "activated with an inconsistent state"
         self._next_report_at = self._context.now.mono
-        if self._looking_since is not None:
-            self._context.counters.on_elected(self._context.now.mono - self._looking_since)
-            self._looking_since = None
+        assert self._looking_since is not None, "a role begins before it is established"
+        self._context.counters.on_elected(self._context.now.mono - self._looking_since)
+        self._looking_since = None
         self._clients.read_only.on_activated()
         if effect.role is zab.Role.LEADER:
             # The leader before may not have repeated them: its disk was full, or its role ended.

@@ -57,3 +57,4 @@ def test_a_leader_counts_its_proposals_and_how_long_their_commits_took() -> None
     assert after.commits.total_ms - before.commits.total_ms == 50
     assert after.commits.counts[-1] - before.commits.counts[-1] == 1
     assert after.stats == host.server.stats()
+    assert host.server.txn_counts == (after.proposed, after.applied)
