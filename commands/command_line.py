@@ -475,6 +475,42 @@ def events(
 
 
 @app.command()
+def grafana(
+    install: Annotated[
+        bool, typer.Option("--install", help="Write it where Ray's Grafana loads dashboards from.")
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option(help="Write it into this folder; else where Ray looks for it.")
+    ] = None,
+    alerts: Annotated[
+        bool, typer.Option("--alerts", help="Print the alert rules for Prometheus instead.")
+    ] = False,
+    address: Address = None,
+) -> None:
+    """Print the Grafana dashboard of the metrics, or install it for Ray's Grafana."""
+    from raykeeper.commands.grafana.provisioning import (
+        alerts_text,
+        dashboard_text,
+        install_dashboard,
+        session_folder,
+        told_folder,
+    )
+
+    if alerts and (install or folder is not None):
+        raise typer.BadParameter("--alerts prints, and Ray has no place for alert rules")
+    if alerts or not (install or folder is not None):
+        typer.echo(alerts_text() if alerts else dashboard_text(), nl=False)
+        return
+    found = folder or told_folder()
+    if found is None:
+        from raykeeper.links.ray_internals import session_log_folder
+
+        _join(address)
+        found = session_folder(session_log_folder())
+    out.print(f"wrote {install_dashboard(found)}; Grafana shows it within half a minute")
+
+
+@app.command()
 def drain(
     node: Annotated[str, typer.Argument(help="Ray node: the beginning of its id, as in `status`.")],
     name: Name = None,

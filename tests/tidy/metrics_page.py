@@ -33,7 +33,7 @@ def table_of(metrics: Iterable[Metric]) -> str:
 def with_tables(page: str) -> str:
     """The page with the tables of the code."""
     for name, (_, metrics) in TABLES.items():
-        marks = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
+        marks = rf"(<!-- {name} -->\n\n).*?(\n\n<!-- end -->)"
         page, count = re.subn(marks, rf"\g<1>{table_of(metrics)}\g<2>", page, flags=re.S)
         assert count == 1, f"the page has {count} tables of {name}"
     return page

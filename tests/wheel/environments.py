@@ -136,17 +136,21 @@ class Installed:
             raise NoSuchRelease(pip.stderr.strip().splitlines()[-1])
         assert pip.returncode == 0, pip.stderr
 
-    def run(self, *command: str | Path, **exported: str) -> str:
-        """What a command prints to standard output; it must succeed."""
-        folder = tempfile.mkdtemp(dir=self.folder)
-        process = subprocess.Popen(
+    def start(self, *command: str | Path, **exported: str) -> "subprocess.Popen[str]":
+        """Begin a command, whose standard streams are pipes."""
+        return subprocess.Popen(
             [self.bin / command[0], *command[1:]],
-            cwd=folder,
+            cwd=tempfile.mkdtemp(dir=self.folder),
             env={**self._environment, **exported},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def run(self, *command: str | Path, **exported: str) -> str:
+        """What a command prints to standard output; it must succeed."""
+        process = self.start(*command, **exported)
         try:
             output, errors = process.communicate(timeout=RUN_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -209,3 +209,30 @@ def test_a_number_out_of_range_is_refused_before_ray_is_looked_for(
     assert ended.value.code == 2
     printed = capsys.readouterr()
     assert printed.out == "" and "Invalid value" in printed.err
+
+
+def test_the_dashboard_and_the_alerts_are_printed_without_ray() -> None:
+    for words in (["grafana"], ["grafana", "--alerts"]):
+        code, modules = modules_of(*words)
+        assert code in (None, 0)
+        assert "ray" not in modules
+
+
+def test_the_dashboard_is_written_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["raykeeper", "grafana", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        return ended.value.code or 0, told.out, told.err
+
+    code, out, _ = run("--folder", str(tmp_path))
+    (file,) = tmp_path.iterdir()
+    assert (code, out.startswith(f"wrote {file}; ")) == (0, True)
+    monkeypatch.setenv("RAY_METRICS_GRAFANA_DASHBOARD_OUTPUT_DIR", str(tmp_path / "missing"))
+    code, out, error = run("--install")
+    assert (code, out) == (1, "")
+    assert error.startswith(f"error: {tmp_path}/missing/{file.name} cannot be written")
+    assert run("--alerts", "--install")[0] == 2
