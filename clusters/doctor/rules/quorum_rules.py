@@ -28,19 +28,24 @@ def server_down(facts: EnsembleFacts) -> Iterator[Fault]:
     """A server does not answer, or is not ready."""
     for server in facts.servers:
         if server.problem:
-            yield Fault(server_text(server.server_id), server.problem)
+            leads = server.server_id == facts.leader
+            told = (
+                f"leads, but Ray does not reach it: {server.problem}" if leads else server.problem
+            )
+            yield Fault(server_text(server.server_id), told)
 
 
 def working_voters(facts: EnsembleFacts) -> list[ServerId]:
-    """Return the voters that lead, or follow the leader with a vote."""
-    return [
+    """Return the voters that lead, or follow the leader with a vote.
+
+    A leader that Ray does not reach works all the same: a majority follows it.
+    """
+    following = [
         each.server_id
         for each in facts.answering()
-        if each.server_id in facts.voters
-        and each.is_active
-        and each.votes
-        and facts.leader in (each.server_id, each.leader)
+        if each.is_active and each.votes and each.leader == facts.leader
     ]
+    return [each for each in facts.voters if each == facts.leader or each in following]
 
 
 def losses_borne(facts: EnsembleFacts) -> int:
@@ -135,7 +140,8 @@ QUORUM_RULES = (
         _E,
         "Writes wait, and so do reads of clients that want a leader.",
         "Bring a majority of the voting servers back: see the findings about servers and nodes. "
-        "`raykeeper up` starts servers that are missing.",
+        "`raykeeper up` starts servers that are missing. If the disks of a majority are lost for "
+        "good, `raykeeper recover` tells what is left.",
         no_leader,
     ),
     Rule(

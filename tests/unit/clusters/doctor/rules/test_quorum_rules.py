@@ -27,7 +27,13 @@ SINGLE = replace(HEALTHY, voters=(ServerId(3),), servers=(server(3),))
 
 PLANTED: Planted = {
     "quorum.no_leader": [(LEADERLESS, [("the ensemble", "has no leader: heard server 1")])],
-    "server.down": [(DOWN, [("server 1", LATE)])],
+    "server.down": [
+        (DOWN, [("server 1", LATE)]),
+        (
+            with_server(3, problem=LATE),
+            [("server 3", f"leads, but Ray does not reach it: {LATE}")],
+        ),
+    ],
     "quorum.next_loss": [
         (
             DOWN,
@@ -77,6 +83,8 @@ PLANTED: Planted = {
                 )
             ],
         ),
+        # A leader that Ray does not reach works, since a majority follows it.
+        (with_server(3, problem=LATE), []),
         # Without a leader there is nothing left to lose, and one server was never made for a loss.
         (LEADERLESS, []),
         (SINGLE, []),
