@@ -19,13 +19,23 @@ CLOCK_MS: Final = 1_000
 """How far two clocks may be apart."""
 EXPIRES_SOON_S: Final = 30 * 86_400
 IN_MEMORY: Final = "memory"
+NAMED_MAX: Final = 5
+"""Nodes that a finding about many names."""
 
 
 def node_silent(facts: EnsembleFacts) -> Iterator[Fault]:
-    """A live node does not run a task."""
+    """A live node does not run a task. Many with the same problem are one finding."""
+    silent: dict[str, list[str]] = {}
     for node in facts.nodes:
         if node.problem:
-            yield Fault(f"node {node.name}", node.problem)
+            silent.setdefault(node.problem, []).append(node.name)
+    for problem, names in silent.items():
+        if len(names) == 1:
+            yield Fault(f"node {names[0]}", problem)
+        else:
+            more = len(names) - NAMED_MAX
+            which = ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+            yield Fault(f"{len(names)} nodes", f"{problem}: {which}")
 
 
 def clock_apart(facts: EnsembleFacts) -> Iterator[Fault]:

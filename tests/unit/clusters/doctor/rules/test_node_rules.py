@@ -25,7 +25,15 @@ def with_certificate(**facts: object) -> EnsembleFacts:
 
 PLANTED: Planted = {
     "node.silent": [
-        (with_node(2, problem="no answer within 9 s"), [("node host2", "no answer within 9 s")])
+        (with_node(2, problem="no answer within 9 s"), [("node host2", "no answer within 9 s")]),
+        (
+            with_node(3, with_node(2, problem="no raykeeper"), problem="no raykeeper"),
+            [("2 nodes", "no raykeeper: host2, host3")],
+        ),
+        (
+            replace(HEALTHY, nodes=tuple(replace(node(each), problem="late") for each in range(7))),
+            [("7 nodes", "late: host0, host1, host2, host3, host4 and 2 more")],
+        ),
     ],
     "clock.apart": [
         (
