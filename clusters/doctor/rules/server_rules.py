@@ -66,9 +66,9 @@ def low_priority(facts: EnsembleFacts) -> Iterator[Fault]:
         low = [each for each in facts.answering() if each.node_id == node.node_id and each.niceness]
         if low and node.load_percent > BUSY_PERCENT:
             told = (
-                f"runs {servers_text([each.server_id for each in low])} {low[0].niceness} steps of "
-                f"`nice` below Ray, and has {node.load_percent} % of the work that its processors "
-                "can do at once"
+                f"runs {servers_text([each.server_id for each in low])} at a priority "
+                f"{low[0].niceness} steps of `nice` below Ray's, and has {node.load_percent} % of "
+                "the work that its processors can do at once"
             )
             yield Fault(f"node {node.name}", told)
 

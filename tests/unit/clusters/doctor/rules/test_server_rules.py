@@ -45,8 +45,8 @@ PLANTED: Planted = {
             [
                 (
                     "node host2",
-                    "runs server 2 15 steps of `nice` below Ray, and has 101 % of the work that "
-                    "its processors can do at once",
+                    "runs server 2 at a priority 15 steps of `nice` below Ray's, and has 101 % of "
+                    "the work that its processors can do at once",
                 )
             ],
         ),
