@@ -132,6 +132,18 @@ def records_in(chunks: Iterable[bytes]) -> Iterator[Record]:
         raise SnapshotFormatError("the snapshot is not complete")
 
 
+def level_of(chunk: bytes) -> FeatureLevel:
+    """Return the feature level that a snapshot with this first chunk requires.
+
+    Raises:
+        SnapshotFormatError: the chunk is malformed or of an unknown format.
+    """
+    try:
+        return _header_in(chunk).level
+    except DECODE_ERRORS as error:
+        raise SnapshotFormatError(f"malformed record: {error}") from error
+
+
 def _header_in(chunk: bytes) -> SnapshotHeader:
     headers = _decode_header(chunk)
     if len(headers) != 1:

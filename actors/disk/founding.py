@@ -27,7 +27,9 @@ from raykeeper.actors.disk.snapshot_files import (
     temp_snapshot_path,
 )
 from raykeeper.actors.disk.storage_errors import StorageError, storage_errors
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import EPOCH_MAX, ZERO, Epoch, Zxid, epoch_of
+from raykeeper.znodes.snapshot import level_of
 
 EPOCH_GAP: Final = 10_000
 """By how much the epoch of a new history exceeds every one that is known, unless told otherwise.
@@ -66,6 +68,7 @@ def found_folder(
     Raises:
         FolderInUse: another process has the folder.
         CorruptRecord: what was written is not what is read.
+        SnapshotFormatError: the first chunk is not that of a snapshot.
         StorageError: the folder has an identity, or data without one, or cannot be written. It has
             no identity then, and may be removed.
     """
@@ -78,20 +81,27 @@ def found_folder(
             if files.exists(folder / IDENTITY_FILE):
                 raise StorageError(f"{folder} is formatted already")
             make_first_generation(files, folder)
-            _write_snapshot(files, folder, zxid, chunks)
+            level = _write_snapshot(files, folder, zxid, chunks)
             make_epochs(files, folder, Epochs(epoch, epoch, initial=zxid))
             # As if it had been opened: a launch formats no further founding disks beside it, which
             # would be a quorum without this state.
-            write_identity(files, folder, replace(identity, incarnation=1))
+            write_identity(files, folder, replace(identity, incarnation=1, level=level))
         finally:
             files.close(lock)
 
 
-def _write_snapshot(files: Filesystem, folder: Path, zxid: Zxid, chunks: Iterable[bytes]) -> None:
+def _write_snapshot(
+    files: Filesystem, folder: Path, zxid: Zxid, chunks: Iterable[bytes]
+) -> FeatureLevel:
+    """Write and publish the snapshot; return the feature level that it requires."""
     writer = SnapshotWriter(temp_snapshot_path(folder, zxid), zxid, files)
+    level = None
     for chunk in chunks:
+        level = level_of(chunk) if level is None else level
         writer.write(chunk)
+    assert level is not None, "a snapshot without a chunk"
     writer.finish(zxid)
     generation = find_generation(files, folder)[0].path
     files.rename(writer.path, generation / snapshot_name(zxid))
     files.sync_folder(generation)
+    return level

@@ -51,6 +51,7 @@ _Effect = DiskEffect | PublishSnapshot | SaveLevel
 _BATCH_BYTES = 40
 _TXN_BYTES = 8
 _KEPT: Final = (
+    "level",
     *("disk", "incarnation", "accepted", "current", "initial", "is_uncertain"),
     *("has_forgotten", "snapshots", "log", "committed", "_begin", "_mark", "_bad"),
 )
@@ -195,6 +196,7 @@ class SimDisk:
             self._old_copy = {name: getattr(self, name) for name in _KEPT}
         self.disk = DiskId(f"{self._random.getrandbits(128):032x}")
         self.is_replaced = True
+        self.level = LEVEL_MIN
         self.accepted = self.current = Epoch(0)
         self.is_uncertain = self.has_forgotten = False
         self.snapshots, self.log, self.written = [], [], {}

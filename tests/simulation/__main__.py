@@ -7,6 +7,7 @@
     python -m tests.simulation --seed 17 --recipe lock
     python -m tests.simulation simulate --recipe keeper --seeds 1000
     python -m tests.simulation simulate --recipe jute --seeds 1000
+    python -m tests.simulation simulate --recipe upgrade --seeds 1000
 
 Exit codes: 0 all runs passed; 1 one failed; 2 wrong usage; 130 interrupted.
 """
@@ -25,6 +26,7 @@ from tests.simulation.plan_file import read_plan
 from tests.simulation.recipes.catalogue import SCENARIOS
 from tests.simulation.replay import TAIL, Replay, replay
 from tests.simulation.simulate import FOLDER, Options, cores, simulate
+from tests.simulation.upgrades.plans import UPGRADE
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -69,7 +71,7 @@ def many(
 ) -> None:
     """Run many seeds on all cores, and print a summary."""
     code = 0
-    for name in [*SCENARIOS, KEEPER, JUTE] if recipe == "all" else [_checked(recipe)]:
+    for name in [*SCENARIOS, KEEPER, JUTE, UPGRADE] if recipe == "all" else [_checked(recipe)]:
         options = Options(
             first, seeds, jobs or cores(), failures, is_minimizing=minimize, recipe=name
         )
@@ -78,7 +80,7 @@ def many(
 
 
 def _checked(recipe: str) -> str:
-    names = [*SCENARIOS, KEEPER, JUTE]
+    names = [*SCENARIOS, KEEPER, JUTE, UPGRADE]
     if recipe and recipe not in names:
         raise typer.BadParameter(f"--recipe takes one of {', '.join(names)}")
     return recipe

@@ -19,6 +19,7 @@ from msgspec import Struct
 from tests.harness.schedule import Trace
 from tests.simulation.plan import Plan
 from tests.simulation.recipes.world import RecipeWorld
+from tests.simulation.upgrades.world import UpgradeWorld
 from tests.simulation.world import Report, World
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,8 @@ def world_of(plan: Plan, trace: Trace | None = None) -> World:
         from tests.simulation.keepers.world import KeeperWorld
 
         return KeeperWorld(plan, trace)
+    if plan.upgrade is not None:
+        return UpgradeWorld(plan, trace)
     return RecipeWorld(plan, trace) if plan.recipe else World(plan, trace)
 
 

@@ -11,6 +11,7 @@ from tests.simulation.plan import Plan, draw_mix
 from tests.simulation.recipes.plans import draw_recipe_plan
 from tests.simulation.rotating_outages import draw_rotating_outages
 from tests.simulation.timing import TimingPlan, least_session_ms, least_sync_ms
+from tests.simulation.upgrades.plans import UPGRADE, draw_upgrade_plan
 
 TIMED_SHARE = 0.3
 """How many of the seeds have other timings than the usual ones, in which faults meet often."""
@@ -20,6 +21,8 @@ def draw_plan(seed: int, recipe: str = "") -> Plan:
     """Return the plan of a seed, and of a recipe if one is given; always the same plan."""
     if recipe == KEEPER:
         return draw_keeper_plan(seed)
+    if recipe == UPGRADE:
+        return _timed(draw_upgrade_plan(seed))
     if recipe == JUTE:
         return _timed(draw_jute_plan(seed))
     if recipe:

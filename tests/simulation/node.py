@@ -47,6 +47,7 @@ from raykeeper.zab.effects import (
     TraceEvent,
     Truncate,
 )
+from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevels
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Millis, ServerId, Zxid
 from raykeeper.zab.messages import NewLeader
 from raykeeper.zab.settings import RecentLogLimits, Settings
@@ -112,6 +113,10 @@ class Node:
         self.snapshotter = SimSnapshotter(name, schedule, self.disk)
         self.server: Server | None = None
         self.peers: list[Node] = []
+        self.newest_level = LEVEL_MIN
+        """The newest feature level that its program knows."""
+        self.on_started: Callable[[Node], None] = lambda _node: None
+        self.on_marked: Callable[[Node], None] = lambda _node: None
         self.incarnation = 0
         self.is_frozen = False
         self.logged: dict[Zxid, bytes] = {}
@@ -158,6 +163,10 @@ class Node:
         """Start a process on the disk, unless one exists."""
         if self.server is not None or not self.may_start():
             return
+        if self.disk.level > self.newest_level:
+            self._schedule.say(f"server {self.server_id} is refused: its disk requires more")
+            self._checks.counts["refused_programs"] += 1
+            return
         self.incarnation += 1
         life = self.incarnation
         self.is_frozen = False
@@ -191,17 +200,26 @@ class Node:
             queued_items_max=WAITING_ITEMS_MAX,
             read_only_after_ms=READ_ONLY_AFTER_MS,
             change_log_count_max=plan.history_max,
+            observers=self._observers(),
         )
         window = RecentLogLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max
         )
         timing, limits = self._timing.timing(), self._timing.limits()
-        settings = Settings(self.server_id, self.voters, recovered.disk_id, timing, window)
+        settings = Settings(
+            *(self.server_id, self.voters, recovered.disk_id, timing, window),
+            FeatureLevels(self.newest_level),
+        )
         self.server = Server(settings, limits, options, recovered)
+        self.on_started(self)
         self._checks.started(self)
         self._carry_out(self.server.start(self.clock.times()))
         for peer in self.peers:
             self._dial(life, peer)
+
+    def _observers(self) -> tuple[ServerId, ...]:
+        every = {self.server_id, *(peer.server_id for peer in self.peers)}
+        return tuple(sorted(every - {*self.voters}))
 
     def incarnations_seen(self) -> dict[ServerId, int]:
         """Return the newest incarnation seen of each other server."""
@@ -250,6 +268,7 @@ class Node:
             *(self, disk),
         )
         second.peers = self.peers
+        second.newest_level = self.newest_level
         return second
 
     def _leave(self, life: int) -> None:
@@ -508,6 +527,8 @@ class Node:
         self._send(frames)
         if disk:
             self.disk.submit(disk)
+        if any(isinstance(effect, SaveLevel) for effect in effects):
+            self.on_marked(self)
         if self.watcher is not None:
             self.watcher(self, effects)
         if self._leaving is None:

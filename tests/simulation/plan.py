@@ -243,6 +243,22 @@ class KeeperPlan(Struct, frozen=True):
     """How often a keeper stands still between its check and its act."""
 
 
+class ProgramChange(Struct, frozen=True):
+    """A server is stopped, and started with a program that knows this feature level."""
+
+    at_ms: int
+    server_id: int
+    level: int
+
+
+class UpgradePlan(Struct, frozen=True):
+    """The programs of the servers, in the world of upgrades. All begin with the older one."""
+
+    changes: tuple[ProgramChange, ...]
+    back_share: float
+    """How often a marked disk is followed by a return of servers to the older program."""
+
+
 class Plan(Struct, frozen=True):
     """All that is drawn up front. `World(plan).run()` replays it."""
 
@@ -264,6 +280,7 @@ class Plan(Struct, frozen=True):
     """The recipe that the clients use instead of the general workload (recipes/catalogue.py)."""
     timing: TimingPlan = TimingPlan()
     keeper: KeeperPlan | None = None
+    upgrade: UpgradePlan | None = None
 
 
 def draw_mix(seed: int) -> Plan:

@@ -13,5 +13,6 @@ tree_and_watches.py   the tree, sessions and watches
 persistent_watches.py persistent watches: missed events, values, transactions, hidden znodes
 contract.py      transactions, access control, expiring znodes, quotas, aux reads
 recipes.py       one or two of each recipe, found by its scenario (tests/simulation/recipes)
+upgrades.py      feature levels, found by the world of upgrades (tests/simulation/upgrades)
 keepers.py       the rules of the keeper, found by its own world (tests/simulation/keepers)
 """

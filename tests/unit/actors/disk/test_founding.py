@@ -19,9 +19,10 @@ from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import FolderInUse, StorageError
 from raykeeper.server.recovered_state import load_state
 from raykeeper.zab.effects import Append, SaveEpochs
+from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import EPOCH_MAX, FOUNDING_DISK, Epoch, Millis, ServerId, make_zxid
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.snapshot import SnapshotWalk
+from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotWalk
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import CreateTxn, Txn, encode_txn
 
@@ -82,6 +83,17 @@ def test_only_an_empty_folder_is_founded(tmp_path: Path) -> None:
     with pytest.raises(FolderInUse):
         found_folder(tmp_path / "2", IDENTITY, Epoch(7), LAST, chunks_of(old_state()))
     OS_FILESYSTEM.close(lock)
+
+
+def test_the_level_of_the_state_is_that_of_the_folder(tmp_path: Path) -> None:
+    """A program that cannot read the snapshot is refused by name."""
+    state = old_state()
+    state.level = LEVEL_MAX
+    found_folder(tmp_path / "1", IDENTITY, Epoch(8), LAST, chunks_of(state))
+    found = read_identity(tmp_path / "1")
+    assert found is not None and found.level == LEVEL_MAX
+    with pytest.raises(SnapshotFormatError, match="malformed"):
+        found_folder(tmp_path / "2", IDENTITY, Epoch(8), LAST, [b"\xc1"])
 
 
 def test_a_state_that_ends_too_early_leaves_no_identity(tmp_path: Path) -> None:
