@@ -40,7 +40,10 @@ SHOWN_MAX: Final = 10
 
 _SYSTEM: Final = SYSTEM_PATHS[1]
 _LIMITS_NAME: Final = "/zookeeper_limits"
-_ATTEMPTS_MAX: Final = 10
+_RAISED_AT_ONCE: Final = 10_000
+"""Children that are created and deleted between two looks at the number."""
+_LOSSES_MAX: Final = 10
+"""How often the connection may be lost while one znode's number is raised."""
 _NO_STAT: Final = convert([-1] + [0] * 10, Stat)
 
 
@@ -191,35 +194,32 @@ class Migration:
             yield replace(self._report, copied=copied, waiting=copier.waiting)
 
     def _raise_sequences(self) -> Iterator[int]:
-        """Yield how many children were created and deleted below some znodes."""
+        """Yield again and again how many children were created and deleted."""
         for some in self._journal.sequences(subtree_walk.BATCH_ZNODES):
             there = self._target.read_access([relative for relative, _ in some])
-            raised = 0
             for (relative, number), was in zip(some, there, strict=True):
                 if isinstance(was, KeeperError):
                     raise was
                 # A container without children would be deleted; ZooKeeper's would be, too.
                 if was is not None and (was.ttl_ms >= 0 or was.stat.num_children):
-                    raised += self._raise_one(relative, number, was)
-            yield raised
+                    yield from self._raise_one(relative, number, was)
 
-    def _raise_one(self, relative: str, number: int, was: Access | None) -> int:
-        """Raise one znode's number as far as it is missing, and return by how much."""
-        raised = 0
-        for _ in range(_ATTEMPTS_MAX):
-            missing = 0 if was is None else number - next_number(was.stat)
-            if missing <= 0:
-                break
+    def _raise_one(self, relative: str, number: int, was: Access | None) -> Iterator[int]:
+        """Raise one znode's number as far as it is missing, and yield by how much."""
+        losses = 0
+        while was is not None and (missing := number - next_number(was.stat)) > 0:
+            some = min(missing, _RAISED_AT_ONCE)
             try:
-                self._target.raise_sequence(relative, missing)
-                raised += missing
+                self._target.raise_sequence(relative, some)
+                yield some
             except self._target.lost_errors:  # some of it may have been done
-                pass
+                losses += 1
+                if losses > _LOSSES_MAX:
+                    raise
             (found,) = self._target.read_access([relative])
             if isinstance(found, KeeperError):
                 raise found
             was = found
-        return raised
 
     def _copy_quotas(self) -> Iterator[str]:
         """Yield the subtrees whose quotas were copied, or are there already."""

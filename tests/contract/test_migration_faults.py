@@ -16,6 +16,7 @@ from raykeeper.client.errors import (
     NoNodeError,
     RayKeeperError,
 )
+from raykeeper.commands.migration import migration
 from raykeeper.commands.migration.errors import JournalError, ZooKeeperUnreachableError
 from raykeeper.commands.migration.journal import CopyJournal
 from raykeeper.commands.migration.migration import Migration
@@ -228,6 +229,31 @@ def test_a_lost_connection_is_waited_for(
     assert report.copied.znodes == 81
     assert cuts == 8
     assert kazoo_tree(connect(port.address), "/copy") == our_tree(client)
+
+
+def test_a_sequence_that_was_raised_unseen_is_not_raised_twice(
+    port: JutePort, client: Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(25):
+        client.delete(client.create("/app/n-", sequence=True, makepath=True))
+    monkeypatch.setattr(migration, "_RAISED_AT_ONCE", 10)
+    raise_sequence = ZooKeeperSide.raise_sequence
+    losses = 0
+
+    def raise_and_lose(side: ZooKeeperSide, relative: str, missing: int) -> None:
+        nonlocal losses
+        raise_sequence(side, relative, missing)
+        if losses < 2:
+            losses += 1
+            raise ConnectionLossError(side.path_of(relative), definite=False)
+
+    monkeypatch.setattr(ZooKeeperSide, "raise_sequence", raise_and_lose)
+    assert export_all(client, port.address, path="/app", to="/app").sequences == 5
+    assert connect(port.address).create("/app/n-", sequence=True) == "/app/n-0000000025"
+    monkeypatch.setattr(migration, "_LOSSES_MAX", 1)
+    losses = 0
+    with pytest.raises(ConnectionLossError):
+        export_all(client, port.address, path="/app", to="/other")
 
 
 def test_a_server_that_goes_away_ends_the_run(client: Client) -> None:
