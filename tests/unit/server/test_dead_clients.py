@@ -11,8 +11,10 @@ from raykeeper.server.events import (
     PeerFrame,
 )
 from raykeeper.server.peer_messages import EndDeadSessions, OwnedSession
+from raykeeper.zab.effects import Append
 from raykeeper.zab.ids import ServerId
-from raykeeper.znodes.requests import CreateMode, encode_client_frame
+from raykeeper.znodes.requests import CreateMode, SessionId, encode_client_frame
+from raykeeper.znodes.txns import CloseReason, CloseSessionTxn, decode_txn
 from tests.harness.pure_servers import Caller, PureServer, PureServers
 
 
@@ -44,6 +46,10 @@ def test_the_session_of_a_dead_process_ends_at_once_everywhere(at: int) -> None:
     servers.run()
     assert not any(is_held(each) for each in servers.hosts.values())
     assert servers.leader.notes(server_trace_events.SESSION_PROCESS_DIED) == [caller.session_id]
+    last = decode_txn(servers.leader.of(Append)[-1].txns[-1])
+    assert last.body == CloseSessionTxn(
+        SessionId(caller.session_id), ["/mine"], CloseReason.PROCESS_DIED
+    )
     assert kept(host) == 0
 
 

@@ -31,6 +31,7 @@ from raykeeper.znodes.replies import (
     WriteReply,
 )
 from raykeeper.znodes.requests import CreateMode, SessionId, encode_client_frame
+from raykeeper.znodes.txns import CloseReason, CloseSessionTxn, decode_txn
 from tests.harness.jute_caller import connected
 from tests.harness.pure_servers import OPTIONS, Caller, PureServer, PureServers, zxid_of
 
@@ -225,6 +226,9 @@ def test_an_expiry_proposal_counts_only_if_it_knew_the_last_touch(
     dropped = [] if expires else [changed.get("session_id", caller.session_id)]
     assert host.notes(server_trace_events.EXPIRY_DROPPED) == dropped
     assert host.notes(server_trace_events.SESSION_EXPIRED) == [caller.session_id] * expires
+    last = decode_txn(host.of(Append)[-1].txns[-1]).body
+    ended = isinstance(last, CloseSessionTxn) and last.reason == CloseReason.EXPIRED
+    assert ended is expires
 
 
 def test_a_touch_after_the_report_outruns_the_expiry_proposal() -> None:
