@@ -1,7 +1,8 @@
 """A session with a ZooKeeper, through kazoo: many requests at a time, and errors as ours.
 
-A lost connection is waited for, up to a limit. A read is sent again; a write is not, because it may
-have been done: the copy looks what became of it.
+After a lost connection the next one is waited for, up to a limit. A read is sent again; a write is
+not, because it may have been done: the copy looks what became of it. A request that is not answered
+in time over a connection that stands is an error at once.
 """
 
 import contextlib
@@ -33,8 +34,8 @@ from raykeeper.commands.migration.order import Tls
 from raykeeper.znodes.paths import path_fault
 
 PORT: Final = 2181
-LOST: Final = (ConnectionLossError, OperationTimeoutError, SessionExpiredError)
-"""The errors that leave open whether a request was done."""
+LOST: Final = (ConnectionLossError, SessionExpiredError)
+"""The errors of a lost connection, after which another one is waited for."""
 
 _SESSION_TIMEOUT_S: Final = 30.0
 _PROBE_S: Final = 2.0
@@ -98,6 +99,7 @@ class ZooKeeperSession:
 
         Raises:
             ConnectionLossError: no server took the requests in time.
+            OperationTimeoutError: a server took them and does not answer.
         """
         found: dict[str, Any] = {}
         left = paths
@@ -112,6 +114,8 @@ class ZooKeeperSession:
                     found[path] = None
                 except LOST:
                     left.append(path)
+                except OperationTimeoutError:
+                    raise
                 except KeeperError as error:
                     found[path] = error
             if not left:

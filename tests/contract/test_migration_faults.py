@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from raykeeper.client import Client, subtree_walk
+from raykeeper.client.copy_places import CopiedZnode
 from raykeeper.client.errors import (
     BadArgumentsError,
     ConnectionLossError,
     NoNodeError,
+    OperationTimeoutError,
     RayKeeperError,
 )
 from raykeeper.commands.migration import migration
@@ -28,6 +31,7 @@ from raykeeper.commands.migration.zookeeper_session import (
     parse_hosts,
 )
 from raykeeper.commands.migration.zookeeper_side import ZooKeeperSide
+from raykeeper.znodes.stat import Stat
 from tests.contract.client_handles import SUPER, Room, open_blocking
 from tests.contract.migrations import (
     ANN,
@@ -254,6 +258,25 @@ def test_a_sequence_that_was_raised_unseen_is_not_raised_twice(
     losses = 0
     with pytest.raises(ConnectionLossError):
         export_all(client, port.address, path="/app", to="/other")
+
+
+def test_a_server_that_takes_requests_and_does_not_answer_ends_the_run(
+    session: ZooKeeperSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many requests the first one ends it; of a write nobody knows whether it was done."""
+    session.timeout_s = 0.2
+    answers = session.client.handler.async_result
+    for name in ("get_acls_async", "create_async"):
+        monkeypatch.setattr(session.client, name, lambda *_, **__: answers())
+    side = ZooKeeperSide(session, "/")
+    with pytest.raises(OperationTimeoutError):
+        side.read_access(["", "/a", "/b"])
+    stat = convert([0] * 11, Stat)
+    write = side.create("/a", CopiedZnode(b"", (), 0, stat))
+    with pytest.raises(OperationTimeoutError) as late:
+        write.result()
+    assert not isinstance(late.value, side.lost_errors)
+    assert not late.value.definite
 
 
 def test_a_server_that_goes_away_ends_the_run(client: Client) -> None:
