@@ -125,7 +125,7 @@ ZooKeeperHosts = Annotated[
 ]
 Merge = Annotated[
     bool,
-    typer.Option("--merge", help="Copy onto what others have made; replaces, deletes nothing."),
+    typer.Option("--merge", help="Copy onto what others have made, and replace it."),
 ]
 MigrationTry = Annotated[
     bool, typer.Option("--dry-run", help="Write nothing; say what would be done and refused.")
@@ -139,6 +139,12 @@ Credentials = Annotated[
 ]
 Sequences = Annotated[
     bool, typer.Option(help="Let sequential numbers go on where those of the source are.")
+]
+DeleteGone = Annotated[
+    bool,
+    typer.Option(
+        "--delete", help="Delete what an earlier run has copied and the source has no more."
+    ),
 ]
 StateFile = Annotated[
     Path | None, typer.Option(help="What was copied; else a file in ~/.raykeeper/moves.")
@@ -765,6 +771,7 @@ def import_(
     auth: Auth = None,
     credentials: Credentials = None,
     sequences: Sequences = True,
+    delete: DeleteGone = False,
     state: StateFile = None,
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
@@ -776,7 +783,7 @@ def import_(
     """Import a tree from ZooKeeper: values, ACLs, quotas, sequence numbers; no ephemeral znodes."""
     from raykeeper.commands.migration.order import Order, proofs_of, tls_of
 
-    order = Order(state, merge, dry_run, sequences, as_json)
+    order = Order(state, merge, dry_run, sequences, delete, as_json)
     proofs, tls = proofs_of(auth, credentials), tls_of(tls_ca, tls_cert, tls_key)
     command, parsed = _load_migration(hosts, path, to)
     _join(address)
@@ -803,6 +810,7 @@ def export(
     auth: Auth = None,
     credentials: Credentials = None,
     sequences: Sequences = True,
+    delete: DeleteGone = False,
     state: StateFile = None,
     packet_bytes_max: Annotated[
         int, typer.Option(min=1024, help="jute.maxbuffer of the servers of HOSTS.")
@@ -817,7 +825,7 @@ def export(
     """Export a tree to ZooKeeper: the way back of `import`."""
     from raykeeper.commands.migration.order import Order, proofs_of, tls_of
 
-    order = Order(state, merge, dry_run, sequences, as_json)
+    order = Order(state, merge, dry_run, sequences, delete, as_json)
     proofs, tls = proofs_of(auth, credentials), tls_of(tls_ca, tls_cert, tls_key)
     command, parsed = _load_migration(hosts, path, to)
     _join(address)

@@ -132,6 +132,7 @@ def _move(
             merge=order.merge,
             dry_run=order.dry_run,
             with_sequences=order.with_sequences,
+            delete=order.delete,
         )
         report = _follow(migration, order, file, err)
     seconds = time.monotonic() - began
@@ -217,6 +218,7 @@ def document_of(
         "sequences": report.sequences,
         "quotas": report.quotas,
         "kinds_lost": report.kinds_lost,
+        "deleted": report.deleted,
         "gone": report.gone,
         "gone_paths": report.gone_paths,
         "meanwhile": report.meanwhile,
@@ -243,6 +245,7 @@ def lines_of(report: MigrationReport, seconds: float, order: Order) -> list[str]
         "znodes were deleted meanwhile": copied.deleted_meanwhile,
         "znodes exist with another TTL or as another kind, which they keep": copied.other_kinds,
         "containers and znodes with a TTL became ordinary ones": report.kinds_lost,
+        "znodes that the source has no more were deleted in the copy": report.deleted,
         "ACLs have scrypt entries, which nobody can prove in another ensemble; set them "
         "anew": copied.scrypt_acls,
     }

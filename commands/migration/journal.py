@@ -117,6 +117,25 @@ class CopyJournal:
         rows = self._db.execute(f"select path {where} order by path limit {count}", (self._run,))
         return number, [path for (path,) in rows]
 
+    def gone_paths(self, count: int) -> Iterator[list[str]]:
+        """Yield those znodes, each before its parent; what is yielded may be forgotten."""
+        last = "\U0010ffff"
+        while found := self._gone_before(last, count):
+            yield found
+            last = found[-1]
+
+    def forget(self, paths: list[str]) -> None:
+        """Note that the copy has these znodes no more."""
+        with self._db:
+            self._db.executemany("delete from znode where path = ?", [(path,) for path in paths])
+
+    def _gone_before(self, path: str, count: int) -> list[str]:
+        rows = self._db.execute(
+            "select path from znode where run < ? and path < ? order by path desc limit ?",
+            (self._run, path, count),
+        )
+        return [path for (path,) in rows]
+
     def _read(self) -> tuple[int, str, str, int] | None:
         """Lock the file, and return the version, source, target and last run in it."""
         for pragma in ("locking_mode = exclusive", "journal_mode = wal", "synchronous = normal"):

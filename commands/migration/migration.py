@@ -3,6 +3,8 @@
     check        nothing is written onto a tree that others have made, unless `merge` is set
     copy         the znodes, as client/subtree_copier.py does it
     sequences    the next sequential number of each znode becomes at least that of the source
+    deletion     with `delete`: of what an earlier run has copied and the source has no more, unless
+                 others have changed it or made children below it
     quotas       last, because a limit may be lower than what a copy needs on its way
 
 A run that ends early leaves a part of the tree, and the same call goes on from there. Different
@@ -22,14 +24,16 @@ from raykeeper.client import subtree_walk
 from raykeeper.client.copy_places import Access, Content
 from raykeeper.client.errors import (
     BadArgumentsError,
+    BadVersionError,
     KeeperError,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
 )
 from raykeeper.client.subtree_copier import CopyReport, SubtreeCopier
 from raykeeper.client.subtree_walk import SubtreeWalk
 from raykeeper.commands.migration.journal import CopyJournal, next_number
-from raykeeper.commands.migration.sides import Side
+from raykeeper.commands.migration.sides import Deletion, Side
 from raykeeper.znodes.acl import OPEN_ACL
 from raykeeper.znodes.paths import SYSTEM_PATHS
 from raykeeper.znodes.quotas import parse_limits
@@ -59,8 +63,8 @@ class MigrationReport(Struct, frozen=True, kw_only=True):
     """The numbers of an import or export, so far or at its end. With `dry_run`, as they would be.
 
     `waiting`: znodes that are known and not copied yet. `gone`: znodes that an earlier run has
-    copied and the source has no more; they stay. `meanwhile`: transactions of the source's whole
-    ensemble while it was copied, None if an election hides their number.
+    copied and the source has no more, and which stay. `meanwhile`: transactions of the source's
+    whole ensemble while it was copied, None if an election hides their number.
     """
 
     copied: CopyReport
@@ -70,6 +74,8 @@ class MigrationReport(Struct, frozen=True, kw_only=True):
     quotas: int = 0
     kinds_lost: int = 0
     """Containers and znodes with a TTL that became ordinary ones: the other side has none."""
+    deleted: int = 0
+    """Znodes that were gone and have been deleted in the copy."""
     gone: int = 0
     gone_paths: list[str] = []
     meanwhile: int | None = 0
@@ -88,10 +94,11 @@ class Migration:
         merge: bool = False,
         dry_run: bool = False,
         with_sequences: bool = True,
+        delete: bool = False,
     ) -> None:
         self._source, self._target, self._journal = source, target, journal
         self._merges, self._is_dry = merge, dry_run
-        self._with_sequences = with_sequences
+        self._with_sequences, self._deletes = with_sequences, delete and not dry_run
         self._refused: dict[str, Refused] = {}
         self._report = MigrationReport(copied=CopyReport())
 
@@ -118,6 +125,9 @@ class Migration:
             for raised in self._raise_sequences():
                 self._add(sequences=raised)
                 yield self._report
+        for deleted in self._delete_gone() if self._deletes else ():
+            self._add(deleted=deleted)
+            yield self._report
         for _ in self._copy_quotas():
             self._add(quotas=1)
             yield self._report
@@ -220,6 +230,33 @@ class Migration:
             if isinstance(found, KeeperError):
                 raise found
             was = found
+
+    def _delete_gone(self) -> Iterator[int]:
+        """Delete what the source has no more and only this copy has written; yield how many."""
+        stays: tuple[type[KeeperError], ...]
+        stays = (NotEmptyError, BadVersionError, *self._target.lost_errors)
+        for some in self._journal.gone_paths(subtree_walk.BATCH_ZNODES):
+            missing: list[str] = []
+            deletions: list[tuple[str, Deletion]] = []
+            for relative, was in zip(some, self._target.read_access(some), strict=True):
+                if isinstance(was, KeeperError):
+                    raise was
+                if was is None:
+                    missing.append(relative)
+                elif relative and self._journal.was_written(relative, was.stat):
+                    deletions.append((relative, self._target.delete(relative, was.stat.version)))
+            deleted: list[str] = []
+            for relative, deletion in deletions:
+                try:
+                    deletion.result()
+                except stays:
+                    continue  # the report names it
+                except NoNodeError:
+                    missing.append(relative)
+                else:
+                    deleted.append(relative)
+            self._journal.forget(missing + deleted)
+            yield len(deleted)
 
     def _copy_quotas(self) -> Iterator[str]:
         """Yield the subtrees whose quotas were copied, or are there already."""

@@ -17,6 +17,7 @@ class Order(NamedTuple):
     merge: bool
     dry_run: bool
     with_sequences: bool
+    delete: bool
     as_json: bool
 
 

@@ -18,6 +18,17 @@ SEQUENCE_NAME: Final = "raykeeper-raises-sequence"
 """The name of a child that is created and deleted in one transaction, to raise the counter."""
 
 
+class Deletion(Protocol):
+    """The outcome of a deletion that is under way."""
+
+    def result(self) -> object:
+        """Wait for it.
+
+        Raises:
+            KeeperError: it failed.
+        """
+
+
 class Side(Place, Protocol):
     """A place that a whole tree moves from or to."""
 
@@ -46,6 +57,9 @@ class Side(Place, Protocol):
 
     def raise_sequence(self, relative: str, missing: int) -> None:
         """Create and delete so many children."""
+
+    def delete(self, relative: str, version: int) -> Deletion:
+        """Begin to delete a znode that has this version and no children."""
 
     def begin_changes(self) -> None:
         """Count changes from now on."""
@@ -120,6 +134,10 @@ class EnsembleSide(ClientPlace):
                 several.delete(path)
             several.commit()
             missing -= pairs_max
+
+    def delete(self, relative: str, version: int) -> Deletion:
+        """Begin to delete a znode that has this version and no children."""
+        return self.client.delete_async(self.path_of(relative), version=version)
 
     def begin_changes(self) -> None:
         """Count changes from now on."""

@@ -7,7 +7,7 @@ ZooKeeper: `zookeeper.jute` (CreateContainerRequest, CreateTTLRequest), `CreateM
 """
 
 import struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.interfaces import IAsyncResult
@@ -67,6 +67,18 @@ class _Write:
         """Wait for it: the Stat of the znode afterwards."""
         found = self._session.wait(self._reply, self._path)
         return _stat_of(found[1] if isinstance(found[0], str) else found)
+
+
+class _Delete(NamedTuple):
+    """The outcome of a deletion that is under way."""
+
+    session: ZooKeeperSession
+    reply: IAsyncResult
+    path: str
+
+    def result(self) -> object:
+        """Wait for it."""
+        return self.session.wait(self.reply, self.path)
 
 
 class _CreateKind:
@@ -224,6 +236,11 @@ class ZooKeeperSide(ZooKeeperPlace):
                 if isinstance(result, Exception):
                     raise as_ours(result, path)
             missing -= _PAIRS_MAX
+
+    def delete(self, relative: str, version: int) -> _Delete:
+        """Begin to delete a znode that has this version and no children."""
+        path = self.path_of(relative)
+        return _Delete(self._session, self._client.delete_async(path, version), path)
 
     def begin_changes(self) -> None:
         """Count transactions from now on."""

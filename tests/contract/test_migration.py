@@ -152,6 +152,42 @@ def test_a_second_run_skips_what_is_as_the_first_left_it(
     assert import_all(hosts, client, state).gone == 1, "it may still be there"
 
 
+def test_what_the_source_has_no_more_is_deleted_when_asked_for(
+    hosts: str, client: Client, connect: Connect, tmp_path: Path
+) -> None:
+    """But not what others have changed, nor what they have made children of."""
+    kazoo, state = connect(hosts), tmp_path / "state"
+    for path in ("/app/gone/a/b", "/app/kept", "/app/used/a", "/app/changed", "/app/already"):
+        kazoo.create(path, b"", makepath=True)
+    import_all(hosts, client, state)
+    for path in ("/app/gone", "/app/used", "/app/changed", "/app/already"):
+        kazoo.delete(path, recursive=True)
+    client.create("/app/used/others")
+    client.set("/app/changed", b"theirs")
+    client.delete("/app/already")
+    client.create("/app/others")
+    assert import_all(hosts, client, state).gone == 7
+    report = import_all(hosts, client, state, delete=True)
+    assert (report.deleted, report.gone) == (4, 2)
+    assert report.gone_paths == ["/app/changed", "/app/used"]
+    assert sorted(client.get_children("/app")) == ["changed", "kept", "others", "used"]
+    assert client.get_children("/app/used") == ["others"]
+    client.delete("/app/used/others")
+    assert import_all(hosts, client, state, delete=True).deleted == 1
+
+
+def test_an_export_deletes_too(
+    port: JutePort, client: Client, connect: Connect, tmp_path: Path
+) -> None:
+    client.create("/app/a/b", makepath=True)
+    state = tmp_path / "state"
+    export_all(client, port.address, state)
+    client.delete("/app/a", recursive=True)
+    assert export_all(client, port.address, state, dry_run=True, delete=True).deleted == 0
+    assert export_all(client, port.address, state, delete=True).deleted == 2
+    assert connect(port.address).get_children("/app") == []
+
+
 def test_what_others_have_changed_in_the_copy_is_replaced_only_with_merge(
     port: JutePort, client: Client, connect: Connect, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """Imports and exports that are killed, cut off, misdirected or used twice."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -208,6 +208,30 @@ def test_a_run_that_is_killed_at_any_step_is_completed(
         if end.left > 0:
             break
     assert ends > 50
+
+
+def test_a_deletion_that_is_killed_at_any_step_is_completed(
+    port: JutePort, client: Client, connect: Connect, tmp_path: Path
+) -> None:
+    kazoo = connect(port.address)
+    for number in range(1, 100):
+        kazoo.create("/app/a/b/c", makepath=True)
+        kazoo.create("/app/a/d")
+        to, state = f"/copy{number}", tmp_path / f"{number}"
+        import_all(port.address, client, state, path="/app", to=to)
+        kazoo.delete("/app/a", recursive=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(subtree_walk, "BATCH_ZNODES", 2)
+            end = EndsAt(number)
+            for owner, name in ((EnsembleSide, "delete"), (CopyJournal, "forget")):
+                end.wrap(patch, owner, name)
+            with suppress(Interrupted):
+                import_all(port.address, client, state, path="/app", to=to, delete=True)
+        assert import_all(port.address, client, state, path="/app", to=to, delete=True).gone == 0
+        assert client.get_children(to) == []
+        if end.left > 0:
+            break
+    assert number == 13
 
 
 def test_a_lost_connection_is_waited_for(

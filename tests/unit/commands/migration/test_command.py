@@ -17,7 +17,7 @@ from raykeeper.commands.migration.migration import MigrationReport, Refused
 from raykeeper.commands.migration.order import Order
 from raykeeper.commands.migration.zookeeper_session import parse_hosts
 
-REAL = Order(None, merge=False, dry_run=False, with_sequences=True, as_json=False)
+REAL = Order(None, merge=False, dry_run=False, with_sequences=True, delete=False, as_json=False)
 TRY = REAL._replace(dry_run=True)
 ALL = MigrationReport(
     copied=CopyReport(
@@ -26,6 +26,7 @@ ALL = MigrationReport(
     sequences=8,
     quotas=9,
     kinds_lost=10,
+    deleted=11,
     gone=12,
     gone_paths=["/gone/\x1b"],
     meanwhile=13,
@@ -41,6 +42,7 @@ def test_a_report_says_what_was_done_and_what_to_know() -> None:
         "8 children were created and deleted, so that sequential numbers go on",
         "6 ephemeral znodes were left out",
         "10 containers and znodes with a TTL became ordinary ones",
+        "11 znodes that the source has no more were deleted in the copy",
         "7 ACLs have scrypt entries, which nobody can prove in another ensemble; set them anew",
         "13 transactions of the source came meanwhile, perhaps elsewhere in its tree; run it again "
         "for a copy of one moment",

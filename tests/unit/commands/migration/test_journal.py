@@ -59,6 +59,28 @@ def test_what_a_run_does_not_meet_is_gone(tmp_path: Path) -> None:
             assert journal.gone(1) == ((0, []) if "/a" in names else (2, ["/a"]))
 
 
+def test_what_is_gone_is_listed_children_first_and_can_be_forgotten(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    names = ["", "/a", "/a-", "/a/b", "/a/b/c", "/a/b-c", "/\uffee", "/kept"]
+    with opened(file) as journal:
+        journal.begin()
+        journal.keep([(name, SOURCE, TARGET) for name in names])
+    for count in (1, 3, 100):
+        with opened(file) as journal:
+            journal.begin()
+            journal.keep([(name, SOURCE, TARGET) for name in ("", "/kept")])
+            listed = [each for some in journal.gone_paths(count) for each in some]
+            assert sorted(listed) == sorted(set(names) - {"", "/kept"})
+            for parent in ("/a", "/a/b"):
+                below = [listed.index(x) for x in listed if x.startswith(f"{parent}/")]
+                assert max(below) < listed.index(parent)
+    with opened(file) as journal:
+        journal.begin()
+        for some in journal.gone_paths(2):
+            journal.forget(some)
+        assert list(journal.gone_paths(2)) == []
+
+
 def test_numbers_of_sequential_znodes() -> None:
     for cversion, children, number in ((0, 0, 0), (5, 5, 5), (5, 1, 3), (-2, 2, 0), (-1, 0, 0)):
         stat = replace(SOURCE, cversion=cversion, num_children=children)
