@@ -1,5 +1,8 @@
 """The journal of a copy: which znodes a later run skips, and which it may replace."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,31 @@ def test_what_a_run_has_copied_is_known_to_the_next_one(tmp_path: Path) -> None:
         assert not journal.was_copied("/b", SOURCE, TARGET)
         assert journal.was_written("/a", TARGET)
         assert not journal.was_written("/b", TARGET)
+
+
+_IS_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from msgspec import convert
+from raykeeper.commands.migration.journal import CopyJournal
+from raykeeper.znodes.stat import Stat
+journal = CopyJournal(Path(sys.argv[1]), "a", "b")
+journal.begin()
+stat = convert([1] * 11, Stat)
+for number in range(300):
+    journal.keep([(f"/{number}", stat, stat)])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_journal_of_a_killed_process_is_whole(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    command = [sys.executable, "-c", _IS_KILLED, str(file)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    stat = convert([1] * 11, Stat)
+    with opened(file) as journal:
+        assert journal.is_begun
+        assert all(journal.was_copied(f"/{number}", stat, stat) for number in range(300))
 
 
 @pytest.mark.parametrize("field", ["czxid", "mzxid", "aversion"])
