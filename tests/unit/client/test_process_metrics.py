@@ -6,10 +6,11 @@ from collections.abc import Callable
 import pytest
 import ray
 
+from raykeeper.client import process_metrics as process_metrics_module
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.process_metrics import CLIENT_METRICS, SETTING, ProcessMetrics
 from raykeeper.client.recipes.wait_times import WaitTimes
-from raykeeper.links.ray_metrics import Samples
+from raykeeper.links.ray_metrics import RayMetrics, Samples
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.replies import GetDataReply
 from raykeeper.znodes.requests import GetData
@@ -87,6 +88,24 @@ def test_one_thread_runs_while_there_are_handles(
     assert not metrics.tell()
     serving(metrics)
     assert len(started) == 2
+
+
+def test_ray_is_told_until_the_last_handle_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Samples] = []
+    monkeypatch.setattr(process_metrics_module, "PERIOD_S", 0.001)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(RayMetrics, "tell", lambda _, samples: told.append(dict(samples)))
+    metrics = ProcessMetrics(WaitTimes())
+    ended = threading.Event()
+    run = metrics._run
+    monkeypatch.setattr(metrics, "_run", lambda: (run(), ended.set()))
+    wire = serving(metrics)
+    while not told:
+        assert not ended.wait(0.001)
+    wire.core.abort("")
+    assert ended.wait(10)
+    assert numbers(told[0])["handles"] == 1
+    assert numbers(told[-1])["handles"] == 0
 
 
 def test_the_environment_keeps_it_from_being_started(
