@@ -93,15 +93,19 @@ class MetricsFlusher:
         now = self._loop.time()
         # How much later than asked for it is: something has kept the loop from all its work.
         self._times.loop_pause.add(int(max(0.0, now - self._due) * 1e9))
+        # First, so that an error is told each second and does not end the metrics.
+        self._due = max(self._due + PERIOD_S, now)
+        self._timer = self._loop.call_at(self._due, self._flush)
         if now >= self._facts_due and (self._reading is None or self._reading.done()):
             self._facts_due = now + FACTS_PERIOD_S
             self._reading = self._loop.create_task(self._read_facts())
         self._ray_metrics.tell(self.samples())
-        self._due = max(self._due + PERIOD_S, now)
-        self._timer = self._loop.call_at(self._due, self._flush)
 
     async def _read_facts(self) -> None:
-        self._facts = await asyncio.to_thread(read_process_facts, self._folder)
+        try:
+            self._facts = await asyncio.to_thread(read_process_facts, self._folder)
+        except OSError:
+            self._facts = None  # what is wrong with the disk its own thread finds out
 
 
 def make_ray_metrics(ensemble: str, server_id: int) -> RayMetrics:

@@ -1,6 +1,7 @@
 """MetricsFlusher: what it tells Ray and when, with the time of a loop that jumps."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from raykeeper.actors import metrics_flusher
 from raykeeper.actors.metric_samples import SERVER_METRICS
 from raykeeper.actors.metrics_flusher import FACTS_PERIOD_S, MetricsFlusher, make_ray_metrics
 from raykeeper.actors.step_times import StepTimes
 from raykeeper.links.ray_metrics import PERIOD_S, RayMetrics, Samples
+from raykeeper.server.process_facts import ProcessFacts
 from tests.harness.event_loops import VirtualLoop
 from tests.harness.pure_servers import PureServer
 
@@ -32,7 +35,10 @@ class Inline(ThreadPoolExecutor):
 
     def submit(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Future[Any]:  # type: ignore[override]
         future: Future[Any] = Future()
-        future.set_result(function(*arguments, **named))
+        try:
+            future.set_result(function(*arguments, **named))
+        except Exception as error:
+            future.set_exception(error)
         return future
 
 
@@ -96,6 +102,42 @@ def test_the_folder_is_looked_at_now_and_then(tmp_path: Path) -> None:
         await flushed.flusher._reading
         await asyncio.sleep(PERIOD_S)
         assert flushed.last("log_bytes") == 300
+        flushed.flusher.close()
+
+    run(test)
+
+
+def test_a_folder_that_cannot_be_read_has_no_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Path) -> ProcessFacts:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async def test() -> None:
+        flushed = Flushed(tmp_path)
+        await asyncio.sleep(2.5 * PERIOD_S)
+        assert flushed.last("disk_bytes") > 0
+        monkeypatch.setattr(metrics_flusher, "read_process_facts", fail)
+        await asyncio.sleep(FACTS_PERIOD_S + PERIOD_S)
+        assert ("raykeeper_disk_bytes", ()) not in flushed.ray.told[-1]
+        assert flushed.last("memory_bytes") > 0
+        flushed.flusher.close()
+
+    run(test)
+
+
+def test_an_error_does_not_end_the_metrics(tmp_path: Path) -> None:
+    async def test() -> None:
+        errors: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+        flushed = Flushed(tmp_path)
+        notes, flushed.notes = flushed.notes, None  # type: ignore[assignment]
+        await asyncio.sleep(2.5 * PERIOD_S)
+        assert [type(error) for error in errors] == [AttributeError, AttributeError]
+        flushed.notes = notes
+        await asyncio.sleep(PERIOD_S)
+        assert len(flushed.ray.told) == 1
         flushed.flusher.close()
 
     run(test)
