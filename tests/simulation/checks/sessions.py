@@ -16,6 +16,7 @@ from raykeeper.znodes.txns import (
     CloseSessionTxn,
     CreateSessionTxn,
     CreateTxn,
+    ErrorTxn,
     MultiErrorTxn,
     MultiTxn,
     Txn,
@@ -169,7 +170,8 @@ class Place(Struct, frozen=True):
 def outcome(truth: Truth, zxid: Zxid, txn: Txn) -> Told:
     """What the client must be told of a write that has just been made so."""
     change = txn.body
-    path = getattr(change, "path", None)
+    is_refused = isinstance(change, ErrorTxn | MultiErrorTxn)
+    path = None if is_refused else getattr(change, "path", None)
     was = truth.at(path, zxid) if path is not None else None
     made = path if isinstance(change, CreateTxn) else ""
     results = multi_execution.told(change) if isinstance(change, MultiTxn | MultiErrorTxn) else None
