@@ -236,3 +236,23 @@ def test_the_dashboard_is_written_where_it_is_asked_for(
     assert (code, out) == (1, "")
     assert error.startswith(f"error: {tmp_path}/missing/{file.name} cannot be written")
     assert run("--alerts", "--install")[0] == 2
+
+
+def test_a_migration_without_kazoo_says_what_to_install() -> None:
+    program = f"import sys\nsys.modules['kazoo'] = None\n{_MODULES_OF}"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "import", "zookeeper", "zk1", "coord"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(done.stdout.splitlines()[-1])[0] == 2
+    assert done.stderr == "error: this command needs kazoo: pip install 'raykeeper[zookeeper]'\n"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "options"), [("zk1:x", []), ("zk1", ["--path", "a"]), ("zk1", ["--to", "/a/"])]
+)
+def test_wrong_places_of_a_migration_are_wrong_usage(hosts: str, options: list[str]) -> None:
+    assert modules_of("import", "zookeeper", hosts, "coord", *options)[0] == 2
