@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.security import make_acl
 from msgspec import convert
 from msgspec.structs import replace
 
@@ -15,6 +16,7 @@ from raykeeper.client.copy_places import CopiedZnode
 from raykeeper.client.errors import (
     BadArgumentsError,
     ConnectionLossError,
+    NoAuthError,
     NoNodeError,
     OperationTimeoutError,
     RayKeeperError,
@@ -106,6 +108,22 @@ def test_places_that_cannot_be_are_refused(
     with way(*sides, path=path, to=to) as migration, pytest.raises(error, match=text):
         last(migration)
     assert client.get_children("/") == ["zookeeper"]
+
+
+def test_a_target_that_may_not_be_written_is_named(
+    port: JutePort, client: Client, connect: Connect
+) -> None:
+    everybody = make_acl("world", "anyone", read=True)
+    connect(port.address).create("/locked", acl=[ANN, everybody])
+    client.create("/app/a", b"v", makepath=True)
+    with (
+        open_session(parse_hosts(port.address), [], None, PATIENCE_S) as opened,
+        CopyJournal(None, "a", "b") as journal,
+    ):
+        sides = EnsembleSide(client, "/app", DEFAULT_LIMITS), ZooKeeperSide(opened, "/locked/app")
+        with pytest.raises(NoAuthError, match="/locked/app"):
+            last(Migration(*sides, journal))
+    assert connect(port.address).get_children("/locked") == []
 
 
 def test_a_tree_is_not_copied_into_itself(session: ZooKeeperSession) -> None:
