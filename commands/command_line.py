@@ -9,6 +9,7 @@ The file is long because it has every command with its options and nothing else.
 
 import gc
 import logging
+import math
 import os
 import random
 import sys
@@ -514,6 +515,48 @@ def grafana(
         _join(address)
         found = session_folder(session_log_folder())
     out.print(f"wrote {install_dashboard(found)}; Grafana shows it within half a minute")
+
+
+@app.command()
+def ui(
+    name: Name = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: one that is free.")] = 8267,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Let viewers create, change and delete znodes.")
+    ] = False,
+    interval_s: Annotated[float, typer.Option(min=0.1, help="Between two looks.")] = 2.0,
+    looks: Annotated[int, typer.Option(min=2, help="Looks that the plots show.")] = 300,
+    viewers: Annotated[
+        int, typer.Option(min=1, help="So many pages, and sessions of viewers, at most.")
+    ] = 20,
+    idle_s: Annotated[
+        float, typer.Option(min=1.0, help="When the session of an idle viewer is closed.")
+    ] = 900.0,
+    timeout_s: WalkTimeout = 30.0,
+    address: Address = None,
+) -> None:
+    """Serve a page on this machine that shows an ensemble, and the same data as JSON."""
+    from raykeeper.commands.ui.errors import PageError
+
+    if not all(map(math.isfinite, (interval_s, idle_s, timeout_s))):
+        raise typer.BadParameter("a time is a number of seconds, not nan or inf")
+    try:
+        from raykeeper.commands.ui.command import serve_page
+    except ModuleNotFoundError as error:
+        if error.name != "aiohttp":
+            raise
+        raise PageError("aiohttp is not installed: pip install 'raykeeper[ui]'") from None
+    from raykeeper.commands.ui.settings import PageSettings
+
+    _join(address)
+    settings = PageSettings(
+        may_edit=edit,
+        interval_s=interval_s,
+        looks_kept=looks,
+        viewers_max=viewers,
+        idle_s=idle_s,
+    )
+    serve_page(_find(name), settings, port, timeout_s, out)
 
 
 @app.command()

@@ -133,6 +133,21 @@ def has_token() -> bool:
         return bool(loader.instance().has_token())
 
 
+def own_token() -> str | None:
+    """Return the token that this process shows to its cluster, None if Ray's authentication is off.
+
+    Without Ray's function: None, as if it were off.
+    """
+    mode = _import_attribute("ray._raylet", "get_authentication_mode")
+    modes = _import_attribute("ray._raylet", "AuthenticationMode")
+    loader = _import_attribute("ray._raylet", "AuthenticationTokenLoader")
+    if mode is None or modes is None or loader is None or mode() != modes.TOKEN:
+        return None
+    headers = loader.instance().get_token_for_http_header()
+    _, _, token = str(headers.get("authorization", "")).partition(" ")
+    return token or None
+
+
 def enable_token() -> None:
     """Have Ray send this user's token, if there is one and RAY_AUTH_MODE does not say otherwise.
 

@@ -23,6 +23,7 @@ PAGES = {
 ALONE = ("index.md", "TUTORIAL.md")
 """Pages that are a section by themselves: they need no list of its pages."""
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:)([^)#\s]+)(#[^)]*)?\)")
+IMAGE = re.compile(r"!\[([^\]]*)\]\((?![a-z]+:)([^)\s]+)\)")
 LANGUAGES = {".py": "python", ".java": "java", ".toml": "toml", ".yaml": "yaml"}
 
 
@@ -38,7 +39,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let each link lead to where its target is on the site, and hide lists of one page."""
+    """Let each link and image be where its target is on the site, and hide lists of one page."""
     here = page.file.src_uri
     if here in ALONE:
         page.meta["hide"] = ["navigation"]
@@ -50,7 +51,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         uri = posixpath.relpath(site_path(target), posixpath.dirname(here) or ".")
         return f"[{text}]({uri}{anchor})"
 
-    return LINK.sub(moved, markdown)
+    def moved_image(image: re.Match[str]) -> str:
+        target = site_path(repository_path(here, image[2]))
+        return f"![{image[1]}]({posixpath.relpath(target, posixpath.dirname(here) or '.')})"
+
+    return IMAGE.sub(moved_image, LINK.sub(moved, markdown))
 
 
 def repository_path(page: str, target: str) -> str:

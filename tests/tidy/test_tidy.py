@@ -91,6 +91,7 @@ SHELLS = {
     "chaos/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
     "clusters/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
     "commands/migration/zookeeper_*": ["raykeeper", "msgspec", "kazoo"],
+    "commands/ui/*": ["raykeeper", "msgspec", "aiohttp", "rich"],
     "commands/*": ["raykeeper", "msgspec", "ray", "rich", "typer"],
 }
 RAY_PRIVATE = re.compile(r"ray(\.\w+)*\.(_(?!_)\w*|core\.generated)(\.\w+)*")
@@ -276,7 +277,7 @@ def test_a_rule_can_fail(rule: Rule, path: str, source: str) -> None:
 
 
 def test_imported_packages_are_installed() -> None:
-    """Bench, admin server and migration alone have imports that their users must ask for."""
+    """Bench, admin server, page, migration alone have imports that their users must ask for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = [Requirement(each) for each in project["dependencies"]]
     imported = set()
@@ -289,7 +290,7 @@ def test_imported_packages_are_installed() -> None:
             elif isinstance(node, ast.ImportFrom):
                 imported.add(str(node.module).partition(".")[0])
     extras = project["optional-dependencies"]
-    asked_for = {Requirement(e).name for name in ("admin", "zookeeper") for e in extras[name]}
+    asked_for = {Requirement(e).name for name in ("admin", "ui", "zookeeper") for e in extras[name]}
     assert asked_for == {"aiohttp", "kazoo"} <= imported
     ours = {"raykeeper", *sys.stdlib_module_names, *asked_for}
     assert imported - ours == {each.name.replace("pyyaml", "yaml") for each in required}

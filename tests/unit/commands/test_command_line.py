@@ -197,6 +197,11 @@ def test_installed_completion_offers_the_ensembles_that_are_known(tmp_path: Path
         ["watches", "--session", ""],
         ["tree", "--depth", "21"],
         ["top", "--interval-s", "0"],
+        ["ui", "--interval-s", "0"],
+        ["ui", "--idle-s", "nan"],
+        ["ui", "--timeout-s", "inf"],
+        ["ui", "--port", "65536"],
+        ["ui", "--viewers", "0"],
     ],
 )
 def test_a_number_out_of_range_is_refused_before_ray_is_looked_for(
@@ -256,3 +261,16 @@ def test_a_migration_without_kazoo_says_what_to_install() -> None:
 )
 def test_wrong_places_of_a_migration_are_wrong_usage(hosts: str, options: list[str]) -> None:
     assert modules_of("import", "zookeeper", hosts, "coord", *options)[0] == 2
+
+
+def test_a_page_without_its_package_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [each for each in sys.modules if each.startswith("raykeeper.commands.ui")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.setattr(sys, "argv", ["raykeeper", "ui"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = "error: aiohttp is not installed: pip install 'raykeeper[ui]'\n"
+    assert (ended.value.code, capsys.readouterr().err) == (1, told)

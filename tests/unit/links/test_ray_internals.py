@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -35,6 +35,7 @@ def test_each_access_has_a_result_for_a_ray_that_lacks_it() -> None:
     assert ray_internals.session_log_folder() is None
     ray_internals.enable_token()
     assert not ray_internals.has_token()
+    assert ray_internals.own_token() is None
     assert not ray_internals.is_refused("10.0.0.1:6379"), "ray.init finds out"
 
 
@@ -132,6 +133,30 @@ class _Loader:
 
     def has_token(self) -> bool:
         return self.has_one and os.environ.get("RAY_AUTH_MODE") == "token"
+
+
+@pytest.mark.parametrize(
+    ("mode", "headers", "token"),
+    [
+        ("token", {"authorization": "Bearer abc"}, "abc"),
+        ("token", {}, None),
+        ("disabled", {"authorization": "Bearer abc"}, None),
+    ],
+)
+def test_the_own_token_is_told_where_ray_wants_one(
+    mode: str, headers: dict[str, str], token: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    loader = SimpleNamespace(get_token_for_http_header=lambda: headers)
+    modes = SimpleNamespace(TOKEN="token", DISABLED="disabled")
+    for name, value in {
+        "get_authentication_mode": lambda: mode,
+        "AuthenticationMode": modes,
+        "AuthenticationTokenLoader": SimpleNamespace(instance=lambda: loader),
+    }.items():
+        monkeypatch.setattr(ray._raylet, name, value, raising=False)
+    assert ray_internals.own_token() == token
 
 
 class _Config:
