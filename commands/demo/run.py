@@ -3,6 +3,7 @@
 import os
 import queue
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from raykeeper.commands.demo import job
 from raykeeper.commands.demo.job import JobConfig, Progress, Result, Task
 from raykeeper.commands.demo.words import OWN_TEXTS, InputError, count_words, cut, find_texts
 from raykeeper.commands.demo.worker import DemoWorker
+from raykeeper.links.ray_internals import own_token
 from raykeeper.zab.errors import RayKeeperError
 
 WORKERS = 6
@@ -84,11 +86,19 @@ def run_demo(folder: Path | None, console: Console) -> DemoReport:
         log.print("Ray runs on this machine")
         ensemble = launch(name="demo", servers=3, data_dir=data_dir)
         log.print(f"three servers are up, server {ensemble.status().leader} leads")
+        log.print(f"to see it in a browser meanwhile: {page_command(ensemble.name)}")
         try:
             results = _DemoJob(ensemble, folder, texts, log).run()
         finally:
             ensemble.shutdown()
     return DemoReport(list(_counts(texts, results)), log.elapsed_s)
+
+
+def page_command(name: str) -> str:
+    """Return the command that serves the page of an ensemble in the Ray of this process."""
+    program = sys.argv[0] if Path(sys.argv[0]).name == "raykeeper" else "raykeeper"
+    mode = "" if own_token() is None else "RAY_AUTH_MODE=token "
+    return f"{mode}{program} ui {name} --address {ray.get_runtime_context().gcs_address}"
 
 
 class _ProgressLog:
