@@ -1,6 +1,7 @@
 """`raykeeper ui`: a page in the browser, and the admin interface as JSON over HTTP.
 
-errors.py           the error of the command
+command.py          the command: an ensemble in Ray, until it is interrupted
+errors.py, settings.py  the error of the command, and its options
 source.py           where the page gets its data from: an interface, and an ensemble in Ray
 load_feed.py        looks at the load again and again, for the plots
 observed_changes.py what happened between two looks

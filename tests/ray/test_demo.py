@@ -14,7 +14,7 @@ def test_the_job_ends_with_the_right_counts(tmp_path: Path) -> None:
     done = run_raykeeper("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - began < 60
-    served = r"in a browser meanwhile: (RAY_AUTH_MODE=token )?raykeeper ui demo --address \S+:\d+$"
+    served = r"in a browser meanwhile: (RAY_AUTH_MODE=token )?\S+ ui demo --address \S+:\d+$"
     assert re.search(served, done.stdout, re.MULTILINE)
     coordinators = re.findall(r"(worker-\d) coordinates, epoch (\d)", done.stdout)
     assert [epoch for _, epoch in coordinators] == ["1", "2"], done.stdout
