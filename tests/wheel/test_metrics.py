@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         assert line, process.communicate()
         yield Measured(installed, process, **json.loads(line))
     finally:
-        end(psutil.Process(process.pid))
-        process.communicate()
+        try:
+            process.communicate("\n\n", timeout=PATIENCE_S)  # whatever it waits for
+        except subprocess.TimeoutExpired:
+            end(psutil.Process(process.pid))
+            process.communicate()
         installed.remove()
 
 
@@ -147,6 +151,8 @@ def ask(prometheus: str, expression: str) -> list[Any]:
         with urllib.request.urlopen(url, timeout=10) as answer:
             document = json.load(answer)
     except urllib.error.HTTPError as error:
+        if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+            return []  # it is starting
         raise AssertionError(f"{query}: {error.read().decode()}") from None
     result: list[Any] = document["data"]["result"]
     return result
@@ -210,3 +216,4 @@ def test_the_dashboard_is_installed_beside_those_of_ray(measured: Measured) -> N
     )
     assert str(folder / FILE) in told
     assert json.loads((folder / FILE).read_text())["uid"] == "raykeeper"
+    assert measured.installed.run("raykeeper", "grafana", "--alerts") == alerts_text()
