@@ -139,6 +139,15 @@ class Mixed:
             path, value = f"/n{len(self.written)}", f"of {server_id}"
             assert process.ask("create", path=path, value=value)["code"] == 0
             self.written[path] = value
+        self.leave_what_is_told_since(process)
+
+    def leave_what_is_told_since(self, process: Process) -> None:
+        """Make the transactions that have fields which the pinned version does not know."""
+        refused = process.ask("be_refused", path="/none")
+        assert refused == {"codes": [-101, -101]}
+        self._sessions += 1
+        visited = process.ask("visit", password=f"{self._sessions:016}", path="/visitor")
+        assert visited == {"codes": [0, 0, 0]}
 
     def check(self) -> None:
         """Check that every server has everything that was acknowledged, and the same tree."""

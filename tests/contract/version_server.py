@@ -47,10 +47,14 @@ from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import ConnectReply, ServerFrame, decode_server_frame
 from raykeeper.znodes.requests import (
+    Check,
     ClientFrame,
+    CloseSession,
     Connect,
     Create,
+    Delete,
     GetData,
+    Multi,
     SessionId,
     Write,
     encode_client_frame,
@@ -58,6 +62,7 @@ from raykeeper.znodes.requests import (
 )
 
 DISK_EFFECTS = get_args(StorageEffect)
+CLIENT = 1
 try:
     from raykeeper.zab.feature_levels import LEVEL_MAX, FeatureLevels
 except ImportError:  # the version before
@@ -111,8 +116,8 @@ class Shell:
         options = ServerOptions(snapshot_every_txns=config["snapshot_every_txns"])
         self.server = Server(settings, Limits(), options, recovered)
         self.fence, self.links, self.addresses = Fence(), {}, {}
-        self.events, self.replies, self.writer = [], asyncio.Queue(), None
-        self.number = 0
+        self.events, self.replies, self.writer = [], {CLIENT: asyncio.Queue()}, None
+        self.number, self.visits = 0, 0
         self.is_woken = asyncio.Event()
 
     def say(self, what, **fields):
@@ -182,7 +187,7 @@ class Shell:
                     entry.down.set()
                     entry.link.close(effect.reason)
             elif isinstance(effect, SendClient):
-                self.on_client_frame(decode_server_frame(effect.data))
+                self.on_client_frame(effect.connection, decode_server_frame(effect.data))
             elif isinstance(effect, Restart):
                 raise SystemExit(f"restart: {effect.reason}")
             elif isinstance(effect, SnapshotBegin | SnapshotWrite | SnapshotFinish):
@@ -205,18 +210,45 @@ class Shell:
             self.writer.finish(effect.consistent_at)
             self.deliver(SnapshotWritten(effect.zxid))
 
-    def on_client_frame(self, frame):
+    def on_client_frame(self, client, frame):
         if isinstance(frame, ConnectReply):
-            self.replies.put_nowait(frame)
+            self.replies[client].put_nowait(frame)
         elif isinstance(frame, ServerFrame):
             for item in frame.items:
-                self.replies.put_nowait(item)
+                self.replies[client].put_nowait(item)
 
-    async def ask(self, request):
-        """Send a request of the client; return the reply."""
+    async def ask(self, request, client=CLIENT):
+        """Send a request of a client; return the reply."""
         data = encode_client_frame(ClientFrame(self.number + 1, [request]))
-        self.deliver(ClientFrameArrived(1, data))
-        return await self.replies.get()
+        self.deliver(ClientFrameArrived(client, data))
+        return await self.replies[client].get()
+
+    async def connect(self, password, client=CLIENT):
+        """Open a session for a client; return the reply."""
+        hello = Connect(SessionId(0), password.encode(), Millis(20_000), Zxid(0), 1)
+        self.deliver(ClientFrameArrived(client, encode_client_frame(hello)))
+        return await self.replies[client].get()
+
+    async def be_refused(self, path):
+        """Have two writes of the standing client refused; their outcomes stay in its session."""
+        acked, codes = self.number, []
+        ops = Delete(path, -1), Multi([], [Check("/", -1), Check(path, -1)], [])
+        for op in ops:
+            self.number += 1
+            codes.append((await self.ask(Write(self.number, acked, encode_op(op)))).code)
+        return codes
+
+    async def visit(self, password, path):
+        """Open a session, create an ephemeral znode, and end the session."""
+        self.visits += 1
+        client = CLIENT + self.visits
+        self.replies[client] = asyncio.Queue()
+        codes = [(await self.connect(password, client)).code]
+        for number, op in enumerate((Create(path, b"", 1), CloseSession()), 1):
+            reply = await self.ask(Write(number, number - 1, encode_op(op)), client)
+            codes.append(reply.code)
+        del self.replies[client]
+        return codes
 
     async def answer(self, question):
         """Do what the test asks."""
@@ -228,11 +260,11 @@ class Shell:
                 return {}
             case "connect":
                 # A session of its own for each process: their passwords differ.
-                password = question["password"].encode()
-                hello = Connect(SessionId(0), password, Millis(20_000), Zxid(0), 1)
-                self.deliver(ClientFrameArrived(1, encode_client_frame(hello)))
-                reply = await self.replies.get()
-                return {"code": reply.code}
+                return {"code": (await self.connect(question["password"])).code}
+            case "be_refused":
+                return {"codes": await self.be_refused(question["path"])}
+            case "visit":
+                return {"codes": await self.visit(question["password"], question["path"])}
             case "create":
                 self.number += 1
                 op = encode_op(Create(question["path"], question["value"].encode(), 0))
