@@ -275,7 +275,7 @@ class UnknownTxnError(RayKeeperError):
 encode_txn = msgspec.msgpack.Encoder().encode
 decode_txn = msgspec.msgpack.Decoder(Txn).decode
 
-_OF_NOBODY: Final = encode_txn((0, 0, 0, 0, 0))[:4]
+_OF_NOBODY: Final = encode_txn(Txn(SessionId(0), 0, 0, Millis(0), ErrorTxn(0)))[:4]
 """How a transaction begins that no session made, and so each that raises the level."""
 
 

@@ -1,5 +1,6 @@
 """A leader without followers: it prepares, and applies when the test says so."""
 
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.change_log import ZnodeChange
 from raykeeper.znodes.limits import Limits
@@ -81,6 +82,12 @@ class OneLeader:
             zxid, self.wall_ms, ServerId(server_id), DiskId(disk)
         )
         return self._add(data).body
+
+    def prepare_level(self, level: int) -> TxnBody:
+        zxid = zxid_at(len(self.log) + 1)
+        return self._add(
+            self.preparation.prepare_raise_level(zxid, self.wall_ms, FeatureLevel(level))
+        ).body
 
     def apply(self, count: int | None = None) -> None:
         """Apply the next `count` outstanding transactions, or all."""

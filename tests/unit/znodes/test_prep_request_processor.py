@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.acl import OPEN_ACL, Acl
 from raykeeper.znodes.errors import Code
@@ -32,6 +33,7 @@ from raykeeper.znodes.txns import (
     CreateTxn,
     DeleteTxn,
     ErrorTxn,
+    RaiseLevelTxn,
     ReplaceVoterTxn,
     SetDataTxn,
     TxnBody,
@@ -468,6 +470,15 @@ def test_the_end_of_a_session_takes_its_ephemerals_with_it(end, reason) -> None:
     assert leader.state.sessions.get(session_id) is None
     assert leader.state.sessions.with_password(password(1)) == again.session_id
     assert leader.prepare(session_id, Create("/x", b"", 0)) == expired
+
+
+def test_the_raise_of_a_level_is_a_transaction_without_a_session() -> None:
+    leader, _ = begun(applied=False)
+    assert leader.prepare_level(2) == RaiseLevelTxn(FeatureLevel(2))
+    assert decode_txn(leader.log[-1][1]).session_id == 0
+    assert leader.state.level == 1
+    leader.apply()
+    assert leader.state.level == 2
 
 
 def test_a_new_disk_of_a_voter_is_a_transaction_without_a_session() -> None:

@@ -18,6 +18,7 @@ from raykeeper.znodes.snapshot import (
     SnapshotWalk,
     VoterRecord,
     ZnodeRecord,
+    level_of,
     records_in,
 )
 from raykeeper.znodes.state import State
@@ -307,3 +308,13 @@ def test_the_level_decides_the_format() -> None:
     for each in [msgspec.msgpack.encode([[1, 3, 9]]), *rest]:
         loader.load(each)
     assert loader.finish(Zxid(1), Zxid(1)).level == LEVEL_MIN
+
+
+def test_the_first_chunk_tells_the_level() -> None:
+    state = State()
+    state.level = LEVEL_MAX
+    assert level_of(SnapshotWalk(state).next_chunk() or b"") == LEVEL_MAX
+    assert level_of(chunk(HEADER)) == LEVEL_MIN
+    for bad, text in ((b"\xc1", "malformed record"), (LATER, f"format {LATEST + 1}")):
+        with pytest.raises(SnapshotFormatError, match=text):
+            level_of(bad)
