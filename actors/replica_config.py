@@ -180,7 +180,9 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         """Return the settings of the server's part in Zab, which begins from `disk`."""
         timing = Timing(self.tick_ms, self.init_limit, self.sync_limit)
         levels = FeatureLevels(LEVEL_MAX, raise_to=self.feature_level_max)
-        return Settings(self.server_id, self.voters, disk, timing, levels=levels)
+        return Settings(
+            *(self.server_id, self.voters, disk, timing), levels=levels, observers=self.observers
+        )
 
     def limits(self) -> Limits:
         """Return the limits of client requests.
@@ -225,7 +227,6 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             change_log_count_max=self.watch_history_changes,
             change_log_bytes_max=self.watch_history_bytes,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
-            observers=self.observers,
         )
 
     def zookeeper_settings(

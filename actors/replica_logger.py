@@ -44,6 +44,7 @@ WARNINGS: Final = frozenset(
         trace_events.LOG_UNCERTAIN,
         trace_events.VOTE_REPLACED,
         server_trace_events.LEVEL_RAISED,
+        trace_events.MEMBERS_CHANGED,
         server_trace_events.SNAPSHOT_FAILED,
         server_trace_events.DIGEST_DIFFERS,
         server_trace_events.DIGEST_UNDECIDED,

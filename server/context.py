@@ -11,7 +11,7 @@ from raykeeper.server.events import SENT_REPORT_BYTES
 from raykeeper.server.jute_buffers import JuteBuffers
 from raykeeper.server.leader_outbox import LeaderOutbox
 from raykeeper.zab.effects import TraceEvent, VoteGranted
-from raykeeper.zab.ids import FOUNDING_DISK, Millis, Now, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, Millis, Now
 from raykeeper.zab.peer import Peer
 from raykeeper.znodes.change_log import ChangeLog
 from raykeeper.znodes.limits import REPLY_CACHE_MAX, Limits
@@ -83,8 +83,10 @@ class ServerOptions(Struct, frozen=True):
     queued_bytes_max: int = 64 << 20
     """Bytes of values that may wait with them."""
     zookeeper: ZooKeeperOptions = ZooKeeperOptions()
-    observers: tuple[ServerId, ...] = ()
-    """Servers of the ensemble without a vote, which /zookeeper/config names as such."""
+    promotion_lag_max: int = 1_000
+    """Transactions that an observer may lack when it gets a vote (docs/MEMBERS.md, M5)."""
+    promotion_wait_ms: Millis = Millis(2_000)
+    """How long it must have lacked no more."""
     ensemble: str = ""
     """The uuid of the ensemble, which clients are told."""
 

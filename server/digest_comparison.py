@@ -11,7 +11,6 @@ A server that has loaded a snapshot takes part once all its znodes are hashed (`
 ZooKeeper: `DataTree.compareDigest`, which logs a mismatch and goes on serving.
 """
 
-from collections import Counter
 from typing import Final
 
 from raykeeper.server import server_trace_events as trace_events
@@ -19,7 +18,8 @@ from raykeeper.server.context import ServerContext
 from raykeeper.server.effects import Restart, SendPeer
 from raykeeper.server.peer_messages import DigestMismatch, DigestReply, DigestRequest
 from raykeeper.zab.ids import ZERO, ServerId, Zxid, format_zxid
-from raykeeper.zab.learners import Stage
+from raykeeper.zab.learners import Learner, Stage
+from raykeeper.zab.members import Seat
 
 COMPARE_EVERY_REPORTS: Final = 4
 """Session reports between two comparisons, because hashing all changes takes time."""
@@ -34,6 +34,8 @@ class DigestComparison:
         self._digests: dict[ServerId, int] = {}
         self._is_over = True
         self._reports = 0
+        self._is_wanted = False
+        self._confirmed: dict[ServerId, Learner] = {}  # each on one attempt to follow
 
     def send_requests(self) -> None:
         """On the leader, with each session report: now and then request the followers' digests."""
@@ -42,8 +44,10 @@ class DigestComparison:
             return
         context = self._context
         role, zxid = context.peer.broadcasting, context.state.zxid
-        if role is None or zxid == self._compared_zxid or context.state.tree.unhashed:
+        is_known = zxid == self._compared_zxid and not self._is_wanted
+        if role is None or is_known or context.state.tree.unhashed:
             return
+        self._is_wanted = False
         self._compared_zxid = zxid
         self._is_over = False
         digest = context.state.digest()
@@ -63,6 +67,8 @@ class DigestComparison:
         """On the leader: record a digest, and stop the servers that differ if a quorum agrees."""
         if self._is_over or message.zxid != self._compared_zxid:
             return
+        if message.digest == self._digests[self._context.peer.settings.server_id]:
+            self._confirm(sender)
         self._digests[sender] = message.digest
         digest = self._quorum_digest()
         if digest is not None:
@@ -71,6 +77,12 @@ class DigestComparison:
             self._is_over = True
             if len(set(self._digests.values())) > 1:
                 self._trace(trace_events.DIGEST_UNDECIDED, sorted(self._digests))
+
+    def is_confirmed(self, learner: Learner) -> bool:
+        """Return whether a learner's digest equalled the leader's since it follows; else ask."""
+        is_confirmed = self._confirmed.get(learner.server_id) is learner
+        self._is_wanted = self._is_wanted or not is_confirmed
+        return is_confirmed
 
     def on_mismatch(self, zxid: Zxid) -> None:
         """On a server that differs from a quorum: stop, and restart from the others' state."""
@@ -91,23 +103,22 @@ class DigestComparison:
 
     def _quorum_digest(self) -> int | None:
         """Return the digest on which a quorum of voters agrees, None if there is none."""
-        quorum = self._context.peer.settings.quorum
-        voters = self._voters_heard()
-        for digest, count in Counter(self._digests[server] for server in voters).items():
-            if count >= quorum.size:
-                return digest
-        return None
-
-    def _voters_heard(self) -> list[ServerId]:
-        """Return the servers with a vote that have sent a digest."""
         peer = self._context.peer
-        role = peer.broadcasting
+        role, settings = peer.broadcasting, peer.settings
         assert role is not None, "only a leader receives digests"
-        counted = [
-            x.server_id for x in role.learners if x.has_vote and x.server_id in self._digests
-        ]
-        me = peer.settings.server_id
-        return [me, *counted] if peer.settings.has_vote else counted
+        seats: dict[int, list[Seat]] = {self._digests[settings.server_id]: [settings.seat]}
+        for learner in role.learners:
+            if learner.server_id in self._digests:
+                seats.setdefault(self._digests[learner.server_id], []).append(learner.seat)
+        agreed = [digest for digest, same in seats.items() if settings.members.is_quorum(same)]
+        return agreed[0] if agreed else None
+
+    def _confirm(self, sender: ServerId) -> None:
+        role = self._context.peer.broadcasting
+        assert role is not None, "only a leader receives digests"
+        learner = role.learners.get(sender)
+        if learner is not None:
+            self._confirmed[sender] = learner
 
     def _have_all_voters_replied(self) -> bool:
         role = self._context.peer.broadcasting

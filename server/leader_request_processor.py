@@ -10,12 +10,13 @@ about to end.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.container_manager import ContainerManager
 from raykeeper.server.context import ServerContext
 from raykeeper.server.effects import TrackSessions
+from raykeeper.server.member_changes import MemberChanges
 from raykeeper.server.peer_messages import (
     ForwardConnect,
     ForwardedWrite,
@@ -26,11 +27,12 @@ from raykeeper.server.write_stages import FORCE, QUORUM
 from raykeeper.zab.feature_levels import LEVEL_MIN
 from raykeeper.zab.ids import ZERO, DiskId, Epoch, Millis, ServerId, Zxid, format_zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
-from raykeeper.zab.learners import Stage
+from raykeeper.zab.learners import Learner, Stage
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport, TouchedSession
 from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
-from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.txns import CloseReason, TxnBody
+from raykeeper.znodes.requests import Reconfig, SessionId
+from raykeeper.znodes.txns import CloseReason, ReconfigErrorTxn, TxnBody
 
 PROPOSED_BYTES_MAX = 1 << 20
 """Bytes of transactions proposed in one run, unless a single one is larger."""
@@ -46,11 +48,16 @@ class LeaderRequestProcessor:
     """The leader's part from the activation of one epoch to the end of the role."""
 
     def __init__(
-        self, context: ServerContext, epoch: Epoch, inherited_votes: Mapping[ServerId, DiskId]
+        self,
+        context: ServerContext,
+        epoch: Epoch,
+        inherited_votes: Mapping[ServerId, DiskId],
+        has_digest: Callable[[Learner], bool],
     ) -> None:
         """`inherited_votes`: the disk of each vote that the epoch's initial history moved."""
         self.epoch = epoch
-        self.prep = PrepRequestProcessor(context.state, context.limits)
+        self._changes = MemberChanges(context, has_digest)
+        self.prep = PrepRequestProcessor(context.state, context.limits, self._next_list)
         self._container_manager = ContainerManager(context.state, context.now.mono)
         self._has_more_due = False
         self._context = context
@@ -59,10 +66,9 @@ class LeaderRequestProcessor:
         self._first_zxid = ZERO  # the zxid of the first of `_txns`
         self._counter_left = 0  # transactions until the counter is exhausted
         self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
-        self._inherited_votes = dict(inherited_votes)
+        self._unrepeated_votes = dict(inherited_votes)
         self._proposed_level = LEVEL_MIN
         self._told_addresses: dict[ServerId, str] = {}  # since /zookeeper/config was last written
-        self._proposed_votes: dict[ServerId, DiskId] = {}  # votes proposed to rest on another disk
         # Sessions: the content of the next report, and the report that last touched each session.
         self._report_number = 0
         self._touched: dict[SessionId, None] = {}
@@ -182,25 +188,39 @@ class LeaderRequestProcessor:
         """Give servers on new disks their vote back: they have what a quorum has (rule D3)."""
         role = self._broadcast_role()
         assert role is not None, "called only while this server leads"
+        self._changes.watch_lags()
+        self.say_members_again()
         is_voter = self._context.peer.settings.members.is_voter
-        unrepeated, self._inherited_votes = self._inherited_votes, {}
-        for server, disk in unrepeated.items():
-            self._replace_voter(server, disk)
         for learner in list(role.learners):  # the role may end by it, which clears them
             server, disk = learner.server_id, learner.disk
             has_lost_vote = not learner.has_vote and is_voter(server)
             is_back = learner.stage is Stage.FOLLOWING and learner.is_logging
-            if has_lost_vote and is_back and self._proposed_votes.get(server) != disk:
+            if has_lost_vote and is_back and not self._changes.is_open:
                 self._replace_voter(server, disk)
 
-    def on_voter_replaced(self, server: ServerId, disk: DiskId, is_new: bool) -> None:
-        """Propose a moved vote once more, so that all logs show that it is committed.
+    def say_members_again(self) -> None:
+        """Propose a delivered list once more, so that all logs show that it is committed.
 
         Counterexample for less: an ensemble that restarts right after that transaction would not
-        count the vote. `restore_votes` does the same for votes that an earlier leader moved.
+        count by it. The earlier leader may not have done it: its disk was full, or its role ended.
         """
-        if is_new and self._proposed_votes.get(server) == disk:
-            self._replace_voter(server, disk)
+        members = self._context.state.members
+        if not self._changes.needs_repeat:
+            return
+        wall, zxid = self._context.now.wall, self._context.state.zxid
+        votes = {} if members is not None else self._unrepeated_votes
+        for server, disk in votes.items():
+            if (taken := self._next_zxid()) is None:
+                return
+            zxid = taken
+            self._add(self.prep.prepare_replace_voter(zxid, wall, server, disk))
+        if members is not None:
+            if (taken := self._next_zxid()) is None:
+                return
+            zxid = taken
+            self._add(self.prep.prepare_repeated_list(zxid, wall, members))
+        self._unrepeated_votes = {}
+        self._changes.repeated(zxid)
 
     def raise_level(self) -> None:
         """Raise the feature level once all members follow and know a newer one.
@@ -212,8 +232,8 @@ class LeaderRequestProcessor:
         if role is None:
             return  # it may have ended within this report
         settings = context.peer.settings
-        members = (*settings.quorum.voters, *context.options.observers)
-        known = role.learners.level_of_all(members)
+        members = settings.members.delivered
+        known = role.learners.level_of_all((*members.voters, *members.observers))
         level = min(known or LEVEL_MIN, settings.levels.raise_to)
         if level <= max(context.state.level, self._proposed_level):
             return
@@ -231,16 +251,23 @@ class LeaderRequestProcessor:
         if told and (zxid := self._next_zxid()) is not None:
             self._told_addresses = {}
             context = self._context
-            voters, observers = context.peer.settings.quorum.voters, context.options.observers
-            wall = context.now.wall
-            txn = self.prep.prepare_config(zxid, wall, told, voters, observers)
+            members, wall = context.peer.settings.members.delivered, context.now.wall
+            txn = self.prep.prepare_config(zxid, wall, told, members.voters, members.observers)
             if txn is not None:
                 self._add(txn)
 
+    def _next_list(self, op: Reconfig, zxid: Zxid) -> MemberList | ReconfigErrorTxn:
+        members = self._changes.next_list(op, zxid)
+        if isinstance(members, MemberList):
+            self._changes.begin()
+            self._context.peer.list_logged(members)
+        return members
+
     def _replace_voter(self, server: ServerId, disk: DiskId) -> None:
         if (zxid := self._next_zxid()) is not None:
-            self._proposed_votes[server] = disk
-            self._context.peer.settings.members.change_logged(server, disk)
+            self._changes.begin()
+            self._unrepeated_votes[server] = disk
+            self._context.peer.settings.members.disk_logged(server, disk, zxid)
             wall = self._context.now.wall
             self._add(self.prep.prepare_replace_voter(zxid, wall, server, disk))
 

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from raykeeper.zab.ids import Zxid
-from raykeeper.zab.messages import WireZxid, ZabMessage
+from raykeeper.zab.messages import ZabMessage
+from raykeeper.zab.wire_types import WireZxid
 from raykeeper.znodes.requests import Connect, SessionId, Write
 
 _ADDRESS_PATTERN: Final = r"^[0-9A-Za-z.:_%\[\]-]{1,255}:[0-9]{1,5}\Z"

@@ -19,6 +19,7 @@ from raykeeper.znodes.txns import (
     CreateTxn,
     DeleteTxn,
     MultiTxn,
+    ReconfigTxn,
     SetAclTxn,
     SetDataTxn,
     SetIdentitiesTxn,
@@ -47,6 +48,7 @@ TXN_KINDS: Final[dict[type, str]] = {
     SetAclTxn: "set_acls",
     SetIdentitiesTxn: "add_auth",
     MultiTxn: "multi",
+    ReconfigTxn: "reconfig",
 }
 """The transactions of writes that succeeded."""
 _OP_KINDS: Final = {op.__struct_config__.tag: _name_of(op) for op in get_args(WriteOp)}

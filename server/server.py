@@ -85,6 +85,7 @@ from raykeeper.znodes.txns import (
     CreateSessionErrorTxn,
     CreateSessionTxn,
     RaiseLevelTxn,
+    ReconfigTxn,
     ReplaceVoterTxn,
     Txn,
     UnknownTxnError,
@@ -130,7 +131,7 @@ class Server:
             has_initial_history=recovered.has_initial_history,
             has_disk_space=recovered.has_disk_space,
         )
-        settings.members.adopt(state.voters)
+        settings.members.adopt(state.member_list(settings.members.founding))
         peer = Peer(settings, history, self._zab_out)
         self._context = ServerContext(state, peer, limits, options)
         self._clients = ClientRequests(self._context)
@@ -156,6 +157,7 @@ class Server:
             CloseSessionTxn: self._on_session_closed,
             ReplaceVoterTxn: self._on_voter_replaced,
             RaiseLevelTxn: self._on_level_raised,
+            ReconfigTxn: self._on_members_changed,
         }
         self._end_of_step = self._order_at_the_end()
         history.deliver(recovered.committed)
@@ -554,13 +556,22 @@ class Server:
         if self._leader_requests is not None:
             self._leader_requests.on_session_closed(body.session_id)
 
-    def _on_voter_replaced(self, _zxid: Zxid, txn: Txn) -> None:
+    def _on_voter_replaced(self, zxid: Zxid, txn: Txn) -> None:
         context, body = self._context, txn.body
         assert isinstance(body, ReplaceVoterTxn)
         server, disk = body.server_id, body.disk
-        is_new = context.peer.voter_replaced(server, disk, context.now.mono)
+        context.peer.voter_replaced(server, disk, zxid, context.now.mono)
         if self._leader_requests is not None:
-            self._leader_requests.on_voter_replaced(server, disk, is_new)
+            self._leader_requests.say_members_again()
+
+    def _on_members_changed(self, _zxid: Zxid, txn: Txn) -> None:
+        context, body = self._context, txn.body
+        assert isinstance(body, ReconfigTxn)
+        context.peer.list_delivered(body.members, context.now.mono)
+        if self._leader_requests is not None:
+            self._leader_requests.say_members_again()
+        if txn.session_id:
+            self._clients.on_write_applied(txn)
 
     def _on_level_raised(self, _zxid: Zxid, txn: Txn) -> None:
         assert isinstance(txn.body, RaiseLevelTxn)
@@ -576,15 +587,17 @@ class Server:
         self._forwarder.on_role_ended()
         context = self._context
         history, members = context.peer.history, context.peer.settings.members
-        members.forget_logged_changes()
+        members.forget_logged_lists()
         self._inherited_votes = {}
         if effect.role is zab.Role.LEADER:
             for run in history.recent_log.between(history.delivered, history.logged):
                 for zxid, data in enumerate(run.txns, run.first):
                     body = decode_known_txn(Zxid(zxid), data).body
                     if isinstance(body, ReplaceVoterTxn):
-                        members.change_logged(body.server_id, body.disk)
+                        members.disk_logged(body.server_id, body.disk, Zxid(zxid))
                         self._inherited_votes[body.server_id] = body.disk
+                    elif isinstance(body, ReconfigTxn):
+                        members.list_logged(body.members)
         if history.is_paused and effect.role is zab.Role.LOOKING:
             # The tree is ahead of the disk, and a new role counts on the disk alone (rule Z2).
             context.out.append(Restart("the log was paused, and the role ends", wipe_disk=False))
@@ -601,7 +614,9 @@ class Server:
         if effect.role is zab.Role.LEADER:
             # The leader before may not have repeated them: its disk was full, or its role ended.
             inherited = self._context.state.voters | self._inherited_votes
-            self._leader_requests = LeaderRequestProcessor(self._context, effect.epoch, inherited)
+            self._leader_requests = LeaderRequestProcessor(
+                self._context, effect.epoch, inherited, self._digests.is_confirmed
+            )
         self._tell_address()
         self._clients.forward_all()
         self._update_read_serving()

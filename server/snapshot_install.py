@@ -82,7 +82,6 @@ class SnapshotInstall:
         if self._served_zxid is None:
             self._served_zxid = context.state.zxid
         context.state, self._built_state = self._built_state, None
-        context.peer.settings.members.adopt(context.state.voters)
         context.trace(trace_events.SNAPSHOT_INSTALLED, format_zxid(effect.zxid))
         self._streams.on_state_replaced()
         self.finish_if_consistent()
@@ -91,10 +90,13 @@ class SnapshotInstall:
         """Serve the received state if the transactions applied so far make it consistent."""
         context, since = self._context, self._served_zxid
         state = context.state
-        if since is None or state.zxid < max(state.consistent_at, since):
+        if since is None or state.zxid < state.consistent_at:
+            return
+        members = context.peer.settings.members
+        members.adopt(state.member_list(members.founding))
+        if state.zxid < since:
             return
         self._served_zxid = None
-        context.peer.settings.members.adopt(state.voters)
         context.repeat_vote_granted()
         context.change_log.reset(state.zxid)
         context.observe_tree(state)

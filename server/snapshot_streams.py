@@ -48,7 +48,7 @@ class SnapshotStreams:
         self._txns_since_last = 0
         # Each server has another interval, so that not all snapshot at the same moment.
         settings = context.peer.settings
-        voters = settings.quorum.voters
+        voters = settings.members.voters
         turn = sum(voter < settings.server_id for voter in voters)
         self._snapshot_every = (
             context.options.snapshot_every_txns * (len(voters) + turn) // len(voters)

@@ -106,7 +106,7 @@ def collect_stats(
         epoch=peer.epoch,
         last_zxid=state.zxid,
         has_vote=peer.settings.has_vote,
-        voters=len(peer.settings.quorum.voters),
+        voters=len(members.voters),
         voters_lost=peer.voters_lost,
         voter_disks=members.counted_disks,
         has_disk_space=peer.history.has_disk_space,

@@ -9,6 +9,7 @@ itself by its own synced cursor only (rule Z3).
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import assert_never
 
 from raykeeper.zab import trace_events
@@ -27,6 +28,7 @@ from raykeeper.zab.ids import (
     make_zxid,
 )
 from raykeeper.zab.learners import Learner, Learners, Stage
+from raykeeper.zab.members import Seat
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -203,7 +205,7 @@ class LeaderBroadcast:
             if reason is not None:
                 self.learners.drop(learner.server_id, reason)
                 self._out.append(BreakLink(learner.server_id, reason))
-        if not self._settings.quorum.is_quorum([self._settings.server_id, *self._followers()]):
+        if not self._settings.members.is_quorum([self._settings.seat, *self._followers()]):
             self.transition = StepDown("no quorum of followers")
             return
         if not self._history.has_disk_space:
@@ -217,10 +219,7 @@ class LeaderBroadcast:
 
     def last_quorum_contact(self, now: Millis) -> Millis:
         """Return the latest time at which a quorum, this server included, was in touch."""
-        heard = [
-            x.last_received_at for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING
-        ]
-        return Millis(self._settings.quorum.quorum_value([now, *heard]))
+        return Millis(self._quorum_value(now, lambda x: x.last_received_at))
 
     def _on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
         if info.accepted_epoch > self.epoch:
@@ -274,8 +273,7 @@ class LeaderBroadcast:
 
     def _commit(self) -> None:
         history = self._history
-        cursors = [x.acked for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING]
-        commit = Zxid(self._settings.quorum.quorum_value([history.synced, *cursors]))
+        commit = Zxid(self._quorum_value(history.synced, lambda x: x.acked))
         if commit <= history.delivered:
             return
         history.deliver(commit)
@@ -299,8 +297,15 @@ class LeaderBroadcast:
         # The recent log is pinned for synchronizing learners; this is its bound.
         return self._history.recent_log.bytes > 8 * self._settings.window.bytes_max
 
-    def _followers(self) -> list[ServerId]:
-        return [x.server_id for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING]
+    def _followers(self) -> list[Seat]:
+        return [x.seat for x in self.learners if x.stage is Stage.FOLLOWING]
+
+    def _quorum_value(self, own: int, cursor_of: Callable[[Learner], int]) -> int:
+        """Return the highest value that quorums of followers and this server have reached."""
+        settings = self._settings
+        cursors = [(x.seat, cursor_of(x)) for x in self.learners if x.stage is Stage.FOLLOWING]
+        cursors.append((settings.seat, own))
+        return settings.members.quorum_value(cursors)
 
     def _ping(self) -> None:
         self._ping_number += 1
@@ -310,8 +315,7 @@ class LeaderBroadcast:
                 self._out.append(Send(learner.server_id, message))
 
     def _answer_probes(self) -> None:
-        cursors = [x.last_pong for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING]
-        confirmed = self._settings.quorum.quorum_value([self._ping_number, *cursors])
+        confirmed = self._quorum_value(self._ping_number, lambda x: x.last_pong)
         while self._probes and self._probes[0][0] <= confirmed:
             _, token, zxid = self._probes.popleft()
             self._out.append(ReadIndex(token, zxid))

@@ -15,6 +15,7 @@ from raykeeper.zab.effects import Outbox, TraceEvent
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import EPOCH_MAX, Epoch, Millis, ServerId, format_zxid
 from raykeeper.zab.learners import Learner, Learners, Stage
+from raykeeper.zab.members import Seat
 from raykeeper.zab.messages import AckEpoch, AckNewLeader, FollowerInfo, SnapshotCredit
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.transitions import Established, StepDown, Transition
@@ -168,14 +169,16 @@ class LeaderRecovery:
         self._history.promise(self._proposed, self._settings.server_id)
 
     def _check_promises(self) -> None:
-        quorum = self._settings.quorum
+        members = self._settings.members
         healthy, uncertain = self._promised()
-        is_promised = quorum.is_quorum(healthy + uncertain)
-        if not is_promised or not quorum.covers_all_acked(healthy, uncertain):
+        is_promised = members.is_quorum(healthy + uncertain)
+        if not is_promised or not members.covers_all_acked(healthy, uncertain):
             if self._is_epoch_spent():
                 self.transition = StepDown("the epoch was promised to another leader")
             elif is_promised:
-                self._out.append(TraceEvent(trace_events.LOG_UNCERTAIN, sorted(uncertain)))
+                self._out.append(
+                    TraceEvent(trace_events.LOG_UNCERTAIN, sorted(s for s, _ in uncertain))
+                )
             return
         self.learners.is_synchronizing = True
         self._history.save_epochs(self.learners.epoch, self.learners.epoch)
@@ -183,14 +186,14 @@ class LeaderRecovery:
             if learner.stage is Stage.PROMISED:
                 self.learners.synchronize(learner)
 
-    def _promised(self) -> tuple[list[ServerId], list[ServerId]]:
-        """Return the voters that promised the epoch, with us: of whole and of uncertain logs."""
-        healthy: list[ServerId] = []
-        uncertain: list[ServerId] = []
-        (uncertain if self._history.is_uncertain else healthy).extend(self._self_if_voter())
+    def _promised(self) -> tuple[list[Seat], list[Seat]]:
+        """Return the seats that promised the epoch, with ours: of whole and of uncertain logs."""
+        healthy: list[Seat] = []
+        uncertain: list[Seat] = []
+        (uncertain if self._history.is_uncertain else healthy).append(self._settings.seat)
         for learner in self.learners:
-            if learner.has_vote and learner.has_promised:
-                (uncertain if learner.is_uncertain else healthy).append(learner.server_id)
+            if learner.has_promised:
+                (uncertain if learner.is_uncertain else healthy).append(learner.seat)
         return healthy, uncertain
 
     def _is_epoch_spent(self) -> bool:
@@ -207,9 +210,5 @@ class LeaderRecovery:
             self.transition = Established(self.learners.epoch, self.learners)
 
     def _has_quorum_at(self, stage: Stage) -> bool:
-        voters = [x.server_id for x in self.learners if x.has_vote and x.stage >= stage]
-        return self._settings.quorum.is_quorum([*self._self_if_voter(), *voters])
-
-    def _self_if_voter(self) -> list[ServerId]:
-        # Empty if our own log may have taken the vote away from this disk (rule D3).
-        return [self._settings.server_id] if self._settings.has_vote else []
+        seats = [x.seat for x in self.learners if x.stage >= stage]
+        return self._settings.members.is_quorum([self._settings.seat, *seats])

@@ -26,6 +26,7 @@ from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, format_zxid
+from raykeeper.zab.members import Seat
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -73,6 +74,7 @@ class Learner:
         self.follow_attempt = info.follow_attempt
         self.disk = info.disk
         self.level = info.level
+        self.seat: Seat = (server_id, info.disk)
         self.has_vote = has_vote
         self.stage = Stage.FOLLOWER_INFO_RECEIVED
         self.has_promised = False

@@ -82,6 +82,9 @@ class Looking:
         Raises:
             PeerProtocolError: it puts forward another server than its sender; nothing has changed.
         """
+        # By an old list there may be no quorum, and no leader could tell us (M7).
+        if self._settings.members.learn_delivered(message.members):
+            self._drop_others()
         # On whatever disk: the leader will find out whose member list is right (rule D3).
         if not message.has_vote or not self._settings.members.is_voter(sender):
             self._forget(sender)
@@ -124,7 +127,8 @@ class Looking:
         self._check(now)
 
     def members_changed(self, now: Millis) -> None:
-        """Vote anew: the member list may name our disk now, which gives us a vote (rule D3)."""
+        """Vote anew: the list may name our disk now (rule D3), and no more some that have voted."""
+        self._drop_others()
         self._check(now)
 
     @property
@@ -164,13 +168,21 @@ class Looking:
 
     def _take_note_of(self, sender: ServerId, message: Notification) -> None:
         """Note a voter that lost its promises; warn when no quorum is left without such voters."""
-        members, quorum = self._settings.members, self._settings.quorum
+        members = self._settings.members
         lost = self._voters_lost
         if sender in lost or not members.is_voter(sender) or members.has_vote(sender, message.disk):
             return
         lost[sender] = None
-        if len(quorum.voters) - len(self.voters_lost) < quorum.size:
+        if not members.are_electors(set(members.voters).difference(self.voters_lost)):
             self._out.append(TraceEvent(trace_events.QUORUM_LOST, self.voters_lost))
+
+    def _drop_others(self) -> None:
+        """Forget the servers that the member list names no more."""
+        is_voter = self._settings.members.is_voter
+        for sender in [*self._received, *self._out_of_election, *self._voters_lost]:
+            if not is_voter(sender):
+                self._forget(sender)
+                self._voters_lost.pop(sender, None)
 
     def _forget(self, peer: ServerId) -> None:
         self._received.pop(peer, None)
@@ -195,7 +207,7 @@ class Looking:
             self._broadcast()
         same = [self._settings.server_id]
         same += [voter for voter, told in self._received.items() if told.vote == self.vote]
-        if not self._settings.quorum.is_quorum(same):
+        if not self._settings.members.are_electors(same):
             self._finalize_at = None
             return
         if self._finalize_at is None:
@@ -211,7 +223,7 @@ class Looking:
     def _is_unanimous(self) -> bool:
         return all(
             voter in self._received and self._received[voter].vote == self.vote
-            for voter in self._settings.quorum.voters
+            for voter in self._settings.members.voters
             if voter in self._links
         )
 
@@ -229,7 +241,7 @@ class Looking:
         supporters = [s for s, n in self._out_of_election.items() if n.vote.leader == leader]
         if self._settings.has_vote:
             supporters.append(self._settings.server_id)
-        if self._settings.quorum.is_quorum(supporters):
+        if self._settings.members.are_electors(supporters):
             self.round = claim.round  # by a later round the leader tells that it leads no more
             self._decide(claim.vote)
 
@@ -242,10 +254,9 @@ class Looking:
         """Return what this server tells the others now."""
         votes = self._settings.has_vote
         disk = self._settings.disk
-        moved = self._settings.members.voter_disks
-        return Notification(
-            self.round, self.vote, PeerState.LOOKING, votes, self._own_vote(), disk, moved
-        )
+        members, own = self._settings.members, self._own_vote()
+        moved, told = members.voter_disks, members.to_tell
+        return Notification(self.round, self.vote, PeerState.LOOKING, votes, own, disk, moved, told)
 
     def _own_vote(self) -> Vote:
         # A server without a vote proposes server 0, which is none; it only asks whom to follow. Not

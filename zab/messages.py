@@ -9,34 +9,13 @@ server out of the bounds of its log and its files.
 """
 
 from enum import IntEnum
-from typing import Annotated, Final
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from raykeeper.zab.feature_levels import LEVEL_MIN, WireLevel
-from raykeeper.zab.ids import (
-    EPOCH_MAX,
-    SERVER_ID_MAX,
-    ZERO,
-    ZXID_MAX,
-    DiskId,
-    Epoch,
-    ServerId,
-    Zxid,
-)
-
-ROUND_MAX: Final = (1 << 63) - 1
-"""The last round of an election: a peer cannot drive the number beyond what a frame holds."""
-
-DISK_ID_CHARS_MAX: Final = 64
-
-WireEpoch = Annotated[Epoch, Meta(ge=0, le=EPOCH_MAX)]
-WireZxid = Annotated[Zxid, Meta(ge=0, le=ZXID_MAX)]
-WireServerId = Annotated[ServerId, Meta(ge=0, le=SERVER_ID_MAX)]
-WireRound = Annotated[int, Meta(ge=0, le=ROUND_MAX)]
-
-
-WireDisk = Annotated[DiskId, Meta(max_length=DISK_ID_CHARS_MAX)]
+from raykeeper.zab.ids import ZERO
+from raykeeper.zab.member_list import MemberList
+from raykeeper.zab.wire_types import WireDisk, WireEpoch, WireRound, WireServerId, WireZxid
 
 
 class PeerState(IntEnum):
@@ -68,8 +47,9 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     `has_vote` is False from a server that has no vote, or none now: it is answered but not counted,
     and while it looks both its votes are for nobody, server 0. `own_vote` is the sender's own
     history, whomever it votes for; `disk` tells a voter without its promises from one that is not
-    ready. `voter_disks` are the votes that committed transactions put on other disks, as far as the
-    sender knows: they may tell a server that it has a vote, which it cannot see in its own log.
+    ready. `members` is the newest member list that the sender knows to be committed: it may give a
+    server its vote, which that server cannot see in its own log, or tell it of servers that have
+    come and gone. `voter_disks` says a part of it for servers of an earlier version.
     """
 
     round: WireRound
@@ -79,6 +59,7 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     own_vote: Vote
     disk: WireDisk
     voter_disks: dict[WireServerId, WireDisk] = {}
+    members: MemberList | None = None
 
 
 class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):

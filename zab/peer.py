@@ -21,13 +21,13 @@ from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_broadcast import FollowerBroadcast
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.leader_recovery import LeaderRecovery
 from raykeeper.zab.learners import Learner, Stage
 from raykeeper.zab.looking import AwaitDisk, Looking
+from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.messages import (
-    ROUND_MAX,
     LeaderInfo,
     Notification,
     PeerState,
@@ -49,6 +49,7 @@ from raykeeper.zab.phases import (
 )
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.transitions import DiskIdle, Elected, StepDown, Synchronized, Transition
+from raykeeper.zab.wire_types import ROUND_MAX
 
 _Role = (
     AwaitDisk | Looking | FollowerRecovery | FollowerBroadcast | LeaderRecovery | LeaderBroadcast
@@ -237,19 +238,42 @@ class Peer:
                 role.pause()
         self._advance(now)
 
-    def voter_replaced(self, server: ServerId, disk: DiskId, now: Millis) -> bool:
-        """Count a voter by `disk`, as a delivered transaction says. Return whether that is new.
+    def voter_replaced(self, server: ServerId, disk: DiskId, zxid: Zxid, now: Millis) -> bool:
+        """Count a voter by `disk`, as transaction `zxid` says. Return whether that is new.
 
         Before `start`, from the log that was recovered, no role begins by it.
         """
-        settings = self.settings
-        is_new = settings.members.change_delivered(server, disk)
+        is_new = self.settings.members.disk_delivered(server, disk, zxid)
         if is_new:
             self._out.append(TraceEvent(trace_events.VOTE_REPLACED, (server, disk)))
-        elif server == settings.server_id and settings.has_vote:
+        self._members_delivered(is_about_us=server == self.settings.server_id, is_new=is_new)
+        self._recount(now)
+        return is_new
+
+    def list_logged(self, members: MemberList) -> None:
+        """Note a list that this leader is about to propose; it counts beside the one before."""
+        self.settings.members.list_logged(members)
+        self._leader_role().learners.members_changed()
+
+    def list_delivered(self, members: MemberList, now: Millis) -> bool:
+        """Count by a list, as a delivered transaction says. Return whether that is new."""
+        settings = self.settings
+        is_new = settings.members.list_delivered(members)
+        if is_new:
+            detail = sorted(members.voters), members.observers
+            self._out.append(TraceEvent(trace_events.MEMBERS_CHANGED, detail))
+        is_about_us = settings.disk != FOUNDING_DISK
+        self._members_delivered(is_about_us=is_about_us, is_new=is_new)
+        self._recount(now)
+        return is_new
+
+    def _members_delivered(self, *, is_about_us: bool, is_new: bool) -> None:
+        if is_about_us and not is_new and self.settings.has_vote:
             # The second such transaction: a quorum has it on disk that the first was committed, so
             # the vote stays on this disk even if all servers restart.
             self._out.append(VoteGranted())
+
+    def _recount(self, now: Millis) -> None:
         if isinstance(self._role, LeaderRecovery | LeaderBroadcast):
             # Also for a repeated transaction: until now it was a change that was only logged.
             self._role.members_changed()
@@ -257,7 +281,6 @@ class Peer:
         elif isinstance(self._role, Looking):
             self._role.members_changed(now)
             self._advance(now)
-        return is_new
 
     def step_down(self, reason: str, now: Millis) -> None:
         """Leave the role and look for a leader, for an exhausted counter or a transfer."""
@@ -329,15 +352,13 @@ class Peer:
     def _on_notification(self, sender: ServerId, message: Notification, now: Millis) -> None:
         role = self._role
         if isinstance(role, Looking):
-            settings = self.settings
-            if (
-                message.voter_disks.get(settings.server_id) == settings.disk
-                and not settings.has_vote
-            ):
-                # Without our vote there may be no quorum, and no leader could tell us (rule D3).
-                settings.members.learn_delivered(settings.server_id, settings.disk)
             role.receive(sender, message, now)
             return
+        members = self.settings.members
+        if isinstance(role, LeaderRecovery) and members.learn_delivered(message.members):
+            # Promises and acks of our epoch must not be counted by a list of a later one: they may
+            # be older than it. As a looking server we may count by it (M7).
+            role.transition = StepDown("the members are others by now")
         if message.state is PeerState.LOOKING and not isinstance(role, AwaitDisk):
             if isinstance(role, LeaderRecovery | LeaderBroadcast):
                 role.lost(sender, "looks for a leader", now)
@@ -382,8 +403,9 @@ class Peer:
         else:
             state = PeerState.FOLLOWING if votes else PeerState.OBSERVING
         own = self._own_vote()
-        disk, moved = self.settings.disk, self.settings.members.voter_disks
-        return Notification(self._round, self._vote, state, votes, own, disk, moved)
+        disk, members = self.settings.disk, self.settings.members
+        moved, told = members.voter_disks, members.to_tell
+        return Notification(self._round, self._vote, state, votes, own, disk, moved, told)
 
     def _own_vote(self) -> Vote:
         history = self.history

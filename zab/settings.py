@@ -4,8 +4,7 @@ from msgspec import Struct
 
 from raykeeper.zab.feature_levels import FeatureLevels
 from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, Millis, ServerId
-from raykeeper.zab.members import Members
-from raykeeper.zab.quorum import Quorum
+from raykeeper.zab.members import Members, Seat
 
 
 class Timing(Struct, frozen=True):
@@ -54,7 +53,7 @@ class RecentLogLimits(Struct, frozen=True):
 class Settings:
     """The identity of a server in its ensemble, and the members as it knows them."""
 
-    __slots__ = ("disk", "levels", "members", "quorum", "server_id", "timing", "window")
+    __slots__ = ("disk", "levels", "members", "server_id", "timing", "window")
 
     def __init__(
         self,
@@ -64,19 +63,25 @@ class Settings:
         timing: Timing | None = None,
         window: RecentLogLimits | None = None,
         levels: FeatureLevels | None = None,
+        observers: tuple[ServerId, ...] = (),
     ) -> None:
         """Set up the identity; `disk` is the one that holds this server's promises.
 
-        Without `levels` the server is one of the oldest feature level, and stays there.
+        `voters` and `observers` are those with which the ensemble was founded. Without `levels`
+        the server is one of the oldest feature level, and stays there.
         """
         assert 0 < server_id <= SERVER_ID_MAX, server_id
         self.server_id = server_id
-        self.quorum = Quorum(voters)
-        self.members = Members(self.quorum.voters)
+        self.members = Members(voters, observers)
         self.disk = disk
         self.timing = timing or Timing()
         self.window = window or RecentLogLimits()
         self.levels = levels or FeatureLevels()
+
+    @property
+    def seat(self) -> Seat:
+        """This server and its disk, by which a leader counts it."""
+        return self.server_id, self.disk
 
     @property
     def has_vote(self) -> bool:

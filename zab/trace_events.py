@@ -43,4 +43,5 @@ LOG_PAUSED: Final = TraceName("log.paused", "logged")
 LOG_UNCERTAIN: Final = TraceName("log.uncertain", "uncertain")
 """Too few of the servers that promised surely know all that was acknowledged; more must answer."""
 VOTE_REPLACED: Final = TraceName("vote.replaced", "server", "disk")
+MEMBERS_CHANGED: Final = TraceName("members.changed", "voters", "observers")
 SNAPSHOT_DISCARDED: Final = TraceName("snapshot.discarded", "zxid")

@@ -15,6 +15,8 @@ from typing import Final
 from raykeeper.zab.ids import ServerId, Zxid
 
 _NO_LISTENER: Final = "2888:3888"
+UNKNOWN_HOST: Final = "unknown"
+"""Of a member that has not told where clients of ZooKeeper find it."""
 _lines = re.compile(r"^server\.(\d{1,3})=([^\n]+)$", re.MULTILINE).findall
 
 
@@ -49,6 +51,20 @@ def updated_servers(
         if server in addresses or server in known
     }
     return None if lines == known else lines
+
+
+def member_lines(
+    text: bytes, voters: Collection[ServerId], observers: Collection[ServerId]
+) -> dict[ServerId, str]:
+    """Return the lines of these members, each with the address that `text` has for it, if any."""
+    lines = {}
+    known = parse_servers(text)
+    for server in sorted((*voters, *observers)):
+        kind = "participant" if server in voters else "observer"
+        address = known.get(server, "").rpartition(";")[2]
+        host = address.rpartition(":")[0] or UNKNOWN_HOST
+        lines[server] = f"{host}:{_NO_LISTENER}:{kind}" + (f";{address}" if address else "")
+    return lines
 
 
 def format_config(lines: Mapping[ServerId, str], version: Zxid) -> bytes:

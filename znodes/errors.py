@@ -20,6 +20,8 @@ class Code(IntEnum):
     UNIMPLEMENTED = -6
     OPERATION_TIMEOUT = -7
     BAD_ARGUMENTS = -8
+    NEW_CONFIG_NO_QUORUM = -13
+    RECONFIG_IN_PROGRESS = -14
     NO_NODE = -101
     NO_AUTH = -102
     BAD_VERSION = -103
@@ -223,6 +225,20 @@ class QuotaExceededError(KeeperError):
 
     code = Code.QUOTA_EXCEEDED
     meaning = "quota exceeded"
+
+
+class NewConfigNoQuorumError(KeeperError):
+    """With the new member list there would be no majority that can go on; nothing was changed."""
+
+    code = Code.NEW_CONFIG_NO_QUORUM
+    meaning = "the new members could not go on"
+
+
+class ReconfigInProgressError(KeeperError):
+    """Another change of the member list is open; nothing was changed."""
+
+    code = Code.RECONFIG_IN_PROGRESS
+    meaning = "the members are being changed"
 
 
 class ThrottledOpError(KeeperError):

@@ -13,21 +13,23 @@ ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the s
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from raykeeper.zab.errors import DECODE_ERRORS
-from raykeeper.zab.feature_levels import FeatureLevel
+from raykeeper.zab.feature_levels import LEVEL_OF_MEMBERS, FeatureLevel
 from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import (
     SUPER,
     Identities,
+    Permission,
     authenticate,
     identities_of,
 )
-from raykeeper.znodes.ensemble_config import format_config, updated_servers
+from raykeeper.znodes.ensemble_config import format_config, member_lines, updated_servers
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import CACHED_RESULTS_BYTES_MAX, Limits
 from raykeeper.znodes.multi_preparer import OP_BYTES, MultiPreparer, results_bytes
@@ -35,7 +37,12 @@ from raykeeper.znodes.op_preparer import OpPreparer
 from raykeeper.znodes.outstanding_changes import OutstandingChanges
 from raykeeper.znodes.paths import CONFIG_PATH
 from raykeeper.znodes.quotas import SoftLimitExceeded
-from raykeeper.znodes.refusals import refused_auth, refused_multi, refused_undecoded
+from raykeeper.znodes.refusals import (
+    refused_auth,
+    refused_multi,
+    refused_reconfig,
+    refused_undecoded,
+)
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     PASSWORD_BYTES,
@@ -45,6 +52,7 @@ from raykeeper.znodes.requests import (
     Create,
     Delete,
     Multi,
+    Reconfig,
     SessionId,
     SetAcls,
     SetData,
@@ -64,14 +72,25 @@ from raykeeper.znodes.txns import (
     MultiErrorTxn,
     MultiTxn,
     RaiseLevelTxn,
+    ReconfigErrorTxn,
+    ReconfigTxn,
     ReplaceVoterTxn,
+    SetDataTxn,
     SetIdentitiesTxn,
     Txn,
     TxnBody,
     encode_txn,
 )
+from raykeeper.znodes.znode import is_allowed
 
 _NO_SESSION: Final = SessionId(0)
+
+
+NextList = Callable[[Reconfig, Zxid], MemberList | ReconfigErrorTxn]
+
+
+def _no_next_list(_op: Reconfig, _zxid: Zxid) -> ReconfigErrorTxn:
+    return ReconfigErrorTxn(Code.UNIMPLEMENTED, "this server knows no member list")
 
 
 class OutstandingSession(Struct):
@@ -98,10 +117,17 @@ class PrepRequestProcessor:
     `state` already has every transaction before the first that is prepared.
     """
 
-    def __init__(self, state: State, limits: Limits) -> None:
+    def __init__(
+        self,
+        state: State,
+        limits: Limits,
+        next_list: NextList = _no_next_list,
+    ) -> None:
+        """`next_list` returns the member list that a step makes, or its refusal."""
         assert state.zxid >= state.consistent_at, (state.zxid, state.consistent_at)
         self._state = state
         self._limits = limits
+        self._next_list = next_list
         self._tree = tree = OutstandingChanges(state.tree)
         self._operations = OpPreparer(tree, limits)
         self._transactions = MultiPreparer(tree, self._operations, limits.transaction_ops_max)
@@ -191,6 +217,11 @@ class PrepRequestProcessor:
         """Prepare to put a feature level in force, which all members know."""
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, RaiseLevelTxn(level)))
+
+    def prepare_repeated_list(self, zxid: Zxid, wall_ms: Millis, members: MemberList) -> bytes:
+        """Prepare to say a delivered list once more (docs/MEMBERS.md, M4)."""
+        time_ms = self._begin(zxid, wall_ms)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, ReconfigTxn(members)))
 
     def prepare_config(
         self,
@@ -302,6 +333,8 @@ class PrepRequestProcessor:
                 return operations.set_acls(zxid, identities, op)
             case AddAuth():
                 return self._identified(session, op)
+            case Reconfig():
+                return self._reconfigured(zxid, time_ms, identities, op)
             case _:
                 _closing: CloseSession = op
                 return self._closed(zxid, session_id, CloseReason.BY_CLIENT)
@@ -327,6 +360,27 @@ class PrepRequestProcessor:
             session.results.append((session.last_number, size))
             session.results_bytes += size
         return change
+
+    def _reconfigured(
+        self, zxid: Zxid, time_ms: Millis, identities: Identities, op: Reconfig
+    ) -> ReconfigTxn | ReconfigErrorTxn | ErrorTxn:
+        record = self._tree.find(CONFIG_PATH)
+        assert record is not None, "it cannot be deleted"
+        if not is_allowed(record.attributes, identities, Permission.ADMIN):
+            return refused_reconfig(Code.NO_AUTH)
+        if self._state.level < LEVEL_OF_MEMBERS:
+            return refused_reconfig(Code.UNIMPLEMENTED)
+        if op.version not in (ANY_VERSION, record.mzxid):
+            detail = f"the list is that of version {record.mzxid:x}, not {op.version:x}"
+            return ReconfigErrorTxn(Code.BAD_VERSION, detail)
+        members = self._next_list(op, zxid)
+        if isinstance(members, ReconfigErrorTxn):
+            return members
+        lines = member_lines(record.value or b"", members.voters, members.observers)
+        text = SetData(CONFIG_PATH, format_config(lines, zxid), ANY_VERSION)
+        config = self._operations.set_data(zxid, time_ms, (SUPER,), text)
+        assert isinstance(config, SetDataTxn), config
+        return ReconfigTxn(members, config)
 
     def _identified(self, session: OutstandingSession, op: AddAuth) -> TxnBody:
         identity = authenticate(op.scheme, op.credential)

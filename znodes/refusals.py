@@ -18,6 +18,7 @@ from raykeeper.znodes.requests import (
     ReadChildren,
     ReadData,
     ReadStat,
+    Reconfig,
     SetAcls,
     SetData,
     decode_op,
@@ -28,7 +29,7 @@ PathOp = Create | Delete | SetData | SetAcls | Check | ReadData | ReadStat | Rea
 
 _TAGS: Final = {
     kind: int(str(kind.__struct_config__.tag))
-    for kind in (*get_args(PathOp), AddAuth, Multi, CloseSession)
+    for kind in (*get_args(PathOp), AddAuth, Multi, CloseSession, Reconfig)
 }
 
 
@@ -47,12 +48,17 @@ def refused_auth() -> ErrorTxn:
     return ErrorTxn(Code.AUTH_FAILED.value, _TAGS[AddAuth])
 
 
+def refused_reconfig(code: Code) -> ErrorTxn:
+    """Return the error of a step of the member list, without more than the code."""
+    return ErrorTxn(code.value, _TAGS[Reconfig])
+
+
 def refused_undecoded(code: Code, raw: bytes) -> ErrorTxn:
     """Return the error of a request that was refused before it was decoded."""
     try:
         op = decode_op(raw)
     except DECODE_ERRORS:
         return ErrorTxn(code.value)
-    if isinstance(op, AddAuth | Multi | CloseSession):
+    if isinstance(op, AddAuth | Multi | CloseSession | Reconfig):
         return ErrorTxn(code.value, _TAGS[type(op)])
     return refused(code, op)

@@ -155,7 +155,21 @@ class Multi(Struct, frozen=True, array_like=True, tag=11):
     otherwise: list[TxnOp]
 
 
-WriteOp = Create | Delete | SetData | CloseSession | SetAcls | AddAuth | Multi
+class Reconfig(Struct, frozen=True, array_like=True, tag=12, gc=False):
+    """Change the member list by one step (docs/MEMBERS.md); needs ADMIN on /zookeeper/config.
+
+    `joining` is added as an observer (`as_observer`), made a voter if it is an observer, or an
+    observer if it is a voter. `leaving` leaves; with both, the one takes the place of the other.
+    0 is none. `version` is that of the list in /zookeeper/config, -1 for any.
+    """
+
+    joining: int
+    leaving: int = 0
+    as_observer: bool = False
+    version: int = ANY_VERSION
+
+
+WriteOp = Create | Delete | SetData | CloseSession | SetAcls | AddAuth | Multi | Reconfig
 
 
 @final

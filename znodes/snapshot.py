@@ -10,7 +10,8 @@ Z0, at least up to Z1, gives the state at Z1 and later, because each element
     in shards, or when the walk came to it), so the replayed deletion, or closing, that made it
     missing undoes all that a replay makes of it up to z.
 
-Replaced voters come first; a replay sets them again, in order. Then sessions, which are listed
+The member list as of the beginning comes first, or the voters replaced since the founding; a replay
+sets them again, in order. Then sessions, which are listed
 when the walk begins. A session that ends during the walk may be written and its ephemerals not,
 or one that begins the other way round; both are only seen before Z1, where nothing reads the
 state. ZOOKEEPER-3144 was a wrong Z0: here a walk begins between two transactions, never within
@@ -32,7 +33,8 @@ from msgspec import Meta, Struct
 
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel, WireLevel, level_problem
-from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.children import ShardedChildren
 from raykeeper.znodes.paths import SYSTEM_PATHS
 from raykeeper.znodes.requests import SessionId
@@ -99,12 +101,20 @@ class VoterRecord(Struct, frozen=True, array_like=True, tag=5, gc=False):
     disk: DiskId
 
 
-Record = SnapshotHeader | VoterRecord | SessionRecord | ZnodeRecord | SnapshotTrailer
+class MembersRecord(Struct, frozen=True, array_like=True, tag=6):
+    """The member list, if servers have come or gone since the founding."""
+
+    members: MemberList
+
+
+Record = (
+    SnapshotHeader | VoterRecord | MembersRecord | SessionRecord | ZnodeRecord | SnapshotTrailer
+)
 
 _encode_chunk = msgspec.msgpack.Encoder().encode
 _decode_header = msgspec.msgpack.Decoder(list[SnapshotHeader]).decode
 _decode_chunk = msgspec.msgpack.Decoder(
-    list[VoterRecord | SessionRecord | ZnodeRecord | SnapshotTrailer]
+    list[VoterRecord | MembersRecord | SessionRecord | ZnodeRecord | SnapshotTrailer]
 ).decode
 
 _RECORD_BYTES = 64  # of a record beside path, value and outcomes, roughly
@@ -179,11 +189,15 @@ class SnapshotWalk:
             return None
         if not self._begun:
             self._begun = True
+            self._members = self._state.members
             return _encode_chunk([_header_of(self._state)])
         records: list[Record] = []
         if not self._are_voters_written:
             self._are_voters_written = True
-            records += [VoterRecord(*item) for item in self._state.voters.items()]
+            if self._members is None:
+                records += [VoterRecord(*item) for item in self._state.voters.items()]
+            else:
+                records.append(MembersRecord(self._members))
         if self._sessions:
             self._visit_sessions(records)
         else:
@@ -250,6 +264,7 @@ class SnapshotLoader:
         self._tree = Tree()
         self._sessions = SessionTable()
         self._voters: dict[ServerId, DiskId] = {}
+        self._members: MemberList | None = None
         self._header: SnapshotHeader | None = None
         self._complete = False
 
@@ -278,6 +293,8 @@ class SnapshotLoader:
                 self._add_session(record)
             elif type(record) is VoterRecord:
                 self._voters[record.server_id] = record.disk
+            elif type(record) is MembersRecord:
+                self._members = record.members
             elif type(record) is SnapshotTrailer:
                 if record is not records[-1]:
                     raise SnapshotFormatError("a record after the last one")
@@ -294,6 +311,10 @@ class SnapshotLoader:
         assert zxid <= consistent_at, (zxid, consistent_at)
         state = State(self._tree, self._sessions)
         state.voters = self._voters
+        # When the newest of them moved is not written; no list is older that others know of.
+        state.voters_version = consistent_at if self._voters else ZERO
+        if self._members is not None:
+            state.set_members(self._members)
         state.zxid = zxid
         state.consistent_at = consistent_at
         state.time_ms = self._header.time_ms

@@ -10,7 +10,8 @@ ZooKeeper: `ZKDatabase.processTxn`, `FinalRequestProcessor`.
 import msgspec
 
 from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, level_problem
-from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid, format_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Millis, ServerId, Zxid, format_zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.digest import DIGEST_MASK, record_term
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.sessions import SessionTable
@@ -28,6 +29,8 @@ from raykeeper.znodes.txns import (
     OpFailed,
     OpResult,
     RaiseLevelTxn,
+    ReconfigErrorTxn,
+    ReconfigTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -62,6 +65,10 @@ class State:
         """The feature level in force: nothing of a newer one may be written."""
         self.newest_level = LEVEL_MAX
         """The newest one that the program knows."""
+        self.voters_version = ZERO
+        """The zxid of the transaction that moved the newest of them, or a later one."""
+        self.members: MemberList | None = None
+        """The member list; None while it has the servers with which the ensemble was founded."""
         self.zxid = ZERO
         self.consistent_at = ZERO
         self.time_ms = Millis(0)
@@ -109,7 +116,11 @@ class State:
                     self.tree.delete(zxid, path)
                 self.sessions.close(change.session_id)
             case ReplaceVoterTxn():
-                self.voters[change.server_id] = change.disk
+                self._replace_voter(zxid, change.server_id, change.disk)
+            case ReconfigTxn():
+                self.set_members(change.members)
+                if change.config is not None:
+                    self.tree.set_data(zxid, self.time_ms, change.config)
             case SetAclTxn():
                 self.tree.set_acls(zxid, change)
             case RaiseLevelTxn():
@@ -118,6 +129,15 @@ class State:
                 self.sessions.identify(txn.session_id, txn.number, change.identities)
             case _:
                 _nothing: ErrorTxn | CreateSessionErrorTxn | MultiErrorTxn | MultiTxn = change
+
+    def member_list(self, founding: MemberList) -> MemberList:
+        """Return the member list of an ensemble that was founded with `founding`."""
+        if self.members is not None:
+            return self.members
+        if not self.voters:
+            return founding
+        moved = {server: self.voters.get(server, disk) for server, disk in founding.voters.items()}
+        return MemberList(self.voters_version, moved, founding.observers)
 
     def _check_level(self, zxid: Zxid, change: RaiseLevelTxn) -> None:
         if problem := level_problem(change.level, self.newest_level):
@@ -133,7 +153,23 @@ class State:
         others = sum(record_term(_encode_item(item)) for item in self.voters.items())
         if self.level > LEVEL_MIN:
             others += record_term(_encode_item(("level", self.level)))
+        if self.members is not None:
+            others += record_term(_encode_item(self.members))
         return (self.tree.full_digest() + self.sessions.digest() + others) & DIGEST_MASK
+
+    def _replace_voter(self, zxid: Zxid, server: ServerId, disk: DiskId) -> None:
+        members = self.members
+        if members is None:
+            if self.voters.get(server, FOUNDING_DISK) != disk:
+                self.voters[server] = disk
+                self.voters_version = zxid
+        else:
+            self.set_members(members.with_disk(server, disk, zxid))
+
+    def set_members(self, members: MemberList) -> None:
+        """Take over a member list, as a transaction or a snapshot says it."""
+        self.members = members
+        self.voters = members.moved
 
 
 def error_results(change: MultiErrorTxn) -> list[OpResult]:
@@ -157,6 +193,10 @@ def outcome_of(zxid: Zxid, txn: Txn) -> WriteOutcome:
             return WriteOutcome(zxid, 0, change.path, stat)
         case ErrorTxn():
             return WriteOutcome(zxid, change.code, "", None)
+        case ReconfigErrorTxn():
+            return WriteOutcome(zxid, change.code, change.detail, None)
+        case ReconfigTxn(config=SetDataTxn(stat=stat)):
+            return WriteOutcome(zxid, 0, "", stat)
         case SetAclTxn():
             return WriteOutcome(zxid, 0, "", change.stat)
         case MultiTxn():

@@ -20,6 +20,7 @@ from msgspec import Struct
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, FeatureLevel
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid, format_zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import Acls, Identities
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
@@ -149,6 +150,24 @@ class RaiseLevelTxn(Struct, frozen=True, array_like=True, tag=13, gc=False):
     level: FeatureLevel
 
 
+class ReconfigTxn(Struct, frozen=True, array_like=True, tag=14):
+    """The member list is `members` from now on (docs/MEMBERS.md).
+
+    `config` writes it into /zookeeper/config. Said again, to show that it is committed, the list
+    has the version of the first time, and there is no `config`.
+    """
+
+    members: MemberList
+    config: SetDataTxn | None = None
+
+
+class ReconfigErrorTxn(Struct, frozen=True, array_like=True, tag=15):
+    """A step of the member list was refused; `detail` says in words what the code cannot."""
+
+    code: int
+    detail: str
+
+
 class OpDone(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """Result of an operation in a transaction. Path of a creation, Stat as for the same alone."""
 
@@ -225,6 +244,8 @@ TxnBody = (
     | MultiTxn
     | MultiErrorTxn
     | RaiseLevelTxn
+    | ReconfigTxn
+    | ReconfigErrorTxn
 )
 
 

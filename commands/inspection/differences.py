@@ -32,12 +32,14 @@ from raykeeper.actors.disk.storage_errors import StorageError, storage_errors
 from raykeeper.commands.inspection.transactions import (
     acl_documents,
     identity_documents,
+    members_fields,
     ttl_fields,
 )
 from raykeeper.commands.output import session_field, time_field
 from raykeeper.zab.ids import ZERO, Zxid, epoch_of, format_zxid
 from raykeeper.znodes.sessions import SessionRecord
 from raykeeper.znodes.snapshot import (
+    MembersRecord,
     SnapshotFormatError,
     SnapshotWalk,
     VoterRecord,
@@ -45,7 +47,7 @@ from raykeeper.znodes.snapshot import (
     records_in,
 )
 
-Element = ZnodeRecord | SessionRecord | VoterRecord
+Element = ZnodeRecord | SessionRecord | VoterRecord | MembersRecord
 
 PART_BYTES = 32 << 20
 """Of a snapshot, of which the records are in memory at a time."""
@@ -234,7 +236,7 @@ def _elements(file: Path, part: int, parts: int) -> Iterator[tuple[str, Element]
     """Yield the elements of one part of a snapshot, each with its key."""
     try:
         for record in records_in(SnapshotChunks(file)):
-            if isinstance(record, ZnodeRecord | SessionRecord | VoterRecord):
+            if isinstance(record, Element):
                 key = " ".join(map(str, _name_of(record)))
                 if parts == 1 or crc32(key.encode()) % parts == part:
                     yield key, record
@@ -242,7 +244,7 @@ def _elements(file: Path, part: int, parts: int) -> Iterator[tuple[str, Element]
         raise SnapshotFormatError(f"{file}: {error}") from error
 
 
-_NAMES = {"znode": "path", "session": "session", "voter": "server_id"}
+_NAMES = {"znode": "path", "session": "session", "voter": "server_id", "member": "list"}
 
 
 def _name_of(element: Element) -> tuple[str, str | int]:
@@ -253,6 +255,8 @@ def _name_of(element: Element) -> tuple[str, str | int]:
             return "session", f"{element.session_id:#x}"
         case VoterRecord():
             return "voter", element.server_id
+        case MembersRecord():
+            return "member", "list"
 
 
 def _shown(field: str, value: Any) -> Any:
@@ -272,6 +276,8 @@ def _shown(field: str, value: Any) -> Any:
             return fields | {**ttl_fields(ttl_ms)}
         case "auth_ids":
             return identity_documents(value)
+        case "members":
+            return members_fields(value)
         case "password":
             return "secret"
         case "reply_cache":

@@ -22,6 +22,7 @@ from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 from raykeeper.commands.inspection.transactions import (
     acl_documents,
     identity_documents,
+    members_fields,
     transaction_document,
     ttl_fields,
 )
@@ -30,6 +31,7 @@ from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ZERO, Zxid, format_zxid
 from raykeeper.znodes.sessions import SessionRecord
 from raykeeper.znodes.snapshot import (
+    MembersRecord,
     Record,
     SnapshotFormatError,
     SnapshotHeader,
@@ -138,6 +140,8 @@ def record_document(record: Record) -> dict[str, Any]:
             }
         case VoterRecord():
             return {"kind": "voter", "server_id": record.server_id, "disk": record.disk or None}
+        case MembersRecord():
+            return {"kind": "members", **members_fields(record.members)}
         case SnapshotHeader():
             time = time_field(record.time_ms)
             return {"kind": "snapshot", "format": record.format, "time": time}

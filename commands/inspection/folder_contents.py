@@ -29,13 +29,15 @@ from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
 from raykeeper.commands.output import Document, escaped, print_table
 from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, ServerId, Zxid, format_zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.snapshot import (
+    MembersRecord,
     SnapshotFormatError,
     SnapshotHeader,
     VoterRecord,
     records_in,
 )
-from raykeeper.znodes.txns import ReplaceVoterTxn, decode_txn
+from raykeeper.znodes.txns import ReconfigTxn, ReplaceVoterTxn, decode_txn
 
 
 class SegmentSummary(Struct):
@@ -76,6 +78,8 @@ class FolderContents(Struct):
     """The newest zxid that is known to be committed."""
     voters: dict[ServerId, DiskId] = field(default_factory=dict)
     """The voters whose vote rests on another than their founding disk, as of `committed`."""
+    members: MemberList | None = None
+    """The member list, if servers have come or gone since the founding."""
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -84,7 +88,10 @@ class FolderContents(Struct):
         """Whether the vote of the server rests on this disk, as of `committed`; None if unknown."""
         if self.identity is None:
             return None
-        voted = self.voters.get(self.identity.owner.server_id, FOUNDING_DISK)
+        server = self.identity.owner.server_id
+        if self.members is not None:
+            return self.members.voters.get(server) == self.identity.disk()
+        voted = self.voters.get(server, FOUNDING_DISK)
         return voted == self.identity.disk()
 
 
@@ -135,10 +142,10 @@ def _read_log(contents: FolderContents, log: LogReader, files: Filesystem) -> No
     contents.committed = max((each.consistent_at or ZERO for each in good), default=ZERO)
     if good:
         try:
-            contents.voters = _voters_in(good[-1], files)
+            _read_members(contents, good[-1], files)
         except SnapshotFormatError as error:
             contents.problems.append(f"{good[-1].path}: {error}")
-    replaced: list[tuple[Zxid, ReplaceVoterTxn]] = []
+    replaced: list[tuple[Zxid, ReplaceVoterTxn | ReconfigTxn]] = []
     for index, content in enumerate(log):
         if contents.begin is None and content.header is not None:
             contents.begin = content.header.previous
@@ -167,8 +174,17 @@ def _read_log(contents: FolderContents, log: LogReader, files: Filesystem) -> No
             f"the log begins after {format_zxid(begin)}, so {good[0].path.name} is of no use"
         )
     for zxid, txn in replaced:
-        if zxid <= contents.committed:
+        if zxid > contents.committed:
+            break
+        if type(txn) is ReconfigTxn:
+            contents.members = txn.members
+        elif contents.members is not None:
+            members = contents.members
+            contents.members = members.with_disk(txn.server_id, txn.disk, zxid)
+        else:
             contents.voters[txn.server_id] = txn.disk
+    if contents.members is not None:
+        contents.voters = contents.members.moved
 
 
 def _summary(content: SegmentContent, first: Zxid) -> SegmentSummary:
@@ -188,9 +204,9 @@ def _find_voters(
     contents: FolderContents,
     content: SegmentContent,
     after: Zxid,
-    replaced: list[tuple[Zxid, ReplaceVoterTxn]],
+    replaced: list[tuple[Zxid, ReplaceVoterTxn | ReconfigTxn]],
 ) -> None:
-    """Decode every transaction of a segment, and collect those that move a vote."""
+    """Decode every transaction of a segment, and collect those that change the member list."""
     for zxid, data in content.txns():
         try:
             body = decode_txn(data).body
@@ -199,19 +215,19 @@ def _find_voters(
                 f"{content.path}: {format_zxid(zxid)} is no transaction: {error}"
             )
             return
-        if type(body) is ReplaceVoterTxn and zxid > after:
+        if isinstance(body, ReplaceVoterTxn | ReconfigTxn) and zxid > after:
             replaced.append((zxid, body))
 
 
-def _voters_in(snapshot: SnapshotFile, files: Filesystem) -> dict[ServerId, DiskId]:
-    """Return the voters in a snapshot, which stand at its beginning."""
-    voters = {}
+def _read_members(contents: FolderContents, snapshot: SnapshotFile, files: Filesystem) -> None:
+    """Read the voters or the member list in a snapshot, which stand at its beginning."""
     for record in records_in(SnapshotChunks(snapshot.path, files)):
         if type(record) is VoterRecord:
-            voters[record.server_id] = record.disk
+            contents.voters[record.server_id] = record.disk
+        elif type(record) is MembersRecord:
+            contents.members = record.members
         elif type(record) is not SnapshotHeader:
             break
-    return voters
 
 
 def _read_others(contents: FolderContents, reader: FolderReader, generation: Path) -> None:

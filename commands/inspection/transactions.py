@@ -4,10 +4,12 @@ Nothing secret is among it: no password of a session, and of an identity only th
 value stands in a document, but not in a line of text.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from raykeeper.commands.output import Document, escaped, session_field, time_field, value_fields
 from raykeeper.zab.ids import Zxid, format_zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import AUTH_SCHEMES, OPEN_ACL, Acls, Identities
 from raykeeper.znodes.errors import Code, error_for
 from raykeeper.znodes.requests import SessionId
@@ -22,6 +24,8 @@ from raykeeper.znodes.txns import (
     MultiErrorTxn,
     MultiTxn,
     RaiseLevelTxn,
+    ReconfigErrorTxn,
+    ReconfigTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -45,6 +49,8 @@ _TYPES: dict[type[TxnBody], str] = {
     ErrorTxn: "error",
     MultiTxn: "multi",
     MultiErrorTxn: "multi_error",
+    ReconfigTxn: "reconfig",
+    ReconfigErrorTxn: "reconfig_error",
 }
 
 
@@ -60,6 +66,7 @@ _OPS: dict[int, str] = {
     9: "exists",
     10: "get_children",
     11: "multi",
+    12: "reconfig",
 }
 """By the tags of the requests, as error transactions name what was refused."""
 _REASONS: dict[int, tuple[str, str]] = {
@@ -103,6 +110,8 @@ def changes_of(body: TxnBody) -> list[CreateTxn | DeleteTxn | SetDataTxn | SetAc
             return [DeleteTxn(path) for path in body.ephemerals]
         case CreateTxn() | DeleteTxn() | SetDataTxn() | SetAclTxn():
             return [body]
+        case ReconfigTxn(config=SetDataTxn() as config):
+            return [config]
         case _:
             return []
 
@@ -116,7 +125,8 @@ def paths_of(body: TxnBody) -> list[str]:
 
 def code_of(body: TxnBody) -> int:
     """Return the code that the client is told; 0 if what it asked for was done."""
-    return body.code if isinstance(body, ErrorTxn | MultiErrorTxn | CreateSessionErrorTxn) else 0
+    errors = ErrorTxn | MultiErrorTxn | CreateSessionErrorTxn | ReconfigErrorTxn
+    return body.code if isinstance(body, errors) else 0
 
 
 def error_name(code: int) -> str:
@@ -173,6 +183,13 @@ def describe(zxid: Zxid, txn: Txn) -> str:
             return "; ".join([f"session {what}", *gone])
         case SetIdentitiesTxn():
             return f"proved {shown_identities(body.identities)}"
+        case ReconfigErrorTxn():
+            return f"change of the members refused: {_meaning(body.code)}: {body.detail}"
+        case ReconfigTxn():
+            again = "" if body.config else "said again: "
+            voters, observers = body.members.voters, body.members.observers
+            beside = f", the observers {_numbers(observers)}" if observers else ""
+            return f"{again}the voters are {_numbers(voters)}{beside}"
         case ReplaceVoterTxn():
             disk = f"disk {body.disk}" if body.disk else "its founding disk"
             return f"the vote of server {body.server_id} moved to {disk}"
@@ -233,6 +250,10 @@ def _further_fields(zxid: Zxid, body: TxnBody) -> Document:
             return {"server_id": body.server_id}
         case SetIdentitiesTxn():
             return {"identities": identity_documents(body.identities)}
+        case ReconfigErrorTxn():
+            return {"detail": body.detail}
+        case ReconfigTxn():
+            return members_fields(body.members)
         case ReplaceVoterTxn():
             return {"server_id": body.server_id, "disk": body.disk or None}
         case RaiseLevelTxn():
@@ -252,6 +273,19 @@ def _further_fields(zxid: Zxid, body: TxnBody) -> Document:
 
 def _refused_fields(body: ErrorTxn | MultiErrorTxn) -> Document:
     return {"op": _OPS.get(body.op), "path": body.path or None}
+
+
+def members_fields(members: MemberList) -> Document:
+    """Return the fields of a member list."""
+    return {
+        "version": format_zxid(members.version),
+        "voters": {str(server): disk or None for server, disk in members.voters.items()},
+        "observers": list(members.observers),
+    }
+
+
+def _numbers(servers: Iterable[int]) -> str:
+    return ", ".join(map(str, servers))
 
 
 def _meaning(code: int) -> str:

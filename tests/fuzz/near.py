@@ -7,8 +7,19 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from raykeeper.zab.ids import EPOCH_MAX, SERVER_ID_MAX, ZXID_MAX, Epoch, Zxid, make_zxid
-from raykeeper.zab.messages import ROUND_MAX
+from raykeeper.zab.ids import (
+    EPOCH_MAX,
+    FOUNDING_DISK,
+    SERVER_ID_MAX,
+    ZXID_MAX,
+    DiskId,
+    Epoch,
+    ServerId,
+    Zxid,
+    make_zxid,
+)
+from raykeeper.zab.member_list import MemberList
+from raykeeper.zab.wire_types import ROUND_MAX
 from raykeeper.znodes.requests import WriteOp, encode_op
 from raykeeper.znodes.txns import ErrorTxn, Txn, encode_txn
 from tests.fuzz.mutations import hostile_bytes
@@ -29,6 +40,14 @@ rounds: Final = st.integers(0, 4) | st.sampled_from([ROUND_MAX - 1, ROUND_MAX])
 servers: Final = st.integers(0, 4) | st.just(SERVER_ID_MAX)
 paths: Final = st.sampled_from(PATHS) | texts
 ops: Final = values_of(WriteOp, {"path": paths, "flags": st.integers(-1, 4)}).map(encode_op)
+
+disks: Final = st.sampled_from([FOUNDING_DISK] * 3 + [DiskId("other"), DiskId("x" * 64)])
+member_lists: Final = st.builds(
+    MemberList,
+    zxids,
+    st.dictionaries(servers.map(ServerId), disks, min_size=1, max_size=4),
+    st.lists(servers.map(ServerId), max_size=2).map(tuple),
+)
 
 _odd = st.sampled_from([-(1 << 63), -1, 0, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
 _small = st.integers(-1, 6) | _odd
@@ -59,6 +78,7 @@ FROM_PEERS: Final[Strategies] = {
     "follow_attempt": _small,
     "token": _small,
     "connection": _small,
-    "disk": st.sampled_from(["", "", "", "other", "x" * 64]),
+    "disk": disks,
+    "members": st.none() | member_lists,
     "txns": st.lists(st.just(NOTHING), max_size=4),
 }

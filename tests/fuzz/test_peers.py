@@ -25,7 +25,6 @@ from raykeeper.zab.effects import BreakLink, Role, TraceEvent
 from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ServerId, next_zxid
 from raykeeper.zab.messages import (
-    ROUND_MAX,
     Ack,
     Notification,
     Ping,
@@ -40,6 +39,7 @@ from raykeeper.zab.phases import (
     Row,
 )
 from raykeeper.zab.settings import RecentLogLimits
+from raykeeper.zab.wire_types import ROUND_MAX
 from raykeeper.znodes.state import State
 from tests.fuzz.budget import bounded, examples
 from tests.fuzz.decoders import snapshot_chunks

@@ -80,10 +80,13 @@ class PureServer:
         window: RecentLogLimits | None = None,
         segment_bytes: int = 1_000_000,
         clock: Schedule | None = None,
+        observers: tuple[int, ...] = (),
+        newest_level: FeatureLevel = LEVEL_MIN,
     ) -> None:
         self.server_id = ServerId(server_id)
         self.clock = clock or Schedule(0)
         self._voters, self._window = tuple(map(ServerId, voters)), window
+        self._observers = tuple(map(ServerId, observers))
         self.limits = limits
         self.options = options
         self.effects: list[Effect] = []
@@ -108,7 +111,7 @@ class PureServer:
         self._told: list[Event] = []
         self.tracker = SessionExpiry()
         self._snapshot = StoredSnapshot(ZERO, ZERO, [])
-        self.newest_level = LEVEL_MIN
+        self.newest_level = newest_level
         """The newest feature level that its program knows, from the next start on."""
         self.raise_to: FeatureLevel | None = None
         """The level to which it raises the ensemble at most."""
@@ -121,12 +124,9 @@ class PureServer:
         self.disk.crash()
         recovered = self.disk.open(self._done.extend)
         self.settings = Settings(
-            self.server_id,
-            self._voters,
-            recovered.disk_id,
-            timing=TIMING,
-            window=self._window,
+            *(self.server_id, self._voters, recovered.disk_id, TIMING, self._window),
             levels=FeatureLevels(self.newest_level, raise_to=self.raise_to),
+            observers=self._observers,
         )
         self.server = Server(self.settings, self.limits, self.options, recovered)
         self._carry_out(self.server.start(self.clock.times()))
@@ -269,10 +269,13 @@ class PureServers:
         window: RecentLogLimits | None = None,
         segment_bytes: int = 1_000_000,
         observers: int = 0,
+        strangers: int = 0,
+        newest_level: FeatureLevel = LEVEL_MIN,
     ) -> None:
+        """`strangers` are linked and are no members yet."""
         self.clock = Schedule(0)
         voters = tuple(range(1, count + 1))
-        ids = tuple(range(1, count + observers + 1))
+        ids = tuple(range(1, count + observers + strangers + 1))
         self.held: dict[tuple[int, int], None] = {}
         self.wires: dict[tuple[int, int], deque[bytes]] = {}
         self.down: dict[int, PureServer] = {}
@@ -286,6 +289,8 @@ class PureServers:
                 window=window,
                 segment_bytes=segment_bytes,
                 clock=self.clock,
+                observers=ids[count : count + observers],
+                newest_level=newest_level,
             )
             host.ensemble = self
             self.hosts[i] = host

@@ -13,7 +13,7 @@ from tests.harness.zab_disk import ZabDisk
 class Properties:
     """What the servers have done so far, seen from outside."""
 
-    def __init__(self, quorum: Quorum) -> None:
+    def __init__(self, quorum: Quorum[ServerId]) -> None:
         self.committed: list[Entry] = []
         self._quorum = quorum
         self._broadcast: dict[Zxid, bytes] = {}

@@ -30,6 +30,8 @@ class Rules(Struct, frozen=True):
     new_counts_once_logged: bool = True
     uses_heard_lists: bool = True
     """Whether a list that another server has delivered counts in place of an older one."""
+    hears_only_while_looking: bool = True
+    """Whether a leader ignores lists that it hears of after its election."""
     one_seat: bool = True
     one_change_open: bool = True
 
@@ -267,6 +269,9 @@ class Model:
     def hear(self, state: State) -> Iterator[State]:
         """A server hears of a newer list that another has delivered."""
         for seat, disk in enumerate(state.disks):
+            is_leading = any(x.seat == seat and x.epoch == disk.accepted for x in state.leaders)
+            if is_leading and self.rules.hears_only_while_looking:
+                continue
             newest = max(self.delivered(disk), disk.heard or (FOUNDED, 0))
             for other in state.disks:
                 told = self.delivered(other)

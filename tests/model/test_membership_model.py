@@ -98,3 +98,10 @@ def test_without_a_rule_a_walk_loses_a_commit(without: str) -> None:
     with pytest.raises(LostError):
         for seed in range(500):
             model.walk(Random(seed), STEPS)
+
+
+def test_a_leader_that_counts_by_a_list_of_a_later_epoch_loses_a_commit() -> None:
+    """It counts acks that were given before the later epoch was promised."""
+    model = Model(WALKS, Rules(hears_only_while_looking=False))
+    with pytest.raises(LostError):
+        model.walk(Random(114_438), STEPS)

@@ -45,18 +45,19 @@ def test_quorum_value_is_the_highest_that_a_quorum_has(
         for value in range(10)
         if quorum.is_quorum([voter for voter, cursor in cursors.items() if cursor >= value])
     ]
-    assert quorum.quorum_value(cursors.values()) == max(naive, default=0)
+    assert quorum.quorum_value(cursors.items()) == max(naive, default=0)
 
 
-def who_was_heard(count: int) -> Iterator[tuple[Quorum, Healthy, Uncertain]]:
+def who_was_heard(count: int) -> Iterator[tuple[Quorum[ServerId], Healthy, Uncertain]]:
     """Every way in which `count` voters can be healthy, uncertain or not heard."""
     quorum = Quorum(ServerId(i) for i in range(1, count + 1))
     for states in product("hu-", repeat=count):
-        by = {s: [v for v, of in zip(quorum.voters, states, strict=True) if of == s] for s in "hu"}
+        voters = sorted(quorum.voters)
+        by = {s: [v for v, of in zip(voters, states, strict=True) if of == s] for s in "hu"}
         yield quorum, by["h"], by["u"]
 
 
-def knows_all(quorum: Quorum, healthy: Healthy, uncertain: Uncertain) -> bool:
+def knows_all(quorum: Quorum[ServerId], healthy: Healthy, uncertain: Uncertain) -> bool:
     """Whatever majority acknowledged a write, somebody who was heard still has it.
 
     And whatever disks are bad: so many of the uncertain ones, at most, that a majority is intact.

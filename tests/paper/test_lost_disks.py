@@ -33,7 +33,7 @@ def use_disk(servers: PureServers, server_id: int) -> None:
     host = servers.down[server_id]
     was = host.settings
     host.settings = Settings(
-        was.server_id, was.quorum.voters, host.disk.disk, was.timing, was.window
+        was.server_id, was.members.voters, host.disk.disk, was.timing, was.window
     )
 
 

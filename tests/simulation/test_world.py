@@ -10,8 +10,6 @@ from raykeeper.clusters.config import make_config
 from raykeeper.server.events import DiskSpaceChanged, LogSynced
 from raykeeper.zab.effects import Append, SaveEpochs, VoteGranted
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, ServerId, Zxid, make_zxid
-from raykeeper.zab.looking import Looking
-from raykeeper.zab.members import Members
 from raykeeper.zab.trace_events import QUORUM_LOST
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import DiskFailedError, SimDisk
@@ -20,6 +18,7 @@ from tests.simulation.checks import Checks
 from tests.simulation.clock import SimClock
 from tests.simulation.damage import Damage
 from tests.simulation.draw import draw_plan
+from tests.simulation.mutations.catalogue import all_mutations
 from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.plan import OF_RAY_NODES, Fault, FaultKind, Plan, ServerPlan
@@ -113,17 +112,16 @@ def failure_of(plan: Plan) -> str:
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "wrong", "seen"),
+    ("mutation", "seen"),
     [
-        (Members, "has_vote", lambda self, server, _disk: server in self._disks, "Leadership: "),
-        (Looking, "_take_note_of", lambda _self, _sender, _told: None, "LostDisks: not all know"),
+        ("D3: a voter counts on any disk", "Leadership: "),
+        ("D3: servers that lost their promises are not remembered", "LostDisks: not all know"),
     ],
 )
-def test_a_decision_without_a_majority_is_found(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, wrong: object, seen: str
-) -> None:
-    monkeypatch.setattr(owner, name, wrong)
-    assert any(failure_of(ends_without_majority(seed)).startswith(seen) for seed in range(1, 9))
+def test_a_decision_without_a_majority_is_found(mutation: str, seen: str) -> None:
+    (found,) = [each for each in all_mutations() if each.name == mutation]
+    with found.applied():
+        assert any(failure_of(ends_without_majority(seed)).startswith(seen) for seed in range(1, 9))
 
 
 @pytest.mark.parametrize("drift_ppm", [-25_000, -7, 0, 25_000])

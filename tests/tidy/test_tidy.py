@@ -24,7 +24,8 @@ VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "
 # Which modules each room may import, the whole library's root of errors apart. The first pattern
 # that fits a file counts, so a pure file stands before its room.
 CORE = [
-    *("raykeeper.zab.ids", "raykeeper.zab.errors", "raykeeper.zab.feature_levels", "msgspec"),
+    *("raykeeper.zab.ids", "raykeeper.zab.errors", "raykeeper.zab.feature_levels"),
+    *("raykeeper.zab.member_list", "msgspec"),
 ]
 PURE_STDLIB = [
     *(

@@ -45,16 +45,15 @@ def _leader_counts_what_it_logged(right: Any) -> Any:
     return commit
 
 
-def _one_less_than_a_quorum(self: Quorum, cursors: Any) -> int:
-    ordered = sorted(cursors, reverse=True)
+def _one_less_than_a_quorum(self: Quorum[Any], cursors: Any) -> int:
+    ordered = sorted([each for voter, each in cursors if voter in self.voters], reverse=True)
     wanted = max(1, self.size - 1)
     return ordered[wanted - 1] if len(ordered) >= wanted else 0
 
 
 def _commit_not_clipped(self: LeaderBroadcast) -> None:
     history = self._history
-    cursors = [x.acked for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING]
-    commit = self._settings.quorum.quorum_value([history.synced, *cursors])
+    commit = self._quorum_value(history.synced, lambda x: x.acked)
     if commit <= history.delivered:
         return
     history.deliver(commit)
@@ -78,7 +77,12 @@ def _ack_of_new_leader_covers_all(right: Any) -> Any:
 def _count_those_without_a_vote(right: Any) -> Any:
     def greet(self: Learners, sender: Any, info: Any, now: Any) -> None:
         right(self, sender, info, now)
-        self._by_id[sender].has_vote = True
+        members, here = self._settings.members, self._by_id[sender]
+        if not here.has_vote:
+            absent = set(members.newest.voters.items()).difference(x.seat for x in self)
+            absent.discard(self._settings.seat)
+            here.seat = min(absent, default=here.seat)  # it counts in the place of another one
+            here.has_vote = True
 
     return greet
 

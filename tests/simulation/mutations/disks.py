@@ -17,8 +17,9 @@ from raykeeper.zab.looking import Looking
 from raykeeper.zab.members import Members
 from raykeeper.zab.messages import Ack
 from raykeeper.zab.quorum import Quorum
+from raykeeper.zab.settings import Settings
 from tests.harness.sim_disk import SimDisk
-from tests.simulation.mutations.mutation import Mutation, instead
+from tests.simulation.mutations.mutation import Change, Mutation, instead
 
 
 def _lower_is_as_good(self: Fence, server: Any, incarnation: Any) -> bool:
@@ -45,34 +46,60 @@ def _founding_again(right: Any) -> Any:
     return repair
 
 
-def _on_any_disk(self: Members, server: Any, _disk: Any) -> bool:
-    return server in self._disks
+def _named_seat(members: Members, server: Any, disk: Any) -> Any:
+    return server, members.newest.voters.get(server, disk)
+
+
+def _founding_seat(members: Members, server: Any, disk: Any) -> Any:
+    return _named_seat(members, server, disk) if disk == FOUNDING_DISK else (server, disk)
+
+
+def _learner_on(seat_of: Any) -> Any:
+    def wrong(right: Any) -> Any:
+        def greet(self: Learners, sender: Any, info: Any, now: Any) -> None:
+            right(self, sender, info, now)
+            self._by_id[sender].seat = seat_of(self._settings.members, sender, info.disk)
+
+        return greet
+
+    return wrong
+
+
+def _self_on(seat_of: Any) -> Any:
+    return property(lambda self: seat_of(self.members, self.server_id, self.disk))
+
+
+def _vote_on(seat_of: Any) -> Any:
+    def wrong(right: Any) -> Any:
+        return lambda self, server, disk: right(self, *seat_of(self, server, disk))
+
+    return wrong
+
+
+def _count_on(seat_of: Any) -> list[Change]:
+    return [
+        (Members, "has_vote", _vote_on(seat_of)),
+        (Learners, "on_follower_info", _learner_on(seat_of)),
+        (Settings, "seat", instead(_self_on(seat_of))),
+    ]
 
 
 def _as_soon_as_it_comes(right: Any) -> Any:
     def greet(self: Learners, sender: Any, info: Any, now: Any) -> None:
         right(self, sender, info, now)
-        self._by_id[sender].has_vote = self._settings.members.is_voter(sender)
+        members = self._settings.members
+        self._by_id[sender].seat = _named_seat(members, sender, info.disk)
+        self._by_id[sender].has_vote = members.is_voter(sender)
 
     return greet
 
 
-def _when_it_is_proposed(right: Any) -> Any:
-    def changing(self: Members, server: Any, disk: Any) -> None:
-        self._disks[server] = disk
-
-    return changing
+def _when_it_is_proposed(self: Members, server: Any, disk: Any, version: Any) -> None:
+    self.disk_delivered(server, disk, version)
 
 
-def _on_the_founding_disk_too(right: Any) -> Any:
-    def counts(self: Members, server: Any, disk: Any) -> bool:
-        return (server in self._disks and disk == FOUNDING_DISK) or right(self, server, disk)
-
-    return counts
-
-
-def _as_good_as_any(self: Quorum, healthy: Any, uncertain: Any) -> bool:
-    return len({*healthy, *uncertain}.intersection(self.voters)) >= self.size
+def _as_good_as_any(self: Quorum[Any], healthy: Any, uncertain: Any) -> bool:
+    return self.is_quorum({*healthy, *uncertain})
 
 
 def _certain_with_a_promise(right: Any) -> Any:
@@ -204,7 +231,7 @@ MUTATIONS = [
     Mutation(
         "D3",
         "a voter counts on any disk",
-        [(Members, "has_vote", instead(_on_any_disk))],
+        _count_on(_named_seat),
         200,
     ),
     Mutation(
@@ -216,13 +243,13 @@ MUTATIONS = [
     Mutation(
         "D3",
         "a new disk counts when its transaction is proposed",
-        [(Members, "change_logged", _when_it_is_proposed)],
+        [(Members, "disk_logged", instead(_when_it_is_proposed))],
         200,
     ),
     Mutation(
         "D3",
         "the old disk counts beside the new one",
-        [(Members, "has_vote", _on_the_founding_disk_too)],
+        _count_on(_founding_seat),
         200,
     ),
     Mutation(

@@ -101,7 +101,7 @@ def _lead_without_a_quorum(self: LeaderRecovery, stage: Any) -> bool:
 
 def _majority_of_one(right: Any) -> Any:
     def check(self: Any, *arguments: Any) -> None:
-        quorum = self._settings.quorum
+        quorum = self._settings.members._electors
         size, quorum.size = quorum.size, 1
         try:
             right(self, *arguments)

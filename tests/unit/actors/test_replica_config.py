@@ -84,7 +84,7 @@ def test_a_config_pickles() -> None:
 def test_settings_reach_the_parts() -> None:
     made = config(tick_ms=Millis(100), sync_limit=3, init_limit=7, snapshot_every_txns=9)
     settings = made.settings(disk=DiskId("new"))
-    assert (settings.server_id, settings.quorum.voters, settings.has_vote) == (2, (1, 2, 3), False)
+    assert (settings.server_id, settings.members.voters, settings.has_vote) == (2, (1, 2, 3), False)
     assert (settings.timing.sync_ms, settings.timing.init_ms) == (300, 700)
     assert made.options().snapshot_every_txns == 9
     history = config(watch_history_changes=8, watch_history_bytes=7).options()
@@ -120,7 +120,7 @@ def test_observers_are_servers_without_a_vote() -> None:
     observer = config(server_id=ServerId(5), observers=both)
     assert observer.other_servers == [1, 2, 3, 4]
     assert not observer.settings(disk=FOUNDING_DISK).has_vote
-    assert observer.settings(disk=FOUNDING_DISK).quorum.voters == (1, 2, 3)
+    assert observer.settings(disk=FOUNDING_DISK).members.voters == (1, 2, 3)
 
 
 @pytest.mark.parametrize(("server", "has"), [(2, False), (4, True)])
@@ -162,7 +162,8 @@ def test_the_server_tells_where_clients_of_zookeeper_find_it() -> None:
     observers = (ServerId(4),)
     made = config(zookeeper_port=2182, zookeeper_address="0.0.0.0", observers=observers)
     options = made.options("10.0.0.7")
-    assert (options.zookeeper.address, options.observers) == ("10.0.0.7:2182", observers)
+    assert options.zookeeper.address == "10.0.0.7:2182"
+    assert made.settings(disk=FOUNDING_DISK).members.founding.observers == observers
     assert config().options("10.0.0.7").zookeeper.address == ""
 
 

@@ -8,7 +8,7 @@ from raykeeper.server.effects import Restart
 from raykeeper.server.events import PeerFrame
 from raykeeper.server.peer_messages import DigestMismatch, DigestReply, DigestRequest
 from raykeeper.zab.effects import Role
-from raykeeper.zab.ids import DiskId, ServerId, format_zxid
+from raykeeper.zab.ids import DiskId, ServerId, Zxid, format_zxid
 from raykeeper.zab.messages import FollowerInfo
 from raykeeper.zab.settings import RecentLogLimits
 from tests.harness.pure_servers import OPTIONS, PureServer, PureServers
@@ -202,7 +202,7 @@ def test_a_learner_without_a_vote_is_compared_and_does_not_count() -> None:
 def test_a_leader_without_a_vote_counts_the_other_voters() -> None:
     """Its log moves its vote away; the leader steps down once that is delivered."""
     servers = PureServers(3)
-    servers[3].settings.members.change_logged(ServerId(3), DiskId("new"))
+    servers[3].settings.members.disk_logged(ServerId(3), DiskId("new"), Zxid(1 << 60))
     spoil(servers, 1)
     zxid = asked(servers)
     assert (ended(servers), noted(servers[3])) == ([], [(zxid, [1, 2, 3])])

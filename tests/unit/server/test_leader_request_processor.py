@@ -486,11 +486,10 @@ def test_an_exhausted_counter_delays_the_configuration_to_the_next_epoch() -> No
 
 def test_an_observer_is_named_as_one() -> None:
     observer = ServerId(4)
-    options = structs.replace(OPTIONS, observers=(observer,))
-    servers = PureServers(3, options=options, observers=1)
+    servers = PureServers(3, options=OPTIONS, observers=1)
     servers.crash(4)
     servers.down[4].options = structs.replace(
-        options, zookeeper=ZooKeeperOptions(address="10.0.0.4:2184")
+        OPTIONS, zookeeper=ZooKeeperOptions(address="10.0.0.4:2184")
     )
     servers.restart(4)
     servers.pass_time(2_000)

@@ -62,6 +62,7 @@ from raykeeper.znodes.txns import (
     MultiTxn,
     OpFailed,
     RaiseLevelTxn,
+    ReconfigErrorTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -190,13 +191,14 @@ INTERNAL: list[tuple[Any, Code]] = [
     (SetIdentitiesTxn(()), Code.UNIMPLEMENTED),
     (SetAclTxn("/a", None, STAT), Code.UNIMPLEMENTED),
     (ErrorTxn(0), Code.UNIMPLEMENTED),
-    (MultiErrorTxn(True, 0, 0, 0), Code.UNIMPLEMENTED),
+    (ReconfigErrorTxn(0, ""), Code.UNIMPLEMENTED),
     (Check("/a", -1), Code.UNIMPLEMENTED),  # alone, as since ZooKeeper 3.9.3
     (ReadData("/a"), Code.UNIMPLEMENTED),
     (ReadStat("/a"), Code.UNIMPLEMENTED),
     (ReadChildren("/a"), Code.UNIMPLEMENTED),
     # Operations whose tags are also those of requests are malformed requests.
     (DeleteTxn("/a/b"), MALFORMED),
+    (MultiErrorTxn(True, 0, 0, 0), MALFORMED),
     (SetDataTxn("/a", b"", STAT), MALFORMED),
     (CreateSessionErrorTxn(ServerId(1), 1, 0), MALFORMED),
     (CloseSessionTxn(SESSION, ["/e"]), MALFORMED),

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from raykeeper.server.events import ClientDisconnected
 from raykeeper.server.latency import LatencyStats
-from raykeeper.zab.ids import Millis
+from raykeeper.zab.ids import DiskId, Millis, Zxid
 from raykeeper.znodes.requests import GetData
 from tests.harness.jute_caller import connected
 from tests.harness.pure_servers import PureServer, PureServers
@@ -70,7 +70,9 @@ def test_a_voter_without_its_promises_is_a_learner_of_its_own_kind() -> None:
     stats = servers[3].server.stats()
     assert stats.learners is not None
     assert (stats.learners.followers, stats.learners.non_voting_followers) == (2, 0)
-    servers[3].server.peer.settings.members.change_delivered(servers[1].server_id, "another")  # type: ignore[arg-type]
+    servers[3].server.peer.settings.members.disk_delivered(
+        servers[1].server_id, DiskId("another"), Zxid(1)
+    )
     assert servers[3].server.peer.broadcasting is not None
     servers[3].server.peer.broadcasting.learners.members_changed()
     stats = servers[3].server.stats()

@@ -27,6 +27,7 @@ from raykeeper.zab.ids import (
 )
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.leader_recovery import LeaderRecovery
+from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -112,6 +113,8 @@ class PeerStage:
         )
         self._peer = self._bench.peer
         self._on_disk: list[Effect] = []
+        self._version = ZERO  # of member lists, which need only differ
+        self._logged: list[Zxid] = []
         self._role = ""
         self._take()
 
@@ -149,7 +152,8 @@ class PeerStage:
 
     def voter_logged(self, server: ServerId, disk: DiskId) -> None:
         """The log has a transaction that puts the vote on another disk."""
-        self._peer.settings.members.change_logged(server, disk)
+        self._logged.append(self._next_version())
+        self._peer.settings.members.disk_logged(server, disk, self._logged[-1])
 
     def lead(self, *followers: ServerId) -> None:
         self._bench.lead(*followers)
@@ -212,11 +216,19 @@ class PeerStage:
 
     def members(self, rest: str) -> None:
         """Adopt the member list that came with a snapshot."""
-        self._peer.settings.members.adopt(parse_value(rest, dict[ServerId, DiskId]))
+        members = self._peer.settings.members
+        moved = parse_value(rest, dict[ServerId, DiskId])
+        members.adopt(MemberList(self._next_version(), {**members.founding.voters, **moved}))
 
     def voter_replaced(self, server: ServerId, disk: DiskId) -> str:
-        self._peer.voter_replaced(server, disk, self._bench.now)
+        """Deliver it: the first one of `voter_logged` that is left, or one that was not told."""
+        version = self._logged.pop(0) if self._logged else self._next_version()
+        self._peer.voter_replaced(server, disk, version, self._bench.now)
         return self._take()
+
+    def _next_version(self) -> Zxid:
+        self._version = Zxid(self._version + 1)
+        return self._version
 
     def wait(self, span: int) -> str:
         self._bench.later(span)

@@ -127,9 +127,9 @@ def test_a_changed_member_list_counts_every_learner_anew() -> None:
         return [learner.server_id for learner in table.learners if learner.has_vote]
 
     assert counted() == [S1]
-    table.settings.members.change_delivered(S2, NEW_DISK)
+    table.settings.members.disk_delivered(S2, NEW_DISK, Zxid(1))
     assert counted() == [S1, S2]
-    table.settings.members.change_delivered(S1, NEW_DISK)
+    table.settings.members.disk_delivered(S1, NEW_DISK, Zxid(2))
     assert counted() == [S2]
 
 

@@ -5,7 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from raykeeper.zab import messages
+from raykeeper.zab import messages, wire_types
 from raykeeper.zab.ids import ZERO, Epoch, ServerId
 from raykeeper.zab.messages import (
     Ack,
@@ -117,8 +117,8 @@ def test_numbers_out_of_range_are_refused(fields: list[object], number: int) -> 
 def test_the_name_of_a_disk_is_bounded(fields: list[object]) -> None:
     """It is written into the member list of everybody."""
     decode = msgspec.msgpack.Decoder(ZabMessage).decode
-    decode(msgspec.msgpack.encode([*fields, "d" * messages.DISK_ID_CHARS_MAX]))
-    for disk in ("d" * (messages.DISK_ID_CHARS_MAX + 1), True, None):
+    decode(msgspec.msgpack.encode([*fields, "d" * wire_types.DISK_ID_CHARS_MAX]))
+    for disk in ("d" * (wire_types.DISK_ID_CHARS_MAX + 1), True, None):
         with pytest.raises(msgspec.ValidationError):
             decode(msgspec.msgpack.encode([*fields, disk]))
 
@@ -150,3 +150,24 @@ def test_votes_are_ordered_by_epoch_then_zxid_then_room_then_server() -> None:
     ]
     shuffled = [votes[i] for i in (3, 0, 5, 4, 2, 1)]
     assert sorted(shuffled, key=lambda vote: vote.rank) == votes
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [-1, {1: ""}],
+        [1, {}],
+        [1, dict.fromkeys(range(300), "")],
+        [1, {999: ""}],
+        [1, {1: "d" * 99}],
+        [1, {1: ""}, list(range(300))],
+        [1, {1: ""}, [999]],
+    ],
+)
+def test_a_member_list_is_bounded_and_never_empty(members: list[object]) -> None:
+    decode = msgspec.msgpack.Decoder(ZabMessage).decode
+    fields = [1, 1, [0, 0, 1], 0, True, [0, 0, 1], "", {}]
+    told = decode(msgspec.msgpack.encode([*fields, [1, {1: "d", 2: ""}, [3]]]))
+    assert told.members.voters == {1: "d", 2: ""}
+    with pytest.raises(msgspec.ValidationError):
+        decode(msgspec.msgpack.encode([*fields, members]))

@@ -74,16 +74,16 @@ def test_only_an_established_leader_proposes() -> None:
 
 def test_tells_whether_another_disk_of_a_voter_is_new() -> None:
     peer = server().peer
-    assert peer.voter_replaced(S3, NEW_DISK, T0) is True
-    assert peer.voter_replaced(S3, NEW_DISK, T0) is False
+    assert peer.voter_replaced(S3, NEW_DISK, z(2, 1), T0) is True
+    assert peer.voter_replaced(S3, NEW_DISK, z(2, 2), T0) is False
 
 
 def test_no_role_begins_before_the_start() -> None:
     """The recovered log is delivered first; an election would know half of the members."""
     out: list[Effect] = []
     peer = Peer(Settings(S1, THREE, NEW_DISK), make_history(out, LOG, accepted=1, current=1), out)
-    peer.voter_replaced(S3, NEW_DISK, T0)
-    peer.voter_replaced(S1, NEW_DISK, T0)
+    peer.voter_replaced(S3, NEW_DISK, z(1, 1), T0)
+    peer.voter_replaced(S1, NEW_DISK, z(1, 2), T0)
     assert peer.deadline() is None
     assert out == [
         TraceEvent(trace_events.VOTE_REPLACED, (S3, NEW_DISK)),

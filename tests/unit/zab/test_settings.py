@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, Millis, ServerId, Zxid
 from raykeeper.zab.settings import RecentLogLimits, Settings, Timing
 from tests.unit.zab.histories import NEW_DISK, S1, S2, S4, THREE
 
@@ -30,11 +30,11 @@ def test_only_voters_with_their_promises_vote(
 def test_a_vote_comes_and_goes_with_the_member_list() -> None:
     """Rule D3: it follows what is delivered, while the server runs."""
     settings = Settings(S1, THREE, NEW_DISK)
-    settings.members.change_delivered(S2, NEW_DISK)
+    settings.members.disk_delivered(S2, NEW_DISK, Zxid(1))
     assert not settings.has_vote
-    settings.members.change_delivered(S1, NEW_DISK)
+    settings.members.disk_delivered(S1, NEW_DISK, Zxid(2))
     assert settings.has_vote
-    settings.members.change_delivered(S1, DiskId("newer"))
+    settings.members.disk_delivered(S1, DiskId("newer"), Zxid(3))
     assert not settings.has_vote
 
 

@@ -2,6 +2,7 @@
 
 from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.change_log import ZnodeChange
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
@@ -75,6 +76,11 @@ class OneLeader:
             zxid, self.wall_ms, session_id, CloseReason.EXPIRED
         )
         return None if data is None else self._add(data).body
+
+    def prepare_list(self, members: MemberList) -> TxnBody:
+        """Prepare to say a member list."""
+        zxid = zxid_at(len(self.log) + 1)
+        return self._add(self.preparation.prepare_repeated_list(zxid, self.wall_ms, members)).body
 
     def prepare_voter(self, server_id: int, disk: str) -> TxnBody:
         zxid = zxid_at(len(self.log) + 1)

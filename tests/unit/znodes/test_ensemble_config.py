@@ -6,6 +6,7 @@ from raykeeper.zab.ids import ServerId, Zxid
 from raykeeper.znodes.acl import READ_ONLY_ACL
 from raykeeper.znodes.ensemble_config import (
     format_config,
+    member_lines,
     parse_servers,
     server_line,
     updated_servers,
@@ -88,3 +89,10 @@ def test_a_transaction_writes_it_though_clients_may_not() -> None:
     again = State()
     again.apply(*leader.log[0])
     assert again.digest() == leader.state.digest()
+
+
+def test_every_member_has_a_line_whether_its_address_is_known_or_not() -> None:
+    assert member_lines(TEXT, [TWO], [ONE]) == {
+        ONE: LINES[ONE].replace("participant", "observer"),
+        TWO: "unknown:2888:3888:participant",
+    }

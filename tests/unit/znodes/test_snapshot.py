@@ -4,12 +4,14 @@ import msgspec
 import pytest
 
 from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, FeatureLevel
-from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.requests import Create, CreateMode, Delete, SessionId
 from raykeeper.znodes.sessions import SessionRecord
 from raykeeper.znodes.snapshot import (
     SNAPSHOT_FORMATS,
     VISITS_MAX,
+    MembersRecord,
     Record,
     SnapshotFormatError,
     SnapshotHeader,
@@ -23,7 +25,7 @@ from raykeeper.znodes.snapshot import (
 )
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import RaiseLevelTxn, Txn, encode_txn
-from tests.unit.znodes.one_leader import OneLeader
+from tests.unit.znodes.one_leader import OneLeader, zxid_at
 
 LATEST = max(SNAPSHOT_FORMATS.values())
 HEADER = SnapshotHeader(SNAPSHOT_FORMATS[LEVEL_MIN], Millis(5))
@@ -198,6 +200,46 @@ def test_without_replaced_voters_there_is_no_record_of_them() -> None:
     leader.open()
     records = [record for data in walked(leader.state) for record in decode(data)]
     assert VoterRecord not in [type(record) for record in records]
+
+
+MEMBERS = MemberList(zxid_at(1), {ServerId(1): FOUNDING_DISK, ServerId(4): DiskId("d4")})
+
+
+def test_a_member_list_is_written_as_of_the_beginning_of_the_walk() -> None:
+    leader = grown()
+    leader.prepare_list(MEMBERS)
+    leader.apply()
+    z0 = leader.state.zxid
+    walk = SnapshotWalk(leader.state, 1)
+    chunks = [walk.next_chunk()]
+    later = MEMBERS.with_disk(ServerId(1), DiskId("d1"), zxid_at(len(leader.log) + 1))
+    leader.prepare_list(later)
+    leader.prepare_voter(4, "d5")
+    leader.apply()
+    while chunks[-1] is not None:
+        chunks.append(walk.next_chunk())
+    records = [record for data in chunks if data is not None for record in decode(data)]
+    assert isinstance(records[0], SnapshotHeader)
+    assert records[1] == MembersRecord(MEMBERS)
+    again = loaded([data for data in chunks if data is not None], z0, leader.state.zxid)
+    assert (again.members, again.voters) == (MEMBERS, {4: "d4"})
+    for zxid, data in leader.log[-2:]:
+        again.apply(zxid, data)
+    last = MemberList(leader.state.zxid, {ServerId(1): DiskId("d1"), ServerId(4): DiskId("d5")})
+    assert again.members == leader.state.members == last
+    assert again.digest() == leader.state.digest()
+
+
+def test_votes_that_moved_have_a_version_that_no_other_list_exceeds() -> None:
+    """Format 3 does not say when they moved."""
+    leader = grown()
+    upto = Zxid(leader.state.zxid + 5)
+    again = loaded(walked(leader.state), leader.state.zxid, upto)
+    founding = MemberList(ZERO, dict.fromkeys((ServerId(1), ServerId(3)), FOUNDING_DISK))
+    moved = {ServerId(1): DiskId("d1"), ServerId(3): DiskId("d3")}
+    assert again.member_list(founding) == MemberList(upto, moved)
+    assert leader.state.member_list(founding).version <= leader.state.zxid
+    assert OneLeader().state.member_list(founding) is founding
 
 
 GOOD = [

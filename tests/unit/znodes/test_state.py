@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel
-from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
@@ -17,6 +18,8 @@ from raykeeper.znodes.txns import (
     DeleteTxn,
     ErrorTxn,
     RaiseLevelTxn,
+    ReconfigErrorTxn,
+    ReconfigTxn,
     ReplaceVoterTxn,
     SetDataTxn,
     Txn,
@@ -107,6 +110,42 @@ def test_the_list_of_members_names_the_last_disk_of_each() -> None:
     assert after(8).voters == {}
     assert after(9).voters == {2: "d1"}
     assert after(11).voters == {2: "d2", 1: "d1"}
+
+
+MEMBERS = MemberList(
+    Zxid(2), {ServerId(1): FOUNDING_DISK, ServerId(4): DiskId("d")}, (ServerId(5),)
+)
+
+
+def test_a_member_list_replaces_the_whole_list_once() -> None:
+    state = replaced((1, "old"))
+    set_config = SetDataTxn("/zookeeper/config", b"the list", STAT_CREATED)
+    changes = [ReconfigTxn(MEMBERS, set_config), ReconfigTxn(MEMBERS), ReconfigTxn(MEMBERS)]
+    for zxid, change in zip([2, 3, 3], changes, strict=True):
+        state.apply(Zxid(zxid), encode_txn(Txn(SessionId(0), 0, 0, Millis(9), change)))
+    founding = MemberList(ZERO, {ServerId(1): FOUNDING_DISK})
+    assert state.member_list(founding) == state.members == MEMBERS
+    assert state.voters == {4: "d"}
+    config = state.tree.get("/zookeeper/config")
+    assert config is not None and config.value == b"the list"
+    assert state.digest() != replaced((4, "d")).digest()
+
+
+def test_a_disk_is_replaced_in_a_changed_list_too() -> None:
+    state = State()
+    disks = [ReplaceVoterTxn(ServerId(server), DiskId("new")) for server in (4, 4, 9)]
+    for zxid, change in enumerate([ReconfigTxn(MEMBERS), *disks], 2):
+        state.apply(Zxid(zxid), encode_txn(Txn(SessionId(0), 0, 0, Millis(9), change)))
+    assert state.members == MEMBERS.with_disk(ServerId(4), DiskId("new"), Zxid(3))
+
+
+def test_the_outcome_of_a_change_of_members() -> None:
+    config = SetDataTxn("/zookeeper/config", b"the list", STAT_SET)
+    for change, outcome in (
+        (ReconfigTxn(MEMBERS, config), WriteOutcome(Zxid(2), 0, "", STAT_SET)),
+        (ReconfigErrorTxn(-14, "open"), WriteOutcome(Zxid(2), -14, "open", None)),
+    ):
+        assert outcome_of(Zxid(2), Txn(SESSION, 1, 0, Millis(9), change)) == outcome
 
 
 @pytest.mark.parametrize(

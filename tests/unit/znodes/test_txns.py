@@ -6,6 +6,7 @@ import pytest
 
 from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import SessionId
@@ -22,6 +23,8 @@ from raykeeper.znodes.txns import (
     OpDone,
     OpValue,
     RaiseLevelTxn,
+    ReconfigErrorTxn,
+    ReconfigTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -56,6 +59,11 @@ CHANGES: list[tuple[TxnBody, str]] = [
     ),
     (MultiErrorTxn(True, Code.NO_NODE, 1, 3, 7, "/a"), "97 0c c3 d0 9b 01 03 07 a2 2f61"),
     (RaiseLevelTxn(FeatureLevel(2)), "92 0d 02"),
+    (
+        ReconfigTxn(MemberList(Zxid(9), {ServerId(1): DiskId(""), ServerId(4): DiskId("d")}), None),
+        "93 0e 93 09 82 01 a0 04 a1 64 90 c0",
+    ),
+    (ReconfigErrorTxn(Code.BAD_VERSION, "no"), "93 0f d0 99 a2 6e6f"),
 ]
 NULLS: list[tuple[TxnBody, str]] = [
     # Nil where else bytes stand: without null data the log is what every version reads.

@@ -16,7 +16,8 @@ from raykeeper.commands.inspection.differences import (
     summary_line,
 )
 from raykeeper.zab.effects import Append, SaveEpochs
-from raykeeper.zab.ids import Epoch, Zxid, make_zxid
+from raykeeper.zab.ids import DiskId, Epoch, ServerId, Zxid, make_zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.requests import AddAuth, Create, SetAcls, SetData
 from raykeeper.znodes.snapshot import ZnodeRecord, records_in
@@ -215,3 +216,18 @@ def test_nothing_is_written_into_the_folders(tmp_path: Path) -> None:
         each for each in records_in(SnapshotChunks(sides[0].file)) if type(each) is ZnodeRecord
     ]
     assert len(records) == 4 + COMMON - 2
+
+
+def test_a_difference_of_the_member_lists_is_told(tmp_path: Path) -> None:
+    for name, disk in (("a", "d4"), ("b", "d5")):
+        one = OneLeader()
+        session = one.open()
+        one.prepare_list(MemberList(zxid_at(2), {ServerId(4): DiskId(disk)}))
+        one.create(session, "/not-known-to-be-committed")
+        server_at(tmp_path / name, one.log)
+    line, _ = compared(tmp_path / "a", tmp_path / "b", tmp_path / "temporary")
+    shown = [
+        f"{{'version': '1:2', 'voters': {{'4': '{disk}'}}, 'observers': []}}"
+        for disk in ("d4", "d5")
+    ]
+    assert line == f"! member list: members {shown[0]} / {shown[1]}"

@@ -15,7 +15,8 @@ from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 from raykeeper.commands.inspection.dump import dump_file, dump_folder, dump_snapshot
 from raykeeper.commands.output import Document
 from raykeeper.zab.effects import Append
-from raykeeper.zab.ids import ZERO, ZXID_MAX, Millis, Zxid
+from raykeeper.zab.ids import ZERO, ZXID_MAX, DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import Acl, Permission, digest_id
 from raykeeper.znodes.requests import AddAuth, Create, CreateMode, SetAcls, SetData
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotWalk
@@ -234,3 +235,19 @@ def test_a_value_of_a_mebibyte_of_binary_comes_back_whole() -> None:
     for each in (in_snapshot, in_log):
         assert each["value"] is None
         assert base64.b64decode(each["value_base64"]) == value
+
+
+def test_a_member_list_is_dumped() -> None:
+    one = leader()
+    one.prepare_list(MemberList(z(len(one.log) + 1), {ServerId(4): DiskId("d4")}, (ServerId(5),)))
+    server = ServerFolder()
+    server.append(one.log)
+    server.snapshot()
+    found = dumped(server.reader(), log=False)
+    version = f"1:{len(one.log)}"
+    assert found[1] == {
+        "kind": "members",
+        "version": version,
+        "voters": {"4": "d4"},
+        "observers": [5],
+    }

@@ -21,13 +21,15 @@ from raykeeper.commands.inspection.folder_contents import (
     show_contents,
 )
 from raykeeper.zab.effects import Append
-from raykeeper.zab.ids import Epoch, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, ServerId
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.requests import Create, SetData
 from tests.contract.faulty_files import FaultyFiles
 from tests.contract.server_folders import ServerFolder
 from tests.contract.stores import FOLDER
 from tests.model.histories import START, Command, written
 from tests.unit.commands.printed import printed
+from tests.unit.znodes.one_leader import OneLeader
 from tests.unit.znodes.one_leader import zxid_at as z
 
 COMMANDS: list[Command] = [
@@ -349,3 +351,26 @@ def test_what_a_repair_has_set_aside_can_be_looked_at() -> None:
     shown = printed(lambda console: show_contents(console, contents))
     assert shown.startswith("/data/coord/1/damaged: its identity cannot be read\n")
     assert json.loads(json.dumps(contents_document(contents)))["identity"] is None
+
+
+@pytest.mark.parametrize(("voter", "has_vote"), [(1, True), (2, False)])
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_a_folder_tells_its_vote_by_a_changed_member_list(
+    voter: int, has_vote: bool, has_snapshot: bool
+) -> None:
+    leader = OneLeader()
+    leader.open()
+    leader.prepare_list(
+        MemberList(z(2), {ServerId(voter): FOUNDING_DISK, ServerId(4): DiskId("d")})
+    )
+    leader.prepare_voter(4, "d4")
+    server = ServerFolder()
+    server.append(leader.log[: 2 if has_snapshot else 3])
+    if has_snapshot:
+        server.snapshot()
+        server.append(leader.log[2:])
+    leader.prepare_list(MemberList(z(4), {ServerId(3): FOUNDING_DISK}))
+    server.append(leader.log[3:], uncommitted=1)
+    contents = read_contents(server.reader())
+    assert (contents.problems, contents.has_vote) == ([], has_vote)
+    assert contents.voters == {4: "d4"}

@@ -15,7 +15,8 @@ from raykeeper.commands.inspection.transactions import (
     transaction_document,
 )
 from raykeeper.zab.feature_levels import FeatureLevel
-from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import Acl, Identity, Permission, digest_id
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import SessionId
@@ -32,6 +33,8 @@ from raykeeper.znodes.txns import (
     MultiTxn,
     OpDone,
     RaiseLevelTxn,
+    ReconfigErrorTxn,
+    ReconfigTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -59,6 +62,11 @@ HIDDEN = [
     {"permissions": 1, "scheme": "digest", "id": "alice"},
     {"permissions": 31, "scheme": "ip", "id": "10.0.0.0/8"},
 ]
+SET = {"op": "set", "path": "/a", **VALUE, "version": 4}
+MEMBERS = MemberList(
+    Zxid(9), {ServerId(1): FOUNDING_DISK, ServerId(4): DiskId("new")}, (ServerId(5),)
+)
+LIST = {"version": "0:9", "voters": {"1": None, "4": "new"}, "observers": [5]}
 CREATED = {"op": "create", "path": "/a", **VALUE, "ephemeral_owner": None, **NO_TTL, "acls": OPEN}
 
 CREATION = CreateTxn("/a", b"abc", SessionId(0), 1)
@@ -231,6 +239,33 @@ CASES: list[tuple[TxnBody, str, str, list[Any], dict[str, Any]]] = [
         "(BAD_VERSION)",
         [],
         {"is_then": True, "operations": 3, "failed": 1, "op": "check", "path": "/a"},
+    ),
+    (
+        ReconfigTxn(MEMBERS, SetDataTxn("/a", b"abc", STAT)),
+        "reconfig",
+        "the voters are 1, 4, the observers 5",
+        [SET],
+        LIST,
+    ),
+    (
+        ReconfigTxn(MEMBERS),
+        "reconfig",
+        "said again: the voters are 1, 4, the observers 5",
+        *([], LIST),
+    ),
+    (
+        ReconfigTxn(MemberList(Zxid(9), {ServerId(1): FOUNDING_DISK})),
+        "reconfig",
+        "said again: the voters are 1",
+        [],
+        {"version": "0:9", "voters": {"1": None}, "observers": []},
+    ),
+    (
+        ReconfigErrorTxn(Code.BAD_VERSION, "it is 7"),
+        "reconfig_error",
+        "change of the members refused: the znode has another version (BAD_VERSION): it is 7",
+        [],
+        {"detail": "it is 7"},
     ),
 ]  # fmt: skip
 

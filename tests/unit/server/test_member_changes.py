@@ -1,0 +1,302 @@
+"""MemberChanges: which step of the member list is proposed and which refused, by whole servers."""
+
+import pytest
+from msgspec.structs import replace
+
+from raykeeper.server.events import DiskSpaceChanged
+from raykeeper.zab.effects import Role
+from raykeeper.zab.feature_levels import LEVEL_MIN, LEVEL_OF_MEMBERS, FeatureLevel
+from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, ServerId
+from raykeeper.zab.members import Seat
+from raykeeper.znodes.acl import Identity, digest_id
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.paths import CONFIG_PATH
+from raykeeper.znodes.replies import GetDataReply, WriteReply
+from raykeeper.znodes.requests import AddAuth, Reconfig
+from tests.harness.caller import Caller
+from tests.harness.pure_servers import LIMITS, OPTIONS, PureServers
+
+ROOT = b"root:pw"
+WAIT_MS = OPTIONS.promotion_wait_ms + 1_000
+SHORT = replace(OPTIONS, promotion_lag_max=2)
+
+
+class Ensemble:
+    """Servers of which the last voter leads, and an operator at server 2."""
+
+    def __init__(
+        self,
+        voters: int = 3,
+        observers: int = 0,
+        strangers: int = 0,
+        level: FeatureLevel = LEVEL_OF_MEMBERS,
+    ) -> None:
+        super_identities = (Identity("digest", digest_id("root", "pw")),)
+        limits = replace(LIMITS, super_identities=super_identities)
+        self.servers = PureServers(
+            voters,
+            limits=limits,
+            options=SHORT,
+            observers=observers,
+            strangers=strangers,
+            newest_level=level,
+        )
+        self.servers.pass_time(300)  # the leader raises the level
+        self.operator = self.operator_at(min(2, voters))
+
+    def operator_at(self, server: int) -> Caller:
+        operator = self.servers[server].caller()
+        operator.ask(operator.write(AddAuth("digest", ROOT)))
+        return operator
+
+    def step(
+        self, joining: int = 0, leaving: int = 0, *, observes: bool = False, version: int = -1
+    ) -> WriteReply:
+        operator = self.operator
+        op = Reconfig(joining, leaving, observes, version)
+        (item,) = operator.ask(operator.write(op))
+        assert isinstance(item, WriteReply)
+        return item
+
+    def refusal(self, *servers: int, observes: bool = False, version: int = -1) -> str:
+        """The code and the reason of a step that changes nothing."""
+        before = self.lists()
+        reply = self.step(*servers, observes=observes, version=version)
+        assert self.lists() == before
+        return f"{Code(reply.code).name}: {reply.path}"
+
+    def does(self, *servers: int, observes: bool = False) -> None:
+        reply = self.step(*servers, observes=observes)
+        assert (reply.code, reply.path) == (0, "")
+
+    def lists(self) -> list[tuple[set[Seat], tuple[int, ...]]]:
+        lists = [host.settings.members.delivered for host in self.servers.hosts.values()]
+        return [(set(each.voters.items()), each.observers) for each in lists]
+
+    def all_have(self, *voters: int, observers: tuple[int, ...] = ()) -> None:
+        for seats, told in self.lists():
+            assert ({server for server, _ in seats}, told) == (set(voters), observers)
+        assert len(set(self.servers.digests())) == 1
+
+    def config(self) -> bytes:
+        (item,) = self.operator.ask(self.operator.get(CONFIG_PATH))
+        assert isinstance(item, GetDataReply) and item.value is not None
+        return item.value
+
+
+def test_one_becomes_three_and_one_again() -> None:
+    ensemble = Ensemble(voters=1, strangers=2)
+    for server in (2, 3):
+        ensemble.does(server, observes=True)
+        ensemble.servers.pass_time(WAIT_MS)
+        ensemble.does(server)
+    ensemble.all_have(1, 2, 3)
+    assert [host.server.peer.role for host in ensemble.servers.hosts.values()] == [
+        *(Role.LEADER, Role.FOLLOWER, Role.FOLLOWER)
+    ]
+    for server in (2, 3):
+        ensemble.does(0, server)
+    ensemble.all_have(1)
+    ensemble.operator.ask(ensemble.operator.create("/alone"))
+    ensemble.servers.pass_time(1_000)
+    assert ensemble.servers.leader.server_id == 1
+
+
+def promotable(voters: int = 3) -> Ensemble:
+    """With an observer that may have a vote."""
+    ensemble = Ensemble(voters, observers=1)
+    ensemble.servers.pass_time(WAIT_MS)
+    return ensemble
+
+
+def test_a_server_takes_the_place_of_another() -> None:
+    ensemble = promotable()
+    ensemble.does(4, 1)
+    ensemble.all_have(2, 3, 4)
+    ensemble.servers.crash(1)
+    ensemble.servers.crash(3)  # the leader
+    ensemble.servers.pass_time(20_000)
+    assert ensemble.servers.leader.server_id == 4  # with 2
+
+
+def test_a_voter_becomes_an_observer_and_a_voter_again() -> None:
+    ensemble = Ensemble()
+    ensemble.does(1, observes=True)
+    ensemble.all_have(2, 3, observers=(1,))
+    ensemble.servers.pass_time(WAIT_MS)
+    ensemble.does(1)
+    ensemble.all_have(1, 2, 3)
+
+
+def test_the_list_and_its_version_are_in_the_config() -> None:
+    ensemble = Ensemble(strangers=1)
+    reply = ensemble.step(4, observes=True)
+    assert ensemble.config().decode() == (
+        "server.1=unknown:2888:3888:participant\n"
+        "server.2=unknown:2888:3888:participant\n"
+        "server.3=unknown:2888:3888:participant\n"
+        "server.4=unknown:2888:3888:observer\n"
+        f"version={reply.zxid:x}"
+    )
+    assert reply.stat is not None and reply.stat.mzxid == reply.zxid
+    members = ensemble.servers[1].settings.members.delivered
+    assert members.version == reply.zxid
+
+
+@pytest.mark.parametrize(
+    ("servers", "observes", "reason"),
+    [
+        ((), False, "no server joins, and none leaves"),
+        ((4, 4), False, "server 4 cannot take its own place"),
+        ((SERVER_ID_MAX + 1,), True, "255 is no id of a server, expected 1 to 254"),
+        ((-1,), True, "-1 is no id of a server, expected 1 to 254"),
+        ((0, 9), False, "server 9 is not a member"),
+        ((0, 3), False, "server 3 leads: transfer the lead first"),
+        ((3,), True, "server 3 leads: transfer the lead first"),
+        ((4,), True, "server 4 is an observer already"),
+        ((2,), False, "server 2 is a voter already"),
+        ((5,), False, "server 5 is not a member: add it as an observer first"),
+        ((1, 2), True, "two voters would leave at once"),
+    ],
+)
+def test_a_request_that_is_wrong_is_refused(
+    servers: tuple[int, ...], observes: bool, reason: str
+) -> None:
+    ensemble = Ensemble(observers=1)
+    assert ensemble.refusal(*servers, observes=observes) == f"BAD_ARGUMENTS: {reason}"
+
+
+def test_the_last_voter_stays() -> None:
+    ensemble = Ensemble(voters=1, observers=1)
+    assert ensemble.refusal(0, 1) == "BAD_ARGUMENTS: server 1 leads: transfer the lead first"
+
+
+def test_a_wrong_version_is_named_with_the_present_one() -> None:
+    ensemble = Ensemble(strangers=2)
+    version = ensemble.step(4, observes=True).zxid
+    assert ensemble.refusal(5, observes=True, version=7) == (
+        f"BAD_VERSION: the list is that of version {version:x}, not 7"
+    )
+    assert ensemble.step(5, observes=True, version=version).code == 0
+
+
+def test_only_an_admin_of_the_config_may_ask() -> None:
+    ensemble = Ensemble()
+    ensemble.operator = ensemble.servers[1].caller(9)
+    assert ensemble.refusal(0, 1) == "NO_AUTH: "
+
+
+def test_servers_of_an_earlier_version_know_no_change() -> None:
+    ensemble = Ensemble(level=LEVEL_MIN)
+    assert ensemble.refusal(0, 1) == "UNIMPLEMENTED: "
+
+
+def test_one_change_is_open_at_a_time() -> None:
+    """Until the list was said again (M3): of several in one step the first one is done."""
+    ensemble = Ensemble(strangers=2)
+    operator = ensemble.operator
+    asked = [operator.write(Reconfig(server, 0, True)) for server in (4, 5)]
+    first, second = operator.ask(*asked)
+    assert isinstance(first, WriteReply) and isinstance(second, WriteReply)
+    assert (first.code, second.code) == (0, Code.RECONFIG_IN_PROGRESS)
+    ensemble.all_have(1, 2, 3, observers=(4,))
+    ensemble.does(5, observes=True)
+    ensemble.all_have(1, 2, 3, observers=(4, 5))
+
+
+def test_a_server_that_is_not_ready_gets_no_vote() -> None:
+    ensemble = Ensemble(observers=1)
+    servers = ensemble.servers
+    assert ensemble.refusal(4) == (
+        "NEW_CONFIG_NO_QUORUM: server 4 has kept up for 200 ms, 2000 are needed"
+    )
+    servers.pass_time(WAIT_MS)
+    servers.hold(4, 3)
+    for number in range(3):
+        ensemble.operator.ask(ensemble.operator.create(f"/{number}"))
+    assert ensemble.refusal(4) == "NEW_CONFIG_NO_QUORUM: server 4 lags by 3 transactions, 2 may be"
+    servers.release(4, 3)
+    servers.crash(4)
+    assert ensemble.refusal(4) == "NEW_CONFIG_NO_QUORUM: server 4 does not follow yet"
+    servers.restart(4)
+    servers.pass_time(100)
+    assert "has kept up for" in ensemble.refusal(4)
+    servers.pass_time(1_000)
+    servers.crash(4)
+    servers.restart(4)
+    servers.pass_time(WAIT_MS)  # nothing was written meanwhile, so no digests were compared
+    assert ensemble.refusal(4) == (
+        "NEW_CONFIG_NO_QUORUM: server 4 has not confirmed its digest yet"
+    )
+    servers.pass_time(1_000)
+    ensemble.does(4)
+
+
+def test_a_server_whose_disk_is_full_gets_no_vote() -> None:
+    ensemble = promotable()
+    ensemble.servers[4].step(DiskSpaceChanged(False))
+    ensemble.servers.run()
+    assert ensemble.refusal(4) == ("NEW_CONFIG_NO_QUORUM: server 4 does not log: its disk is full")
+
+
+def test_the_servers_that_stay_must_be_a_majority_that_follows() -> None:
+    """Four voters of which one is the new one and one is down would be two and no majority."""
+    ensemble = promotable()
+    ensemble.servers.crash(1)
+    ensemble.servers.pass_time(1_000)
+    assert ensemble.refusal(4) == (
+        "NEW_CONFIG_NO_QUORUM: "
+        "the servers of the new list, without the new one, are no majority that follows"
+    )
+    ensemble.does(4, 1)
+    ensemble.all_have(2, 3, 4)
+
+
+def test_a_lag_is_counted_over_epochs() -> None:
+    ensemble = promotable()
+    servers = ensemble.servers
+    servers.crash(3)
+    servers.pass_time(10_000)
+    assert servers.leader.server_id == 2
+    servers.hold(4, 2)
+    for number in range(3):
+        ensemble.operator.ask(ensemble.operator.create(f"/{number}"))
+    assert ensemble.refusal(4) == "NEW_CONFIG_NO_QUORUM: server 4 lags by 3 transactions, 2 may be"
+
+
+def test_a_new_leader_says_the_list_again_before_it_takes_another_step() -> None:
+    ensemble = Ensemble(strangers=1)
+    ensemble.does(4, observes=True)
+    ensemble.servers.crash(3)
+    ensemble.servers.pass_time(10_000)
+    assert ensemble.servers.leader.server_id == 2
+    ensemble.does(0, 4)
+    ensemble.all_have(1, 2, 3)
+
+
+def test_a_restart_of_all_right_after_a_change_counts_by_the_new_list() -> None:
+    """Its second transaction is on the disks of a majority, so the one that left is not needed."""
+    ensemble = promotable()
+    ensemble.does(4, 1)
+    for server in (1, 2, 3, 4):
+        ensemble.servers.crash(server)
+    for server in (2, 4):
+        ensemble.servers.restart(server)
+    ensemble.servers.pass_time(10_000)
+    assert ensemble.servers.leader.server_id == 4
+    ensemble.all_have(2, 3, 4)
+
+
+def test_a_promoted_server_votes_from_the_disk_that_it_has() -> None:
+    ensemble = promotable()
+    ensemble.does(4)
+    disks = ensemble.servers[1].settings.members.delivered.voters
+    assert disks[ServerId(4)] == ensemble.servers[4].disk.disk == FOUNDING_DISK
+    ensemble.servers.crash(4)
+    ensemble.servers.down[4].disk.repair()
+    ensemble.servers.restart(4)
+    ensemble.servers.pass_time(2_000)
+    new = ensemble.servers[4].disk.disk
+    assert new != DiskId(FOUNDING_DISK)
+    for host in ensemble.servers.hosts.values():
+        assert host.settings.members.delivered.voters[ServerId(4)] == new
