@@ -35,7 +35,7 @@ class DigestComparison:
         self._is_over = True
         self._reports = 0
         self._is_wanted = False
-        self._confirmed: dict[ServerId, Learner] = {}  # each on one attempt to follow
+        self._confirmed: dict[ServerId, Learner | None] = {}  # each on one attempt to follow
 
     def send_requests(self) -> None:
         """On the leader, with each session report: now and then request the followers' digests."""
@@ -116,9 +116,7 @@ class DigestComparison:
     def _confirm(self, sender: ServerId) -> None:
         role = self._context.peer.broadcasting
         assert role is not None, "only a leader receives digests"
-        learner = role.learners.get(sender)
-        if learner is not None:
-            self._confirmed[sender] = learner
+        self._confirmed[sender] = role.learners.get(sender)
 
     def _have_all_voters_replied(self) -> bool:
         role = self._context.peer.broadcasting

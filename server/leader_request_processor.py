@@ -11,6 +11,7 @@ about to end.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.container_manager import ContainerManager
@@ -207,18 +208,20 @@ class LeaderRequestProcessor:
         members = self._context.state.members
         if not self._changes.needs_repeat:
             return
-        wall, zxid = self._context.now.wall, self._context.state.zxid
-        votes = {} if members is not None else self._unrepeated_votes
-        for server, disk in votes.items():
-            if (taken := self._next_zxid()) is None:
-                return
-            zxid = taken
-            self._add(self.prep.prepare_replace_voter(zxid, wall, server, disk))
+        said: list[Callable[[Zxid, Millis], bytes]]
         if members is not None:
+            said = [lambda zxid, wall: self.prep.prepare_repeated_list(zxid, wall, members)]
+        else:
+            said = [
+                partial(self._prepare_vote, server, disk)
+                for server, disk in self._unrepeated_votes.items()
+            ]
+        zxid = self._context.state.zxid
+        for prepare in said:
             if (taken := self._next_zxid()) is None:
                 return
             zxid = taken
-            self._add(self.prep.prepare_repeated_list(zxid, wall, members))
+            self._add(prepare(zxid, self._context.now.wall))
         self._unrepeated_votes = {}
         self._changes.repeated(zxid)
 
@@ -268,8 +271,10 @@ class LeaderRequestProcessor:
             self._changes.begin()
             self._unrepeated_votes[server] = disk
             self._context.peer.settings.members.disk_logged(server, disk, zxid)
-            wall = self._context.now.wall
-            self._add(self.prep.prepare_replace_voter(zxid, wall, server, disk))
+            self._add(self._prepare_vote(server, disk, zxid, self._context.now.wall))
+
+    def _prepare_vote(self, server: ServerId, disk: DiskId, zxid: Zxid, wall: Millis) -> bytes:
+        return self.prep.prepare_replace_voter(zxid, wall, server, disk)
 
     # Sessions.
 

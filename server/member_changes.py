@@ -10,7 +10,7 @@ ZooKeeper: `PrepRequestProcessor`, case `reconfig`; etcd: learners, and their pr
 from collections.abc import Callable
 
 from raykeeper.server.context import ServerContext
-from raykeeper.zab.ids import SERVER_ID_MAX, Millis, ServerId, Zxid, counter_of, epoch_of
+from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId, Zxid, counter_of, epoch_of
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Learner, Stage
 from raykeeper.zab.member_list import MemberList
@@ -82,8 +82,6 @@ class MemberChanges:
             if learner is None or obstacle:
                 return ReconfigErrorTxn(Code.NEW_CONFIG_NO_QUORUM, obstacle)
             voters[joining] = learner.disk
-        if not voters:
-            return ReconfigErrorTxn(Code.BAD_ARGUMENTS, "the last voter cannot leave")
         # From one voter to two there is no majority without the new one.
         without = joining if len(members.voters) > 1 else ServerId(0)
         if voters.keys() != members.voters.keys() and not self._is_live(voters, without):
@@ -144,7 +142,7 @@ class MemberChanges:
             return f"server {server} has not confirmed its digest yet"
         return ""
 
-    def _is_live(self, voters: dict[ServerId, str], without: ServerId) -> bool:
+    def _is_live(self, voters: dict[ServerId, DiskId], without: ServerId) -> bool:
         settings = self._context.peer.settings
         seats = [settings.seat]
         seats += [x.seat for x in self._followers() if x.server_id != without]

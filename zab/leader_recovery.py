@@ -198,7 +198,8 @@ class LeaderRecovery:
 
     def _is_epoch_spent(self) -> bool:
         """Return whether a quorum has answered and the rest can promise only another epoch."""
-        voters = [x for x in self.learners if x.has_vote]
+        # Also those that only one of two lists has: it may be the one that needs them.
+        voters = [x for x in self.learners if self._settings.members.is_counted(x.seat)]
         return (
             self._has_quorum_at(Stage.PROMISED)
             and all(x.stage is Stage.PROMISED for x in voters)

@@ -89,6 +89,10 @@ class Members:
         seat = (server, disk)
         return all(seat in quorum.voters for quorum in self._in_force)
 
+    def is_counted(self, seat: Seat) -> bool:
+        """Return whether a list that counts has this seat."""
+        return any(seat in quorum.voters for quorum in self._in_force)
+
     def is_quorum(self, seats: Iterable[Seat]) -> bool:
         """Return whether `seats` are a majority of every list that counts."""
         given = set(seats)

@@ -101,9 +101,10 @@ class Peer:
         if isinstance(role, Looking):
             return role.voters_lost
         if isinstance(role, LeaderRecovery | LeaderBroadcast):
-            is_voter = self.settings.members.is_voter
-            lost = [x.server_id for x in role.learners if not x.has_vote and is_voter(x.server_id)]
-            return sorted(lost)
+            voters = self.settings.members.delivered.voters
+            return sorted(
+                x.server_id for x in role.learners if voters.get(x.server_id, x.disk) != x.disk
+            )
         me = self.settings.server_id
         is_lost = self.settings.members.is_voter(me) and not self.settings.has_vote
         return [me] if is_lost else []

@@ -128,7 +128,9 @@ class State:
             case SetIdentitiesTxn():
                 self.sessions.identify(txn.session_id, txn.number, change.identities)
             case _:
-                _nothing: ErrorTxn | CreateSessionErrorTxn | MultiErrorTxn | MultiTxn = change
+                _nothing: (
+                    ErrorTxn | CreateSessionErrorTxn | MultiErrorTxn | MultiTxn | ReconfigErrorTxn
+                ) = change
 
     def member_list(self, founding: MemberList) -> MemberList:
         """Return the member list of an ensemble that was founded with `founding`."""

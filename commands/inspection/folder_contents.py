@@ -176,7 +176,7 @@ def _read_log(contents: FolderContents, log: LogReader, files: Filesystem) -> No
     for zxid, txn in replaced:
         if zxid > contents.committed:
             break
-        if type(txn) is ReconfigTxn:
+        if isinstance(txn, ReconfigTxn):
             contents.members = txn.members
         elif contents.members is not None:
             members = contents.members

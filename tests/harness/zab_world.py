@@ -82,6 +82,7 @@ class ZabWorld:
         self.schedule.watcher = self._check_progress
         ids = [ServerId(i) for i in range(1, voters + learners + 1)]
         self.voters = tuple(ids[:voters])
+        self.founders = self.voters
         self.quorum = Quorum(self.voters)
         self.properties = Properties(self.quorum)
         self.servers = {i: ZabServer(i, FOUNDING_DISK) for i in ids}
@@ -91,6 +92,7 @@ class ZabWorld:
         self.notice_ms = 100  # how long an end may take to learn of a break
         self.dial_ms = 50  # how long it may take to open a new link
         self.wiped = 0
+        self.gone: dict[ServerId, None] = {}  # servers that were stopped for good
         self.trace: list[str] | None = None
         self.ambush: Callable[[ZabServer, effects.Effect], None] | None = None
         self.notes: dict[str, int] = {}
@@ -127,14 +129,20 @@ class ZabWorld:
     def start(self, server_id: ServerId) -> None:
         server = self.servers[server_id]
         assert server.peer is None
-        settings = Settings(server_id, self.voters, server.disk_id, window=self.window)
+        if server_id in self.gone:
+            return
+        settings = Settings(server_id, self.founders, server.disk_id, window=self.window)
         history, server.applied = server.disk.recover(self.window, self.random, server.out)
         server.peer = Peer(settings, history, server.out)
+        self.prepare(server)
         self._log(f"{server_id} starts at {history.logged:#x} {history.accepted}")
         self.event(server, lambda peer, now: peer.start(now))
         for other in self.servers:
             if other != server_id:
                 self._dial(server_id, other)
+
+    def prepare(self, server: ZabServer) -> None:
+        """Give a new peer what a transaction of its snapshot says; here there is nothing."""
 
     def crash(self, server_id: ServerId) -> None:
         server = self.servers[server_id]

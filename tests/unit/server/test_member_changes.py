@@ -45,7 +45,7 @@ class Ensemble:
         self.operator = self.operator_at(min(2, voters))
 
     def operator_at(self, server: int) -> Caller:
-        operator = self.servers[server].caller()
+        operator = self.servers[server].caller(server)
         operator.ask(operator.write(AddAuth("digest", ROOT)))
         return operator
 
@@ -214,6 +214,7 @@ def test_a_server_that_is_not_ready_gets_no_vote() -> None:
     servers.hold(4, 3)
     for number in range(3):
         ensemble.operator.ask(ensemble.operator.create(f"/{number}"))
+    servers.pass_time(500)
     assert ensemble.refusal(4) == "NEW_CONFIG_NO_QUORUM: server 4 lags by 3 transactions, 2 may be"
     servers.release(4, 3)
     servers.crash(4)
@@ -300,3 +301,19 @@ def test_a_promoted_server_votes_from_the_disk_that_it_has() -> None:
     assert new != DiskId(FOUNDING_DISK)
     for host in ensemble.servers.hosts.values():
         assert host.settings.members.delivered.voters[ServerId(4)] == new
+
+
+def test_a_leader_that_hands_over_leaves_it_to_the_next_one_to_say_the_list_again() -> None:
+    """Its disk is full when the step is delivered."""
+    ensemble = Ensemble(strangers=1)
+    servers, operator = ensemble.servers, ensemble.operator_at(3)
+    for server in (1, 2):
+        servers.hold(server, 3)
+    assert operator.ask(operator.write(Reconfig(4, 0, True))) == []
+    servers[3].step(DiskSpaceChanged(False))
+    for server in (1, 2):
+        servers.release(server, 3)
+    servers.pass_time(10_000)
+    assert servers.leader.server_id != 3
+    ensemble.does(0, 4)
+    ensemble.all_have(1, 2, 3)

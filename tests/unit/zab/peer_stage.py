@@ -226,6 +226,15 @@ class PeerStage:
         self._peer.voter_replaced(server, disk, version, self._bench.now)
         return self._take()
 
+    def list_logged(self, rest: str) -> str:
+        """This leader is about to propose a member list."""
+        self._peer.list_logged(parse_value(rest, MemberList))
+        return self._take()
+
+    def list_delivered(self, rest: str) -> str:
+        self._peer.list_delivered(parse_value(rest, MemberList), self._bench.now)
+        return self._take()
+
     def _next_version(self) -> Zxid:
         self._version = Zxid(self._version + 1)
         return self._version

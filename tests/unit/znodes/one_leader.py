@@ -41,7 +41,8 @@ class OneLeader:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.state = State()
-        self.preparation = PrepRequestProcessor(self.state, limits or Limits())
+        self.limits = limits or Limits()
+        self.preparation = PrepRequestProcessor(self.state, self.limits)
         self.log: list[tuple[Zxid, bytes]] = []
         self.wall_ms = WALL
         self._applied = 0

@@ -1,0 +1,217 @@
+"""Zab's properties while members come and go, under random faults.
+
+docs/MEMBERS.md. A failing seed is repeated by `python -m tests.paper.test_zab_membership N`.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from random import Random
+
+import pytest
+
+from raykeeper.zab.ids import FOUNDING_DISK, ServerId
+from raykeeper.zab.member_list import MemberList
+from raykeeper.zab.members import Members, Seat
+from raykeeper.zab.quorum import Quorum
+from raykeeper.zab.settings import RecentLogLimits
+from tests.harness.membership_world import MembershipWorld, Rules
+from tests.paper import test_zab_properties as properties
+
+ENSEMBLES = [(1, 2), (1, 4), (2, 1), (3, 1), (3, 1), (3, 2), (3, 2), (4, 1), (5, 1)]
+SEEDS = 200
+
+
+def make_world(seed: int) -> MembershipWorld:
+    random = Random(seed)
+    voters, strangers = ENSEMBLES[seed % len(ENSEMBLES)]
+    window = random.choice([RecentLogLimits(), RecentLogLimits(3, 1 << 20, 1 << 20)])
+    world = MembershipWorld(random, voters, strangers, window)
+    world.latency_ms = random.choice([0, 2, 20])
+    world.disk_ms = random.choice([0, 3, 30])
+    world.notice_ms = random.choice([0, 50, 500])
+    return world
+
+
+def disturb(world: MembershipWorld) -> None:
+    """As without changes; but a disk is lost only while every list that may count bears it."""
+    random = world.random
+    if random.random() < 0.03:
+        world.leave(random.choice(list(world.servers)))
+        return
+    if random.random() < 0.04:
+        who = random.choice(list(world.servers))
+        if world.may_wipe(who):
+            world.wipe(who)
+        return
+    wiped, world.wiped = world.wiped, len(world.servers)  # no other loss
+    properties.disturb(world)
+    world.wiped = wiped
+
+
+def run_safety(world: MembershipWorld) -> None:
+    for server_id in world.servers:
+        world.start(server_id)
+    random = world.random
+    calm = random.choice([60, 250, 800])
+    share = random.choice([0.1, 0.3, 0.6])
+    if random.random() < 0.6:
+        properties.lie_in_wait(world, random.choice([0.02, 0.1, 0.25]))
+    for _ in range(random.randint(10, 60)):
+        for _ in range(random.randint(0, 4)):
+            world.run_until(world.now + random.randint(0, calm))
+            properties.work(world)
+            for leader in world.leaders():
+                if random.random() < share:
+                    world.change(leader)
+        disturb(world)
+
+
+def run(seed: int) -> MembershipWorld:
+    world = make_world(seed)
+    run_safety(world)
+    properties.run_liveness(world)
+    return world
+
+
+BATCH = 20
+
+
+@pytest.mark.parametrize("batch", range(SEEDS // BATCH))
+def test_properties_hold_while_members_change(batch: int) -> None:
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        try:
+            run(seed)
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+# Deliberate faults, each with a seed that finds it.
+
+
+def _count_by(lists: Callable[[Members], list[MemberList]]) -> Callable[[Members], None]:
+    right = Members._update
+
+    def update(self: Members) -> None:
+        right(self)
+        self._in_force = tuple(Quorum(each.voters.items()) for each in lists(self))
+
+    return update
+
+
+def _new_alone(self: Members) -> list[MemberList]:
+    newer = [each for each in self._logged if each.version > self.newest.version]
+    return [(newer or [self.newest])[-1]]
+
+
+def _old_alone(self: Members) -> list[MemberList]:
+    return [self.newest]
+
+
+def _newest_logged_only(self: Members) -> list[MemberList]:
+    return [self.newest, *_new_alone(self)]
+
+
+def _removed_count_too(self: Members) -> None:
+    before = getattr(self, "_in_force", ())
+    removed = {seat for quorum in before for seat in quorum.voters}
+    _RIGHT_UPDATE(self)
+    for quorum in self._in_force:
+        quorum.voters |= removed
+
+
+_RIGHT_UPDATE = Members._update
+
+
+def _any_disk(self: Members, seats: Iterable[Seat]) -> bool:
+    return self.are_electors([server for server, _ in seats])
+
+
+def _any_disk_value(self: Members, cursors: list[tuple[Seat, int]]) -> int:
+    return Quorum(self.newest.voters).quorum_value([(seat[0], each) for seat, each in cursors])
+
+
+Fault = list[tuple[type, str, object]]
+FAULTS: dict[str, tuple[int, Fault]] = {}
+
+
+def _fault(name: str, seed: int, *changes: tuple[type, str, object]) -> None:
+    FAULTS[name] = seed, list(changes)
+
+
+_new_alone_counts = (Members, "_update", _count_by(_new_alone))
+_fault("the new list counts alone when it is logged", 2, _new_alone_counts)
+_old_alone_counts = (Members, "_update", _count_by(_old_alone))
+_fault("the new list counts only when it is delivered", 1, _old_alone_counts)
+_one_of_two = (Members, "_update", _count_by(_newest_logged_only))
+_fault(
+    "two changes are open, and only the newest counts", 11, (Rules, "one_open", False), _one_of_two
+)
+_fault("a removed server counts", 2, (Members, "_update", _removed_count_too))
+_deaf = (Members, "learn_delivered", lambda _self, _members: False)
+_fault("a list that others have delivered is not used", 7, _deaf)
+_values_on_any_disk = (Members, "quorum_value", _any_disk_value)
+_fault("a server counts on any disk", 1, (Members, "is_quorum", _any_disk), _values_on_any_disk)
+_kept = (Members, "forget_logged_lists", lambda _self: None)
+_fault("a logged list is kept after its role", 578, _kept)
+
+
+def swapped(*, said_twice: bool) -> MembershipWorld:
+    """Server 1 of three was swapped for 4, and all servers lost power when that was done."""
+    world = MembershipWorld(Random(1), 3, 1)
+    world.rules.said_twice = said_twice
+    for server_id in world.servers:
+        world.start(server_id)
+    world.run_until(world.now + 3_000)
+    (leader,) = world.leaders()
+    assert leader == 3
+    world.propose(leader, 1)
+    world.run_until(world.now + 1_000)
+    world.change_to(leader, dict.fromkeys(map(ServerId, (2, 3, 4)), FOUNDING_DISK))
+    world.run_until(world.now + 1_000)
+    assert world.newest.voters.keys() == {2, 3, 4}
+    for server_id in world.servers:
+        world.crash(server_id)
+    return world
+
+
+@pytest.mark.parametrize("alive", [(2, 3), (2, 4), (3, 4)])
+def test_any_majority_of_the_new_list_goes_on_once_it_was_said_twice(
+    alive: tuple[ServerId, ...],
+) -> None:
+    world = swapped(said_twice=True)
+    for server_id in alive:
+        world.start(server_id)
+    world.run_until(world.now + 20_000)
+    assert len(world.leaders()) == 1
+
+
+def test_said_once_a_list_may_need_the_server_that_has_left() -> None:
+    """So that server must not stop before (M4). It comes back, and all is well."""
+    world = swapped(said_twice=False)
+    for server_id in (2, 4):
+        world.start(ServerId(server_id))
+    world.run_until(world.now + 20_000)
+    assert world.leaders() == []
+    world.start(ServerId(1))
+    world.run_until(world.now + 20_000)
+    assert len(world.leaders()) == 1
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed, changes = FAULTS[name]
+    for owner, attribute, wrong in changes:
+        monkeypatch.setattr(owner, attribute, wrong)
+    with pytest.raises(AssertionError):
+        run(seed)
+
+
+if __name__ == "__main__":
+    world = make_world(int(sys.argv[1]))
+    world.trace = []
+    try:
+        run_safety(world)
+        properties.run_liveness(world)
+    finally:
+        sys.stdout.write("\n".join(world.trace) + "\n")
