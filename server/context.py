@@ -87,6 +87,9 @@ class ServerOptions(Struct, frozen=True):
     """Transactions that an observer may lack when it gets a vote (docs/MEMBERS.md, M5)."""
     promotion_wait_ms: Millis = Millis(2_000)
     """How long it must have lacked no more."""
+    transfer_held_bytes_max: int = 256 << 20
+    """Bytes of writes that may wait while the lead is transferred; beyond it this server goes on
+    to lead."""
     ensemble: str = ""
     """The uuid of the ensemble, which clients are told."""
 

@@ -51,6 +51,24 @@ class TrackSessions(Struct, frozen=True):
     report: SessionReport
 
 
+class TransferResult(Struct, frozen=True):
+    """The outcome of a request to transfer the lead."""
+
+    leader: ServerId | None
+    """The leader now, as far as this server knows."""
+    is_done: bool
+    """Whether the server that was asked for leads; any other one if none was."""
+    reason: str = ""
+    """Why not, or why nothing was to be done."""
+
+
+class TransferAnswered(Struct, frozen=True):
+    """Completion of TransferRequested."""
+
+    request: int
+    result: TransferResult
+
+
 class SnapshotBegin(Struct, frozen=True):
     """Have the Snapshotter open a temporary snapshot as of `zxid`, dropping any other one."""
 
@@ -119,6 +137,7 @@ Effect = (
     | PublishSnapshot
     | SaveLevel
     | TrackSessions
+    | TransferAnswered
     | SnapshotEffect
     | Restart
     | TraceEvent

@@ -172,6 +172,19 @@ class SessionsOverdue(Struct, frozen=True):
     proposals: list[ExpiryProposal]
 
 
+class TransferRequested(Struct, frozen=True):
+    """An operator asks this server to transfer the lead. Completion: TransferAnswered.
+
+    `to` is a voter, None for any. The transfer is abandoned after `within_ms`, and refused if the
+    voter lacks more than `lag_max` transactions.
+    """
+
+    request: int
+    to: ServerId | None
+    within_ms: int
+    lag_max: int
+
+
 class TrackerLost(Struct, frozen=True):
     """The session tracker died or did not answer; its knowledge is lost."""
 
@@ -198,6 +211,7 @@ Event = (
     | SnapshotPublished
     | DiskSpaceChanged
     | SessionsOverdue
+    | TransferRequested
     | TrackerLost
 )
 DiskEvent = (

@@ -52,7 +52,12 @@ class LeaderForwarder:
         self._touched_heartbeats = []
 
     def send(self, processor: LeaderRequestProcessor | None) -> None:
-        """Send the leader outbox to the leader, or give it to `processor`, which is the leader."""
+        """Send the leader outbox to the leader, or give it to `processor`, which is the leader.
+
+        While that leader hands over, the outbox waits for it to go on, or for the next leader.
+        """
+        if processor is not None and processor.is_handing_over:
+            return
         batch, peer = self._context.leader_outbox.take(), self._context.peer
         if not peer.is_active or peer.leader is None:
             return  # `ClientRequests.forward_all` collects it again once there is a leader

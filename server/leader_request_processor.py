@@ -162,6 +162,12 @@ class LeaderRequestProcessor:
         self._container_manager.on_txn(change, self._context.now.mono)
 
     @property
+    def is_handing_over(self) -> bool:
+        """Whether nothing more may be prepared: the lead is being transferred."""
+        role = self._broadcast_role()
+        return role is not None and role.is_handing_over
+
+    @property
     def has_work(self) -> bool:
         """Whether more znodes can be deleted before the next report."""
         return self._has_more_due and self.prep.outstanding < DELETIONS_OUTSTANDING_MAX
@@ -381,7 +387,7 @@ class LeaderRequestProcessor:
     def _next_zxid(self) -> Zxid | None:
         """Return the zxid of the next transaction, None when this epoch can have no more."""
         role = self._broadcast_role()
-        if role is None or not self._context.peer.history.has_disk_space:
+        if role is None or role.is_handing_over or not self._context.peer.history.has_disk_space:
             return None  # a write is forwarded again to the next leader
         count = len(self._txns)
         if not count:

@@ -46,9 +46,11 @@ from raykeeper.server.events import (
     SnapshotPublished,
     SnapshotWritten,
     TrackerLost,
+    TransferRequested,
 )
 from raykeeper.server.leader_forwarder import LeaderForwarder
 from raykeeper.server.leader_request_processor import LeaderRequestProcessor
+from raykeeper.server.leadership_transfer import LeadershipTransfer
 from raykeeper.server.peer_messages import (
     DigestMismatch,
     DigestReply,
@@ -144,6 +146,9 @@ class Server:
             self._context, self._clients, self._snapshot_streams
         )
         self._digests = DigestComparison(self._context)
+        self._transfer = LeadershipTransfer(
+            self._context, self._on_server_message, self._on_sessions_overdue
+        )
         # Votes moved by transactions that a prospective leader found undelivered in its log.
         self._inherited_votes: dict[ServerId, DiskId] = {}
         self._next_report_at: Millis | None = None
@@ -189,6 +194,7 @@ class Server:
             # After the events: what has arrived in time must not count as silence.
             peer.wake(mono)
             self._process_zab_effects()
+        self._transfer.wake(mono)
         leader = self._leader_requests
         if self._next_report_at is not None and self._next_report_at <= mono:
             self._next_report_at = Millis(mono + self._context.options.session_report_ms)
@@ -217,6 +223,7 @@ class Server:
             self._next_report_at,
             self._disk_check_at,
             self._clients.read_only.starts_at,
+            self._transfer.deadline,
         )
         return min((due for due in deadlines if due is not None), default=None)
 
@@ -304,6 +311,7 @@ class Server:
             DiskSpaceChanged: self._on_disk_space_changed,
             SessionsOverdue: self._on_sessions_overdue,
             TrackerLost: self._on_tracker_lost,
+            TransferRequested: self._transfer.request,
         }
 
     def _make_zab_handlers(self) -> dict[type, Callable[[Any], None]]:
@@ -321,6 +329,8 @@ class Server:
             zab.ReadIndex: self._forwarder.on_leadership_confirmed,
             zab.RoleChanged: self._on_role_changed,
             zab.Activated: self._on_activated,
+            zab.HandOverBegun: lambda _: None,  # the role is asked whenever something is prepared
+            zab.TransferAbandoned: lambda e: self._transfer.on_abandoned(e.reason),
             zab.StreamSnapshot: lambda e: streams.start(e.learner),
             zab.GrantCredit: lambda e: streams.on_learner_credit(e.learner),
             zab.CancelSnapshot: lambda e: streams.cancel(e.learner),
@@ -408,7 +418,7 @@ class Server:
         handler = self._message_handlers.get((side, type(message)))
         if handler is None:
             self._context.trace(MESSAGE_STALE, (sender, type(message).__name__))
-        else:
+        elif side is not _Side.LEADER or not self._transfer.hold(sender, message):
             handler(sender, message)
 
     def _on_log_synced(self, event: LogSynced) -> None:
@@ -442,7 +452,7 @@ class Server:
         peer.disk_space_changed(has_space, context.now.mono)
 
     def _on_sessions_overdue(self, event: SessionsOverdue) -> None:
-        if self._leader_requests is not None:
+        if self._leader_requests is not None and not self._transfer.hold_overdue(event):
             self._leader_requests.on_expiry_proposals(event.proposals)
 
     def _on_tracker_lost(self, _event: TrackerLost) -> None:
@@ -585,6 +595,7 @@ class Server:
             self._looking_since = self._context.now.mono
         self._clients.read_only.on_role_changed(effect.role)
         self._forwarder.on_role_ended()
+        self._transfer.on_role_changed(effect.role)
         context = self._context
         history, members = context.peer.history, context.peer.settings.members
         members.forget_logged_lists()
@@ -617,6 +628,7 @@ class Server:
             self._leader_requests = LeaderRequestProcessor(
                 self._context, effect.epoch, inherited, self._digests.is_confirmed
             )
+        self._transfer.on_activated()
         self._tell_address()
         self._clients.forward_all()
         self._update_read_serving()
@@ -661,12 +673,13 @@ class Server:
         self._forwarder.send_touches(self._leader_requests)
         self._process_zab_effects()
         leader = self._leader_requests
-        if leader is not None:
+        if leader is not None and not leader.is_handing_over:
             leader.restore_votes()
             leader.raise_level()
             leader.update_config()
             leader.delete_expired_znodes()
             leader.send_session_report()
+        if leader is not None:
             self._digests.send_requests()
 
     def _start_read_only_if_due(self) -> None:
@@ -675,12 +688,13 @@ class Server:
 
     def _send_to_leader(self) -> None:
         while True:
-            self._forwarder.send(self._leader_requests)
-            if self._leader_requests is None:
+            leader = self._leader_requests
+            self._forwarder.send(leader)
+            if leader is None:
                 return
-            self._leader_requests.propose()
+            leader.propose()
             self._process_zab_effects()
-            if not self._context.leader_outbox.has_writes:
+            if leader.is_handing_over or not self._context.leader_outbox.has_writes:
                 return
             # A leader alone confirms a sync at once, which releases the writes behind it.
 

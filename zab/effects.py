@@ -184,6 +184,18 @@ class Activated(Struct, frozen=True):
     epoch: Epoch
 
 
+class HandOverBegun(Struct, frozen=True):
+    """This leader prepares nothing more: it waits until the nominee has all of its log."""
+
+    nominee: ServerId
+
+
+class TransferAbandoned(Struct, frozen=True):
+    """The lead was not transferred: this leader goes on, and prepares again what waits."""
+
+    reason: str
+
+
 class ReadIndex(Struct, frozen=True):
     """A quorum confirmed, after the request for `token` arrived, that this leader leads (Z4).
 
@@ -222,6 +234,8 @@ ServerEffect = (
     | CancelSnapshot
     | RoleChanged
     | Activated
+    | HandOverBegun
+    | TransferAbandoned
     | ReadIndex
 )
 Effect = Send | BreakLink | DiskEffect | ServerEffect | TraceEvent

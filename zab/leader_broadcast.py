@@ -13,7 +13,17 @@ from collections.abc import Callable
 from typing import assert_never
 
 from raykeeper.zab import trace_events
-from raykeeper.zab.effects import Activated, BreakLink, Outbox, ReadIndex, Role, Send, TraceEvent
+from raykeeper.zab.effects import (
+    Activated,
+    BreakLink,
+    HandOverBegun,
+    Outbox,
+    ReadIndex,
+    Role,
+    Send,
+    TraceEvent,
+    TransferAbandoned,
+)
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import (
@@ -26,6 +36,12 @@ from raykeeper.zab.ids import (
     epoch_of,
     format_zxid,
     make_zxid,
+)
+from raykeeper.zab.leadership_transfer import (
+    Transfer,
+    choose_successor,
+    lag_of,
+    obstacle_to_succession,
 )
 from raykeeper.zab.learners import Learner, Learners, Stage
 from raykeeper.zab.members import Seat
@@ -75,6 +91,7 @@ class LeaderBroadcast:
         self._ping_number = 0
         self._ping_at = Millis(now + settings.timing.ping_ms)
         self._probes: deque[tuple[int, int, Zxid]] = deque()  # (ping number needed, token, zxid)
+        self._transfer: Transfer | None = None
         # The initial history is committed as a whole: a quorum acknowledged NEWLEADER.
         history.deliver(history.logged)
         out.append(
@@ -119,6 +136,46 @@ class LeaderBroadcast:
                 learner.sent = last
                 self._out.append(Send(learner.server_id, message))
 
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether nothing more may be prepared, because a nominee is to have everything."""
+        return self._transfer is not None and self._transfer.is_handing_over
+
+    def transfer_leadership(
+        self, to: ServerId | None, until: Millis, lag_max: int
+    ) -> ServerId | str:
+        """Begin to hand the lead to `to`, or to the follower that is nearest to this log.
+
+        First the nominee and a quorum must answer a ping, while writes go on. Then nothing more is
+        prepared until the nominee has all of the log, and this leader steps down. What does not
+        come about before `until` is abandoned.
+
+        Args:
+            to: A voter other than this server; None lets the leader choose.
+            until: When it is abandoned.
+            lag_max: How many transactions the nominee may lack at first.
+
+        Returns:
+            The nominee, or a text that says why nobody can take over.
+        """
+        if self._transfer is not None:
+            return f"the lead is being transferred to server {self._transfer.nominee} already"
+        found = choose_successor(self._settings, self._history, self.learners, to, lag_max)
+        if isinstance(found, str):
+            return found
+        self._ping()
+        self._transfer = Transfer(found.server_id, until, self._ping_number)
+        lag = lag_of(found, self._history)
+        self._out.append(TraceEvent(trace_events.TRANSFER_BEGUN, (found.server_id, lag)))
+        return found.server_id
+
+    def abandon_transfer(self, reason: str) -> None:
+        """Go on leading; only while a transfer is under way."""
+        assert self._transfer is not None, reason
+        nominee, self._transfer = self._transfer.nominee, None
+        self._out.append(TraceEvent(trace_events.TRANSFER_ABANDONED, (nominee, reason)))
+        self._out.append(TransferAbandoned(reason))
+
     def read_index(self, token: int) -> None:
         """Confirm that this leader leads; ReadIndex is the answer (rule Z4).
 
@@ -133,6 +190,7 @@ class LeaderBroadcast:
     def log_synced(self) -> None:
         """Count this server for what its own disk has now."""
         self._commit()
+        self._advance_transfer()
 
     def disk_space_changed(self) -> None:
         """Hand the lead over when the disk is full; step down when it has space again.
@@ -142,7 +200,7 @@ class LeaderBroadcast:
         if self._history.has_disk_space:
             self.transition = StepDown("the disk has space again")
         else:
-            self._transfer_leadership()
+            self._leave_full_disk()
 
     def members_changed(self) -> None:
         """Count every learner under the disk that the member list names now (rule D3)."""
@@ -151,6 +209,7 @@ class LeaderBroadcast:
             return
         self.learners.members_changed()
         self._commit()
+        self._advance_transfer()
 
     def receive(self, sender: ServerId, message: LeaderBroadcastMessage, now: Millis) -> None:
         """Handle one message of a learner.
@@ -161,6 +220,7 @@ class LeaderBroadcast:
         """
         if isinstance(message, FollowerInfo):
             self._on_follower_info(sender, message, now)
+            self._advance_transfer()  # its nominee may begin anew
             return
         learner = self.learners.get(sender)
         assert learner is not None, "the table of `phases` ignores these of others"
@@ -182,13 +242,18 @@ class LeaderBroadcast:
                 self._on_log_paused(learner)
             case _:
                 assert_never(message)
+        self._advance_transfer()
 
     def lost(self, peer: ServerId, reason: str, _now: Millis) -> None:
         """Drop a learner whose link broke, or which has left this leader."""
         self.learners.drop(peer, reason)
+        self._advance_transfer()
 
     def wake(self, now: Millis) -> None:
         """Drop silent learners, check that a quorum is left, ping the others; twice a tick."""
+        transfer = self._transfer
+        if transfer is not None and now >= transfer.until:
+            self.abandon_transfer(self._why_late(transfer))
         if now < self._ping_at:
             return
         timing = self._settings.timing
@@ -209,13 +274,14 @@ class LeaderBroadcast:
             self.transition = StepDown("no quorum of followers")
             return
         if not self._history.has_disk_space:
-            self._transfer_leadership()
+            self._leave_full_disk()
+        self._advance_transfer()  # its nominee may be among the silent ones
         self._ping()
         self._answer_probes()
 
     def deadline(self) -> Millis:
         """Return when to call `wake`."""
-        return self._ping_at
+        return self._ping_at if self._transfer is None else min(self._ping_at, self._transfer.until)
 
     def last_quorum_contact(self, now: Millis) -> Millis:
         """Return the latest time at which a quorum, this server included, was in touch."""
@@ -247,7 +313,7 @@ class LeaderBroadcast:
         learner.acked_at = now
         self._commit()
         if not self._history.has_disk_space:
-            self._transfer_leadership()
+            self._leave_full_disk()
 
     def _on_pong(self, learner: Learner, pong: Pong) -> None:
         if pong.number > self._ping_number:
@@ -284,7 +350,44 @@ class LeaderBroadcast:
     def _owes_ack(self, learner: Learner) -> bool:
         return learner.is_logging and learner.acked < learner.sent
 
-    def _transfer_leadership(self) -> None:
+    def _advance_transfer(self) -> None:
+        """Take the next step of the transfer under way, as soon as it can be taken."""
+        transfer, history = self._transfer, self._history
+        if transfer is None or self.transition is not None:
+            return
+        nominee = self.learners.get(transfer.nominee)
+        obstacle = obstacle_to_succession(transfer.nominee, nominee, history)
+        if obstacle or nominee is None:
+            self.abandon_transfer(obstacle)
+            return
+        if not transfer.is_handing_over:
+            # A server that has all of the log may be frozen: writes would wait for it in vain.
+            if min(nominee.last_pong, self._quorum_pong()) < transfer.ping_number:
+                return
+            transfer.is_handing_over = True
+            self._out.append(HandOverBegun(transfer.nominee))
+        if self._has_handed_over(nominee):
+            detail = (transfer.nominee, format_zxid(history.logged))
+            self._out.append(TraceEvent(trace_events.TRANSFER_HANDED_OVER, detail))
+            self.transition = StepDown(
+                f"server {transfer.nominee} is to take over", transfer.nominee
+            )
+
+    def _has_handed_over(self, nominee: Learner) -> bool:
+        # What the nominee lacks it would never get, and a nominee with a shorter log than another
+        # voter is not elected. The own disk must be idle, or the others would wait for this vote.
+        history = self._history
+        return nominee.acked == history.logged == history.delivered and history.is_disk_idle
+
+    def _why_late(self, transfer: Transfer) -> str:
+        nominee = self.learners.get(transfer.nominee)
+        assert nominee is not None, "a nominee that is gone ends the transfer at once"
+        if not transfer.is_handing_over:
+            return f"server {transfer.nominee}, or a quorum, did not answer in time"
+        lag = lag_of(nominee, self._history)
+        return f"not all was on disk in time: server {transfer.nominee} lacks {lag} transactions"
+
+    def _leave_full_disk(self) -> None:
         """Leave the lead to a follower that has disk space and all of this log (rule D6)."""
         last = self._history.logged
         for learner in self.learners:
@@ -314,8 +417,12 @@ class LeaderBroadcast:
             if learner.stage is Stage.FOLLOWING:
                 self._out.append(Send(learner.server_id, message))
 
+    def _quorum_pong(self) -> int:
+        """Return the newest ping that a quorum, this server included, has answered."""
+        return self._quorum_value(self._ping_number, lambda x: x.last_pong)
+
     def _answer_probes(self) -> None:
-        confirmed = self._quorum_value(self._ping_number, lambda x: x.last_pong)
+        confirmed = self._quorum_pong()
         while self._probes and self._probes[0][0] <= confirmed:
             _, token, zxid = self._probes.popleft()
             self._out.append(ReadIndex(token, zxid))

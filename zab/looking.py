@@ -39,6 +39,11 @@ class AwaitDisk:
             self.transition = DiskIdle()
 
 
+def is_willing(server_id: ServerId, history: History, nominee: ServerId | None) -> bool:
+    """Return whether a server wants to lead: it can log, and no other one was nominated."""
+    return history.has_disk_space and nominee in (None, server_id)
+
+
 class Looking:
     """One election, possibly of several rounds.
 
@@ -54,7 +59,9 @@ class Looking:
         round_: int,
         out: Outbox,
         now: Millis,
+        nominee: ServerId | None = None,
     ) -> None:
+        """Begin the election; `nominee` is the server that the leader before asked to elect."""
         # ZOOKEEPER-2845: a server voted with its memory and lost; its disk caught up afterwards
         # with transactions that no leader knew, and brought them back at the next restart.
         assert history.is_disk_idle, "a vote speaks of what is on disk (Z2)"
@@ -64,6 +71,7 @@ class Looking:
         self._links = links
         self._out = out
         self._history = history
+        self._nominee = nominee
         self.vote = self._own_vote()
         self._received: dict[ServerId, Notification] = {}
         self._out_of_election: dict[ServerId, Notification] = {}
@@ -256,7 +264,10 @@ class Looking:
         disk = self._settings.disk
         members, own = self._settings.members, self._own_vote()
         moved, told = members.voter_disks, members.to_tell
-        return Notification(self.round, self.vote, PeerState.LOOKING, votes, own, disk, moved, told)
+        nominee = self._nominee or ServerId(0)
+        return Notification(
+            self.round, self.vote, PeerState.LOOKING, votes, own, disk, moved, told, nominee
+        )
 
     def _own_vote(self) -> Vote:
         # A server without a vote proposes server 0, which is none; it only asks whom to follow. Not
@@ -264,9 +275,8 @@ class Looking:
         history = self._history
         if not self._settings.has_vote:
             return Vote(Epoch(0), ZERO, ServerId(0))
-        return Vote(
-            history.rank_epoch, history.synced, self._settings.server_id, history.has_disk_space
-        )
+        me = self._settings.server_id
+        return Vote(history.rank_epoch, history.synced, me, is_willing(me, history, self._nominee))
 
     def _answer(self, peer: ServerId) -> None:
         self._out.append(Send(peer, self.notification()))

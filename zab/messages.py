@@ -13,7 +13,7 @@ from enum import IntEnum
 from msgspec import Struct
 
 from raykeeper.zab.feature_levels import LEVEL_MIN, WireLevel
-from raykeeper.zab.ids import ZERO
+from raykeeper.zab.ids import ZERO, ServerId
 from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.wire_types import WireDisk, WireEpoch, WireRound, WireServerId, WireZxid
 
@@ -28,17 +28,21 @@ class PeerState(IntEnum):
 
 
 class Vote(Struct, frozen=True, array_like=True, gc=False):
-    """A candidate and its history, and whether its disk has room for more of it (rule D6)."""
+    """A candidate and its history, and whether it is willing to lead.
+
+    A server is not willing while its disk is full (rule D6), nor while the leader before asked for
+    another one to take over.
+    """
 
     epoch: WireEpoch
     zxid: WireZxid
     leader: WireServerId
-    has_disk_space: bool = True
+    is_willing: bool = True
 
     @property
     def rank(self) -> tuple[int, int, bool, int]:
-        """The order of votes: of two with the same history, the one with room leads."""
-        return self.epoch, self.zxid, self.has_disk_space, self.leader
+        """The order of votes: of two with the same history, a willing one leads."""
+        return self.epoch, self.zxid, self.is_willing, self.leader
 
 
 class Notification(Struct, frozen=True, array_like=True, tag=1):
@@ -49,7 +53,8 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     history, whomever it votes for; `disk` tells a voter without its promises from one that is not
     ready. `members` is the newest member list that the sender knows to be committed: it may give a
     server its vote, which that server cannot see in its own log, or tell it of servers that have
-    come and gone. `voter_disks` says a part of it for servers of an earlier version.
+    come and gone. `voter_disks` says a part of it for servers of an earlier version. `nominee` is
+    the server that a leader which has stepped down asks its followers to elect, 0 for none.
     """
 
     round: WireRound
@@ -60,6 +65,7 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     disk: WireDisk
     voter_disks: dict[WireServerId, WireDisk] = {}
     members: MemberList | None = None
+    nominee: WireServerId = ServerId(0)
 
 
 class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):

@@ -25,7 +25,7 @@ from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, Millis, ServerId, Zx
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.leader_recovery import LeaderRecovery
 from raykeeper.zab.learners import Learner, Stage
-from raykeeper.zab.looking import AwaitDisk, Looking
+from raykeeper.zab.looking import AwaitDisk, Looking, is_willing
 from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.messages import (
     LeaderInfo,
@@ -66,6 +66,7 @@ class Peer:
         self._out = out
         self._round = 1
         self._follow_attempt = 0
+        self._nominee: ServerId | None = None  # whom the leader before asked to elect
         self._vote = self._own_vote()
         self._role: _Role = AwaitDisk(history)
 
@@ -283,8 +284,23 @@ class Peer:
             self._role.members_changed(now)
             self._advance(now)
 
+    def transfer_leadership(
+        self, to: ServerId | None, until: Millis, lag_max: int
+    ) -> ServerId | str:
+        """Begin to hand the lead over; return the nominee, or why nobody can take over.
+
+        Only while `broadcasting`.
+        """
+        assert isinstance(self._role, LeaderBroadcast), self.role
+        return self._role.transfer_leadership(to, until, lag_max)
+
+    def abandon_transfer(self, reason: str) -> None:
+        """Go on leading; only while a transfer is under way."""
+        assert isinstance(self._role, LeaderBroadcast), self.role
+        self._role.abandon_transfer(reason)
+
     def step_down(self, reason: str, now: Millis) -> None:
-        """Leave the role and look for a leader, for an exhausted counter or a transfer."""
+        """Leave the role and look for a leader, for an exhausted counter."""
         if not isinstance(self._role, AwaitDisk | Looking):
             self._role.transition = StepDown(reason)
         self._advance(now)
@@ -390,7 +406,7 @@ class Peer:
             and message.round <= self._round  # a later round is a new election, for us too
         )
         if not is_about_to_lead:
-            role.transition = StepDown("the leader no longer leads")
+            role.transition = StepDown("the leader no longer leads", message.nominee or None)
 
     def _notification(self) -> Notification:
         role = self._role
@@ -406,12 +422,14 @@ class Peer:
         own = self._own_vote()
         disk, members = self.settings.disk, self.settings.members
         moved, told = members.voter_disks, members.to_tell
-        return Notification(self._round, self._vote, state, votes, own, disk, moved, told)
+        nominee = self._nominee or ServerId(0)
+        return Notification(self._round, self._vote, state, votes, own, disk, moved, told, nominee)
 
     def _own_vote(self) -> Vote:
         history = self.history
         me = self.settings.server_id
-        return Vote(history.rank_epoch, history.synced, me, history.has_disk_space)
+        willing = is_willing(me, history, self._nominee)
+        return Vote(history.rank_epoch, history.synced, me, willing)
 
     def _disk_completed(self, now: Millis) -> None:
         if isinstance(self._role, FollowerRecovery):
@@ -427,19 +445,22 @@ class Peer:
     def _become(self, transition: Transition, now: Millis) -> None:
         """Change the role. No other code does."""
         if isinstance(transition, StepDown):
-            self._leave(transition.reason)
+            self._leave(transition)
         elif isinstance(transition, DiskIdle):
             self.history.deliver(self.history.committed)  # it may give us our vote
             self._role = Looking(
-                self.settings, self.history, self.links, self._round, self._out, now
+                *(self.settings, self.history, self.links, self._round, self._out, now),
+                self._nominee,
             )
         elif isinstance(transition, Elected):
             self._on_elected(transition, now)
         elif isinstance(transition, Synchronized):
+            self._nominee = None
             self._role = FollowerBroadcast(
                 self.settings, self.history, transition.leader, transition.position, self._out, now
             )
         else:
+            self._nominee = None
             self._role = LeaderBroadcast(
                 self.settings, self.history, transition.learners, self._out, now
             )
@@ -470,9 +491,10 @@ class Peer:
         message = self._notification()
         self._out.extend(Send(peer, message) for peer in self.links)
 
-    def _leave(self, reason: str) -> None:
+    def _leave(self, left: StepDown) -> None:
         role = self._role
-        self._out.append(TraceEvent(trace_events.ROLE_LEFT, (self.role.value, reason)))
+        self._nominee = left.nominee
+        self._out.append(TraceEvent(trace_events.ROLE_LEFT, (self.role.value, left.reason)))
         if isinstance(role, LeaderRecovery | LeaderBroadcast):
             role.learners.clear()
         elif isinstance(role, FollowerRecovery):

@@ -38,9 +38,10 @@ class Established(Struct, frozen=True):
 
 
 class StepDown(Struct, frozen=True):
-    """Leave the role and look for a leader again."""
+    """Leave the role and look for a leader again; prefer `nominee`, if not None, as leader."""
 
     reason: str
+    nominee: ServerId | None = None
 
 
 Transition = DiskIdle | Elected | Synchronized | Established | StepDown

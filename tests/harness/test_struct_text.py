@@ -20,7 +20,7 @@ from tests.harness.struct_text import format_struct, format_value, parse_struct
 
 Z13 = make_zxid(Epoch(1), 3)
 VOTE = Vote(Epoch(1), Z13, ServerId(2))
-FULL = Vote(Epoch(1), Z13, ServerId(2), has_disk_space=False)
+FULL = Vote(Epoch(1), Z13, ServerId(2), is_willing=False)
 MOVED = {ServerId(2): DiskId("new"), ServerId(3): DiskId("a b")}
 Union = ZabMessage | Effect
 

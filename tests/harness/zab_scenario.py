@@ -173,6 +173,22 @@ class ZabScenario:
 
         return self._act(propose, ms)
 
+    def transfer(self, to: ServerId = ANY, within: int = 1_000, ms: int = 50) -> str:
+        """Have the only leader transfer the lead, to any voter if none is named."""
+        (leader,) = self.zab.leaders()
+        refused: list[str] = []
+
+        def transfer() -> None:
+            refusal = self.zab.transfer(leader, None if to == ANY else to, within)
+            refused.extend([f"{name_of(leader)} refuses: {refusal}"] if refusal else [])
+
+        found = self._act(transfer, ms)
+        return "\n".join(filter(None, [*refused, found]))
+
+    def freeze(self, server: ServerId, by: int) -> None:
+        """Have a server come to nothing for `by` ms (SIGSTOP); its disk goes on."""
+        self.zab.servers[server].paused_until = self.zab.now + by
+
     def read(self, server: ServerId, ms: int = 0) -> str:
         """Ask a server that leads, or believes so, for a linearizable read."""
         return self._act(lambda: self.zab.read(server), ms)

@@ -92,5 +92,7 @@ EFFECTS: dict[type, Callable[[Any], str]] = {
         f"{f' of {name_of(e.leader)}' if e.role is not effects.Role.LOOKING else ''}"
     ),
     effects.Activated: lambda e: f"is active as {e.role.value} in epoch {e.epoch}",
+    effects.HandOverBegun: lambda e: f"hands over to {name_of(e.nominee)}",
+    effects.TransferAbandoned: lambda e: f"goes on to lead: {e.reason}",
     effects.ReadIndex: lambda e: f"may read at {format_zxid(e.zxid)}",
 }

@@ -196,6 +196,18 @@ class ZabWorld:
         self._settle(server)
         return True
 
+    def transfer(self, server_id: ServerId, to: ServerId | None, within_ms: int) -> str | None:
+        """Have a leader transfer the lead; return why it does not."""
+        server = self.servers[server_id]
+        if server.peer is None or server.paused_until > self.now:
+            return "down"
+        if server.peer.broadcasting is None:
+            return "does not lead"
+        until = Millis(self.now + within_ms)
+        found = server.peer.transfer_leadership(to, until, 1_000)
+        self._settle(server)
+        return found if isinstance(found, str) else None
+
     def read(self, server_id: ServerId) -> None:
         server = self.servers[server_id]
         if server.peer is None or server.paused_until > self.now:
@@ -292,6 +304,8 @@ class ZabWorld:
             self._stream_next(server, effect.learner)
         elif isinstance(effect, effects.CheckSnapshot):
             pass  # the trees of this world are undamaged
+        elif isinstance(effect, effects.HandOverBegun | effects.TransferAbandoned):
+            pass  # nobody writes by itself here
         elif effect.role is effects.Role.LEADER:
             self.properties.establish(effect.epoch, server.id, server.incarnation, server.applied)
 

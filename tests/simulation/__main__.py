@@ -26,7 +26,10 @@ from tests.simulation.plan_file import read_plan
 from tests.simulation.recipes.catalogue import SCENARIOS
 from tests.simulation.replay import TAIL, Replay, replay
 from tests.simulation.simulate import FOLDER, Options, cores, simulate
+from tests.simulation.transfers.plans import TRANSFER
 from tests.simulation.upgrades.plans import UPGRADE
+
+RECIPES = (*SCENARIOS, KEEPER, JUTE, UPGRADE, TRANSFER)
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -71,7 +74,9 @@ def many(
 ) -> None:
     """Run many seeds on all cores, and print a summary."""
     code = 0
-    for name in [*SCENARIOS, KEEPER, JUTE, UPGRADE] if recipe == "all" else [_checked(recipe)]:
+    for name in (
+        [*SCENARIOS, KEEPER, JUTE, UPGRADE, TRANSFER] if recipe == "all" else [_checked(recipe)]
+    ):
         options = Options(
             first, seeds, jobs or cores(), failures, is_minimizing=minimize, recipe=name
         )
@@ -80,9 +85,8 @@ def many(
 
 
 def _checked(recipe: str) -> str:
-    names = [*SCENARIOS, KEEPER, JUTE, UPGRADE]
-    if recipe and recipe not in names:
-        raise typer.BadParameter(f"--recipe takes one of {', '.join(names)}")
+    if recipe and recipe not in RECIPES:
+        raise typer.BadParameter(f"--recipe takes one of {', '.join(RECIPES)}")
     return recipe
 
 

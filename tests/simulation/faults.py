@@ -6,6 +6,7 @@ A fault is skipped if its target is missing, or if it would exceed what any ense
 from collections import Counter
 from collections.abc import Callable
 
+from raykeeper.zab.ids import ServerId
 from tests.harness.schedule import Schedule
 from tests.simulation.client import SimClient
 from tests.simulation.damage import Damage
@@ -39,6 +40,7 @@ class Faults:
             FaultKind.CRASH: self._crash,
             FaultKind.BLACKOUT: self._blackout,
             FaultKind.FREEZE: self._freeze,
+            FaultKind.TRANSFER: self._transfer,
             FaultKind.CUT: self._cut,
             FaultKind.CUT_ONE_WAY: self._cut_one_way,
             FaultKind.ISOLATE: self._isolate,
@@ -139,6 +141,13 @@ class Faults:
             second = second_process(node, old, self._schedule)
             second.freeze()
             self._schedule.after(fault.lasts_ms, second.thaw)
+        return True
+
+    def _transfer(self, fault: Fault) -> bool:
+        leader = self._triggered.leader()
+        if leader is None or not leader.is_answering:
+            return False
+        leader.transfer(ServerId(fault.target) if fault.target else None, fault.lasts_ms)
         return True
 
     def _triggered_fault(self, fault: Fault) -> bool:

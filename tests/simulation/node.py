@@ -18,6 +18,8 @@ from raykeeper.server.effects import (
     SendClient,
     SendPeer,
     TrackSessions,
+    TransferAnswered,
+    TransferResult,
 )
 from raykeeper.server.events import (
     ClientBytesSent,
@@ -30,6 +32,7 @@ from raykeeper.server.events import (
     LinkDown,
     LinkUp,
     PeerFrame,
+    TransferRequested,
 )
 from raykeeper.server.peer_messages import (
     PeerMessage,
@@ -57,6 +60,8 @@ from raykeeper.znodes.znode import Znode
 from tests.harness.log_entries import entries_of
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import DiskFailedError, SimDisk
+from tests.simulation.checks import transfers
+from tests.simulation.checks.transfers import Transfers
 from tests.simulation.clock import SimClock
 from tests.simulation.jute_clients.server_end import ByteEnd
 from tests.simulation.network import Network, SimLink, server_end
@@ -122,6 +127,7 @@ class Node:
         self.logged: dict[Zxid, bytes] = {}
         self.heard: dict[ServerId, Millis] = {}
         """When, by its clock, this process came to a frame of each server last."""
+        self.transfers = Transfers(checks.counts)
         self._newer = newer
         self._plan = plan
         self._timing = timing
@@ -183,6 +189,7 @@ class Node:
             return
         self._fence, self._connections = Fence(), 0
         self.heard = {}
+        self.transfers = Transfers(self._checks.counts)
         self._processes = {}
         self._has_room = recovered.has_disk_space
         self.logged = dict(entries_of(*recovered.runs))
@@ -282,6 +289,12 @@ class Node:
         self._end(life, leaving.reason)
         if leaving.wipe_disk:
             self.disk.repair()
+
+    def transfer(self, to: ServerId | None, within_ms: int) -> Callable[[], TransferResult | None]:
+        """Ask the process to transfer the lead; return what tells the answer."""
+        request, asked = self.transfers.asks(to, within_ms), self.transfers
+        self._take(self.incarnation, [request])
+        return lambda: asked.answer_to(request)
 
     def freeze(self) -> None:
         """Freeze the process and its disk thread (SIGSTOP); arriving events wait."""
@@ -459,7 +472,10 @@ class Node:
         self._see_frames(events)
         told = [event.has_disk_space for event in events if isinstance(event, DiskSpaceChanged)]
         is_bound = not self._has_room and self.server.peer.is_active and True not in told
+        handing_over = transfers.handing_over(self.server)
         effects = self.server.step(events, self.clock.times())
+        transfers.proposes_nothing(self, handing_over, effects)
+        self.transfers.ends_in_time(self.server, self.clock.mono())
         for effect in effects:
             assert not is_bound or not isinstance(effect, Append), "FullDisk: more is accepted"
             self._remember(effect)
@@ -469,7 +485,9 @@ class Node:
 
     def _see_frames(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, PeerFrame):
+            if isinstance(event, TransferRequested):
+                self.transfers.begins(event, self.clock.mono())
+            elif isinstance(event, PeerFrame):
                 self.heard[event.peer] = self.clock.mono()
                 for message in event.messages:
                     if isinstance(message, TouchSessions):
@@ -505,6 +523,9 @@ class Node:
             elif isinstance(effect, TraceEvent):
                 assert effect.name != MESSAGE_ILLEGAL, f"Protocol: {self.server_id} met {effect}"
                 self._checks.note(self, effect)
+                transfers.nominee_has_all(self, self.peers, effect)
+            elif isinstance(effect, TransferAnswered):
+                self.transfers.answered(self, effect)
             elif isinstance(effect, BreakLink):
                 self._send(frames)
                 frames = {}

@@ -40,6 +40,10 @@ class FaultKind(Enum):
     """The process is stopped, and a second one is started on an empty disk; the first one resumes
     and stays."""
 
+    TRANSFER = "transfer"
+    """The present leader is asked to transfer the lead to server `target`, 0 for any, within
+    `lasts_ms`."""
+
     # Links: both ways unless said otherwise, for `lasts_ms`.
     CUT = "cut"
     """Server `target` from the servers `others`."""
@@ -281,6 +285,8 @@ class Plan(Struct, frozen=True):
     timing: TimingPlan = TimingPlan()
     keeper: KeeperPlan | None = None
     upgrade: UpgradePlan | None = None
+    transfers_in_calm: bool = False
+    """Whether the lead goes to each voter in turn after all have converged."""
 
 
 def draw_mix(seed: int) -> Plan:
@@ -383,7 +389,7 @@ _FOCUS_RATE = 2.0
 _APART = frozenset(
     {
         *(FaultKind.TRIGGERED, FaultKind.SECOND_PROCESS, FaultKind.SECOND_DISK),
-        *(FaultKind.CLIENT_KILLED, *OF_RAY_NODES),
+        *(FaultKind.CLIENT_KILLED, FaultKind.TRANSFER, *OF_RAY_NODES),
     }
 )
 """Kinds that are drawn by functions of their own."""

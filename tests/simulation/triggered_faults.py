@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from raykeeper.server.effects import SendPeer
-from raykeeper.zab.effects import Role
+from raykeeper.zab.effects import Role, TraceEvent
 from tests.harness.schedule import Schedule
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault
@@ -71,6 +71,8 @@ class TriggeredFaults:
         for effect in effects:
             is_message = isinstance(effect, SendPeer)
             name = type(effect.message if is_message else effect).__name__  # type: ignore[attr-defined]
+            if isinstance(effect, TraceEvent):
+                name = effect.name
             for waiting in list(self._waiting):
                 if waiting.fault.trigger != name or self._schedule.now < waiting.since:
                     continue

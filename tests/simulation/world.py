@@ -119,6 +119,8 @@ class World:
         elections = self.checks.notes[COUNTER_EXHAUSTED] - exhausted_before
         for client, before in zip(self.clients, lost_before, strict=True):
             reconnects_come_to_an_end(client.name, client.servers_lost - before, elections)
+        if self.plan.transfers_in_calm:
+            self._transfer_in_turn()
         if self.plan.loses_majority:
             self._lose_majority()
         self.checks.finish(self.nodes)
@@ -141,6 +143,21 @@ class World:
         lost.nobody_decides()
         lost.bring_back()
         self._converge()
+        self._settle()
+
+    def _transfer_in_turn(self) -> None:
+        """Have the lead transferred to each voter in turn: in calm each transfer is done."""
+        for nominee in (node for node in self.nodes if node.votes):
+            (leader,) = (n for n in self.nodes if n.server and n.server.peer.broadcasting)
+            bound_ms = self.plan.timing.converge_ms
+            answer = leader.transfer(nominee.server_id, bound_ms)
+            until = Millis(self.schedule.now + 2 * bound_ms)
+            self.schedule.run_until(until, lambda answer=answer: answer() is not None)
+            result = answer()
+            assert result is not None and result.is_done, f"Transfer: in calm it is {result}"
+            self._converge()
+        for node in self.nodes:
+            node.transfers.all_answered(node.server_id)
         self._settle()
 
     def _report(self, converged_ms: int) -> Report:

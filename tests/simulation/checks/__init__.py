@@ -17,6 +17,7 @@ sessions.py    when sessions end, what they may do, their ephemerals
 session_deadlines.py  when a client must let go, and until when a server may answer it
 full_timeouts.py     the full timeouts that a session gets after a move or a loss
 session_view.py        the requests and answers of one client session
+transfers.py   transfers of the lead: nothing proposed meanwhile, the nominee has all
 replicas.py    a replica's whole state against the truth
 answers.py     answers to a client: their order, its own writes, the truth of its reads
 watches.py     which watch events a client gets, when, and each once

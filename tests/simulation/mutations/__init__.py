@@ -14,5 +14,6 @@ persistent_watches.py persistent watches: missed events, values, transactions, h
 contract.py      transactions, access control, expiring znodes, quotas, aux reads
 recipes.py       one or two of each recipe, found by its scenario (tests/simulation/recipes)
 upgrades.py      feature levels, found by the world of upgrades (tests/simulation/upgrades)
+transfers.py     transfers of the lead (tests/simulation/transfers)
 keepers.py       the rules of the keeper, found by its own world (tests/simulation/keepers)
 """

@@ -75,7 +75,7 @@ def _accept_any_history(self: LeaderRecovery, learner: Any, ack: AckEpoch) -> No
 
 
 def _by_number(_right: Any) -> Any:
-    return property(lambda self: (0, 0, self.has_disk_space, self.leader))
+    return property(lambda self: (0, 0, self.is_willing, self.leader))
 
 
 def _epoch_first(right: Any) -> Any:

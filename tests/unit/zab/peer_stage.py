@@ -56,6 +56,7 @@ def reader(kind: Any) -> Callable[[str], Any]:
     return lambda word: parse_value(word, kind)
 
 
+ANY = ServerId(0)
 READERS = {kind: reader(kind) for kind in (Epoch, ServerId, Zxid, DiskId, bool, bytes)}
 
 
@@ -84,7 +85,7 @@ class Told(Struct):
     round: int = 1
     epoch: Epoch = Epoch(0)
     zxid: Zxid = ZERO
-    has_disk_space: bool = True
+    is_willing: bool = True
     has_vote: bool = True
     disk: DiskId = FOUNDING_DISK
 
@@ -183,7 +184,7 @@ class PeerStage:
 
     def vote(self, rest: str) -> str:
         told = parse_fields(rest, Told)
-        vote = Vote(told.epoch, told.zxid, told.leader, told.has_disk_space)
+        vote = Vote(told.epoch, told.zxid, told.leader, told.is_willing)
         own = vote if told.sender == told.leader else Vote(Epoch(0), ZERO, told.sender)
         message = Notification(told.round, vote, told.state, told.has_vote, own, told.disk)
         self._bench.hear(told.sender, message)
@@ -259,6 +260,17 @@ class PeerStage:
 
     def step_down(self, reason: str) -> str:
         self._peer.step_down(reason, self._bench.now)
+        return self._take()
+
+    def transfer(self, to: ServerId = ANY, within: int = 1_000, lag_max: int = 2) -> str:
+        """Have the leader transfer the lead, to any server if none is named; print a refusal."""
+        until = Millis(self._bench.now + within)
+        found = self._peer.transfer_leadership(None if to == ANY else to, until, lag_max)
+        printed = self._take()
+        return printed if not isinstance(found, str) else f"refused: {found}"
+
+    def abandon(self, reason: str) -> str:
+        self._peer.abandon_transfer(reason)
         return self._take()
 
     def snapshot_begin(self, learner: ServerId, zxid: Zxid) -> str:

@@ -33,7 +33,7 @@ from raykeeper.zab.messages import (
 )
 from tests.unit.zab.histories import NEW_DISK, S1, S2, z
 
-MINE, BEST = Vote(Epoch(1), z(1, 3), S1, has_disk_space=False), Vote(Epoch(2), z(2, 1), S2)
+MINE, BEST = Vote(Epoch(1), z(1, 3), S1, is_willing=False), Vote(Epoch(2), z(2, 1), S2)
 ALL: list[ZabMessage] = [
     Notification(4, BEST, PeerState.LOOKING, True, MINE, NEW_DISK),
     FollowerInfo(Epoch(1), 2, NEW_DISK),
@@ -123,13 +123,13 @@ def test_the_name_of_a_disk_is_bounded(fields: list[object]) -> None:
             decode(msgspec.msgpack.encode([*fields, disk]))
 
 
-def test_an_acknowledged_epoch_is_certain_and_a_vote_has_room_unless_told() -> None:
+def test_an_acknowledged_epoch_is_certain_and_a_vote_is_willing_unless_told() -> None:
     """Who was built before these fields says nothing of them."""
     decode = msgspec.msgpack.Decoder(ZabMessage).decode
     assert decode(msgspec.msgpack.encode([4, 1, 0, True])) == AckEpoch(Epoch(1), ZERO, True, False)
     old = decode(msgspec.msgpack.encode([1, 4, [1, 0, 2], 0, True, [1, 0, 2], ""]))
     assert isinstance(old, Notification)
-    assert old.own_vote == Vote(Epoch(1), ZERO, S2, has_disk_space=True)
+    assert old.own_vote == Vote(Epoch(1), ZERO, S2, is_willing=True)
 
 
 def _filled(fields: list[object], number: int) -> list[object]:
@@ -143,7 +143,7 @@ def test_votes_are_ordered_by_epoch_then_zxid_then_room_then_server() -> None:
     votes = [
         Vote(Epoch(0), ZERO, ServerId(9)),
         Vote(Epoch(1), z(1, 1), ServerId(3)),
-        Vote(Epoch(1), z(1, 2), ServerId(7), has_disk_space=False),
+        Vote(Epoch(1), z(1, 2), ServerId(7), is_willing=False),
         Vote(Epoch(1), z(1, 2), ServerId(1)),
         Vote(Epoch(1), z(1, 2), ServerId(2)),
         Vote(Epoch(2), z(1, 1), ServerId(1)),

@@ -1,6 +1,6 @@
 """PrepRequestProcessor: each error in ZooKeeper's order, each result, the outstanding changes.
 
-The file is long because it has one table of requests, and what is refused stands beside what is done.
+The file is long because it has one table of requests: what is refused stands beside what is done.
 """
 
 import msgspec

@@ -1,0 +1,69 @@
+"""Transfers of the lead: a leader that goes on, a nominee that lacks something, requests lost."""
+
+from typing import Any
+
+from raykeeper.server.leadership_transfer import LeadershipTransfer
+from raykeeper.zab import looking, peer
+from raykeeper.zab.ids import Millis
+from raykeeper.zab.leader_broadcast import LeaderBroadcast
+from raykeeper.zab.leadership_transfer import Transfer
+from tests.simulation.mutations.mutation import Mutation, instead
+from tests.simulation.transfers.plans import TRANSFER
+
+
+def _without_end(right: Any) -> Any:
+    def init(self: Transfer, nominee: Any, _until: Any, ping_number: Any) -> None:
+        right(self, nominee, Millis(1 << 60), ping_number)
+
+    return init
+
+
+def _drop_first(right: Any) -> Any:
+    def on_abandoned(self: LeadershipTransfer, reason: str) -> None:
+        self._held.clear()
+        right(self, reason)
+
+    return on_abandoned
+
+
+def _willing_with_a_disk(_server: Any, history: Any, _nominee: Any) -> bool:
+    return bool(history.has_disk_space)
+
+
+MUTATIONS = [
+    Mutation(
+        "transfer",
+        "an unwilling leader proposes",
+        [(LeaderBroadcast, "is_handing_over", instead(property(lambda self: False)))],
+        50,
+        TRANSFER,
+    ),
+    Mutation(
+        "transfer",
+        "the nominee lacks transactions",
+        [(LeaderBroadcast, "_has_handed_over", instead(lambda self, nominee: True))],
+        50,
+        TRANSFER,
+    ),
+    Mutation(
+        "transfer",
+        "an abandoned one drops what it held",
+        [(LeadershipTransfer, "on_abandoned", _drop_first)],
+        100,
+        TRANSFER,
+    ),
+    Mutation(
+        "transfer",
+        "the others want to lead as well",
+        [(module, "is_willing", instead(_willing_with_a_disk)) for module in (looking, peer)],
+        50,
+        TRANSFER,
+    ),
+    Mutation(
+        "transfer",
+        "it has no end",
+        [(Transfer, "__init__", _without_end)],
+        100,
+        TRANSFER,
+    ),
+]

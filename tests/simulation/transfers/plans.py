@@ -1,0 +1,54 @@
+"""The plan of a seed with transfers of the lead, among the usual faults or alone.
+
+Some faults strike when a transfer begins, hands over or is abandoned.
+"""
+
+from random import Random
+from typing import Final
+
+from msgspec.structs import replace
+
+from tests.simulation.campaigns import draw_campaign
+from tests.simulation.plan import Fault, FaultKind, Plan, draw_mix
+from tests.simulation.rotating_outages import draw_rotating_outages
+from tests.simulation.triggers import COMMON, RECOVERY
+
+TRANSFER: Final = "transfer"
+TRIGGERS: Final = (
+    *("transfer.begun", "transfer.handed_over", "transfer.abandoned", "election.decided"),
+    *("Notification", "Ack", "Pong", "ForwardWrites", *RECOVERY),
+)
+_CALM_SHARE: Final = 0.35
+_SLOW_SHARE: Final = 0.6
+
+
+def draw_transfer_plan(seed: int) -> Plan:
+    """Return the plan of a seed, always the same."""
+    plan = draw_rotating_outages(seed) or draw_campaign(seed) or draw_mix(seed)
+    random = Random(f"{seed}.transfers")
+    faults = [] if random.random() < _CALM_SHARE else list(plan.faults)
+    servers = len(plan.servers)
+    for _ in range(max(1, round(random.choice([0.3, 1, 3]) * plan.safety_ms / 1_000))):
+        target = random.choice([0, 0, *range(1, servers + 1)])
+        lasts_ms = random.choice([10, 200, 1_000, 3_000])
+        at_ms = random.randrange(plan.safety_ms)
+        faults.append(Fault(at_ms, FaultKind.TRANSFER, target, lasts_ms=lasts_ms))
+        if target and random.random() < _SLOW_SHARE:
+            # Writes wait for it, and in the end the leader goes on with them.
+            slow = Fault(at_ms, FaultKind.SLOW_DISK, target, lasts_ms=2_000, amount=3_000)
+            faults.append(slow)
+    for _ in range(random.choice([0, 0, 1, 2, 4])):
+        faults.append(
+            Fault(
+                random.randint(0, 1_000),
+                FaultKind.TRIGGERED,
+                lasts_ms=random.choice([10, 50, 300, 1_500]),
+                amount=random.choice([1, 1, 2, 3]),
+                trigger=random.choice(TRIGGERS),
+                reaction=random.choice(COMMON).value,
+                delay_ms=random.choice([0, 0, 0, 1, 3, 10]),
+                again_ms=random.choice([0, 300, 1_000]),
+            )
+        )
+    ordered = tuple(sorted(faults, key=lambda fault: fault.at_ms))
+    return replace(plan, faults=ordered, transfers_in_calm=True)
