@@ -40,6 +40,7 @@ from raykeeper.actors.replica_status import (
     STARTING,
     ReplicaDescription,
     ReplicaStatus,
+    TransferOutcome,
     describe_replica,
 )
 from raykeeper.actors.running_versions import running_versions
@@ -70,12 +71,13 @@ from raykeeper.server.effects import (
     SnapshotFinish,
     SnapshotWrite,
     TrackSessions,
+    TransferAnswered,
 )
-from raykeeper.server.events import DiskEvent, Event, ProcessFactsRead
+from raykeeper.server.events import DiskEvent, Event, ProcessFactsRead, TransferRequested
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import Millis, Now, Zxid
+from raykeeper.zab.ids import Millis, Now, ServerId, Zxid
 
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
@@ -199,6 +201,14 @@ class Replica:
         if self._runner is None:
             return "is reading its disk, or waiting for it"
         return await self._operators.answer(self._runner.server, query)
+
+    async def transfer_leadership(
+        self, to: ServerId | None, within_ms: int, lag_max: int
+    ) -> TransferOutcome:
+        """Hand the lead to another voter; see `LeaderBroadcast.transfer_leadership`."""
+        if self._runner is None:
+            return TransferOutcome(None, False, f"server {self.server_id} is starting, or stopped")
+        return await self._runner.transfer_leadership(to, within_ms, lag_max)
 
     async def stop(self, held: tuple[str, Zxid] | None = None) -> bool:
         """End all but the actor; but return False if `held` (path, token) is known to be lost."""
@@ -373,6 +383,8 @@ class _ServerRunner:
             self.admin = AdminServer(
                 config.zookeeper_address, config.zookeeper_admin_port, self._answer_admin, log.line
             )
+        self._transfers: dict[int, asyncio.Future[TransferOutcome]] = {}
+        self._transfers_requested = 0
         self._metrics = self._flush_metrics(config) if config.metrics else None
         self._handlers = self._make_handlers()
         self._perform(server.start(_now()))
@@ -397,6 +409,7 @@ class _ServerRunner:
             PauseReading: lambda effect: clients.set_reading(effect.connection, False),
             ResumeReading: lambda effect: clients.set_reading(effect.connection, True),
             TrackSessions: lambda effect: self._tracker.track(effect.report),
+            TransferAnswered: self._on_transfer_answered,
             ReadProcessFacts: lambda _: self._begin_reading_facts(),
             **dict.fromkeys(
                 (SnapshotBegin, SnapshotWrite, SnapshotFinish, SnapshotAbort),
@@ -405,11 +418,30 @@ class _ServerRunner:
             TraceEvent: self._log.trace,
         }
 
+    async def transfer_leadership(
+        self, to: ServerId | None, within_ms: int, lag_max: int
+    ) -> TransferOutcome:
+        """Have the server transfer the lead; return how that ended."""
+        self._transfers_requested += 1
+        number = self._transfers_requested
+        answer: asyncio.Future[TransferOutcome] = self._loop.create_future()
+        self._transfers[number] = answer
+        self._deliver(TransferRequested(number, to, within_ms, lag_max))
+        return await answer
+
+    def _on_transfer_answered(self, effect: TransferAnswered) -> None:
+        result = effect.result
+        answer = self._transfers.pop(effect.request)
+        if not answer.done():  # its caller may have given up
+            answer.set_result(TransferOutcome(result.leader, result.is_done, result.reason))
+
     async def stop(self) -> None:
         """Close the links, finish the disk's work and unlock the folder."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        for answer in self._transfers.values():
+            answer.set_result(TransferOutcome(None, False, "the server was stopped"))
         self._tracker.close()
         self._snapshotter.close()
         self._client_processes.close()

@@ -81,6 +81,17 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """What its process has loaded, by name: raykeeper, its formats, Ray, Python."""
 
 
+class TransferOutcome(Struct, frozen=True):
+    """How a request to transfer the lead ended. Instances can be pickled."""
+
+    leader: ServerId | None
+    """The leader now, as far as the server knows that was asked."""
+    is_done: bool
+    """Whether the server that was to lead does so; any other one if none was named."""
+    reason: str = ""
+    """Why not, or why nothing was to be done."""
+
+
 class ReplicaDescription(Struct, frozen=True, kw_only=True):
     """What `attach` needs to know of an ensemble, from any server. Instances can be pickled."""
 

@@ -32,6 +32,7 @@ from raykeeper.clusters.ensemble import (
     Ensemble,
     EnsembleNotFoundError,
     EnsembleStatus,
+    LeadershipTransferError,
     NoLeaderError,
     ServerStatus,
     attach,
@@ -53,4 +54,5 @@ __all__ = [
     "SettingsDifferError",
     "EnsembleNotFoundError",
     "NoLeaderError",
+    "LeadershipTransferError",
 ]

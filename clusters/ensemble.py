@@ -2,6 +2,8 @@
 
 The handle holds only the name, so it pickles into tasks and actors. Every method first looks up
 the named actors of the ensemble in the Ray cluster.
+
+The file is long because the handle has every act on an ensemble, and the answers that they give.
 """
 
 import time
@@ -20,6 +22,7 @@ from raykeeper.actors.replica_status import (
     STARTING,
     ReplicaDescription,
     ReplicaStatus,
+    TransferOutcome,
 )
 from raykeeper.client import Client
 from raykeeper.client import connect as connect_client
@@ -45,6 +48,13 @@ class NoLeaderError(RayKeeperError):
 
     The message says which servers answered and what is missing. The caller should start the
     missing servers (`launch` again), or wait longer.
+    """
+
+
+class LeadershipTransferError(RayKeeperError):
+    """Raised when the lead was not transferred; the ensemble works as before.
+
+    The message says why. The caller should choose another server, or try again.
     """
 
 
@@ -207,6 +217,47 @@ class Ensemble:
                     f"ensemble {self.name!r} has no leader after {timeout_s:g} s: {report.reason}"
                 )
             time.sleep(_POLL_S)
+
+    def transfer_leadership(
+        self, to: int | None = None, *, timeout_s: float = 2.0, lag_max: int = 1_000
+    ) -> ServerId:
+        """Have another voting server lead; clients notice no more than a short wait.
+
+        Writes wait while the leader hands over, and are done once, by the new leader. If it does
+        not come about in time, the old leader goes on.
+
+        Args:
+            to: The server that is to lead; None lets the leader choose one that has everything.
+            timeout_s: How long the leader tries, and how long the election may take after that.
+            lag_max: How many transactions that server may lack on its disk at first.
+
+        Returns:
+            The leader: `to`, if it is given. It may have led before.
+
+        Raises:
+            LeadershipTransferError: it does not exist, does not follow, has no vote, lacks too
+                much, or its disk is full; or it did not take over in time. Tells which.
+            NoLeaderError: there is no leader that could be asked.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        report = self.status()
+        if to is not None and to not in [each.server_id for each in report.servers]:
+            known = ", ".join(str(each.server_id) for each in report.servers)
+            raise LeadershipTransferError(
+                f"ensemble {self.name!r} has no server {to}; it has {known}"
+            )
+        if report.leader is None:
+            raise NoLeaderError(f"ensemble {self.name!r} has no leader: {report.reason}")
+        leader = find_replicas(self.name).get(report.leader, None)
+        given = (to, round(timeout_s * 1000), lag_max)
+        handles = [] if leader is None else [leader]
+        patience_s = 2 * timeout_s + ANSWER_TIMEOUT_S
+        answers = call_actors(handles, "transfer_leadership", given=given, timeout_s=patience_s)
+        answer = answers[0] if answers else "its process is gone"
+        if isinstance(answer, TransferOutcome) and answer.is_done and answer.leader is not None:
+            return answer.leader
+        why = f"server {report.leader}: {answer}" if isinstance(answer, str) else answer.reason
+        raise LeadershipTransferError(f"the lead was not transferred: {why}")
 
     def shutdown(self) -> None:
         """Stop all actors of the ensemble and keep its data; `launch` starts it again.

@@ -482,6 +482,29 @@ def events(
 
 
 @app.command()
+def transfer(
+    name: Name = None,
+    to: Annotated[
+        int | None, typer.Option(help="Server that is to lead; else one that has everything.")
+    ] = None,
+    timeout_s: Annotated[float, typer.Option(min=0.01, help="How long the leader tries.")] = 2.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have another server lead, without an error or a lost write for anybody."""
+    _join(address)
+    ensemble = _find(name)
+    before = ensemble.status().leader
+    leader = ensemble.transfer_leadership(to, timeout_s=timeout_s)
+    if as_json:
+        print_document({"name": ensemble.name, "leader_before": before, "leader": leader})
+    elif leader == before:
+        out.print(f"server {leader} leads already")
+    else:
+        out.print(f"server {leader} leads, after server {before}")
+
+
+@app.command()
 def grafana(
     install: Annotated[
         bool, typer.Option("--install", help="Write it where Ray's Grafana loads dashboards from.")

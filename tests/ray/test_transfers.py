@@ -1,0 +1,63 @@
+"""The lead moves and servers restart one after the other, and no client sees an error."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from raykeeper.clusters import Ensemble, LeadershipTransferError
+from tests.ray.conftest import Run, all_serve, eventually
+
+
+class Writer(threading.Thread):
+    """Creates sequential znodes one after the other; remembers the paths and the first error."""
+
+    def __init__(self, ensemble: Ensemble, parent: str) -> None:
+        super().__init__()
+        self._client = ensemble.connect()
+        self._parent = parent
+        self._client.create(parent)
+        self._ends = threading.Event()
+        self.acknowledged: list[str] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._ends.is_set():
+                path = self._client.create(f"{self._parent}/n-", b"x", sequence=True)
+                self.acknowledged.append(path)
+        except Exception as error:  # told by `finish`
+            self.error = error
+
+    def finish(self) -> None:
+        """End, and check that each write was done once and that the session is the same."""
+        self._ends.set()
+        self.join()
+        assert self.error is None
+        names = [path.rpartition("/")[2] for path in self.acknowledged]
+        assert sorted(self._client.get_children(self._parent)) == names
+        assert [int(name[-10:]) for name in names] == list(range(len(names)))
+        self._client.close()
+
+
+def test_the_lead_moves_while_a_client_writes(shared: Ensemble, run: Run) -> None:
+    eventually(lambda: all_serve(shared))
+    writer = Writer(shared, "/transfer")
+    writer.start()
+    before = shared.wait_for_leader()
+    others = [server for server in (1, 2, 3) if server != before]
+    for server in (others[0], others[1], before):
+        assert shared.transfer_leadership(server, timeout_s=30.0) == server
+        assert shared.wait_for_leader() == server
+        eventually(lambda: all_serve(shared))
+    assert shared.transfer_leadership(before) == before
+    code, out, _ = run("transfer", shared.name, "--to", str(others[0]), "--timeout-s", "30")
+    assert (code, out) == (0, f"server {others[0]} leads, after server {before}\n")
+    assert run("transfer", shared.name, "--to", str(others[0]))[1].endswith("leads already\n")
+    writer.finish()
+
+
+@pytest.mark.parametrize(("to", "words"), [(9, "has no server 9; it has 1, 2, 3")])
+def test_a_transfer_that_is_not_possible_says_why(shared: Ensemble, to: Any, words: str) -> None:
+    with pytest.raises(LeadershipTransferError, match=words):
+        shared.transfer_leadership(to)
