@@ -207,7 +207,6 @@ class Node:
             queued_items_max=WAITING_ITEMS_MAX,
             read_only_after_ms=READ_ONLY_AFTER_MS,
             change_log_count_max=plan.history_max,
-            observers=self._observers(),
         )
         window = RecentLogLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max
@@ -216,6 +215,7 @@ class Node:
         settings = Settings(
             *(self.server_id, self.voters, recovered.disk_id, timing, window),
             FeatureLevels(self.newest_level),
+            self._observers(),
         )
         self.server = Server(settings, limits, options, recovered)
         self.on_started(self)
