@@ -8,7 +8,7 @@ The file is long because the handle has every act on an ensemble, and the answer
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -34,6 +34,7 @@ from raykeeper.client.session_options import VALUE_BYTES_MAX
 from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
+from raykeeper.clusters.rolling_restart import RollingRestart
 from raykeeper.links.ray_names import NAMESPACE, keeper_name, replicas_among
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
@@ -258,6 +259,54 @@ class Ensemble:
             return answer.leader
         why = f"server {report.leader}: {answer}" if isinstance(answer, str) else answer.reason
         raise LeadershipTransferError(f"the lead was not transferred: {why}")
+
+    def rolling_restart(
+        self,
+        *,
+        since_s: int | None = None,
+        wait_s: float = 120.0,
+        tell: Callable[[str], object] = lambda _: None,
+    ) -> list[ServerId]:
+        """Restart all servers one after the other: followers first, the leader after a transfer.
+
+        Each must be back, follow a leader and have its vote before the next one is stopped, and a
+        voter is stopped only while a majority is in step without it. Clients see no error.
+
+        Args:
+            since_s: Goes on with a restart that began at this second of Unix time: servers that
+                began later are left alone. None begins a new one.
+            wait_s: How long to wait for one server, or for a majority.
+            tell: Called with each step, as a line.
+
+        Returns:
+            The servers that were restarted, in order.
+
+        Raises:
+            RollingRestartError: a server does not come back, or a majority would be in danger.
+                Servers that were not restarted yet run as before.
+            LeadershipTransferError: the leader cannot hand over.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        rolling = RollingRestart(self._ask_all, self._restart, self.transfer_leadership, tell)
+        return rolling.run(int(time.time()) if since_s is None else since_s, wait_s)
+
+    def _ask_all(self) -> tuple[tuple[ServerId, ...], dict[ServerId, ReplicaStatus | str]]:
+        """Return the voters, and what every server tells."""
+        handles = find_replicas(self.name)
+        both = [*handles.values(), *handles.values()]
+        answers = call_actors(both, "status", "describe")
+        found: dict[ServerId, ReplicaStatus | str] = dict(zip(handles, answers, strict=False))
+        described = [x for x in answers[len(handles) :] if isinstance(x, ReplicaDescription)]
+        voters = max((each.voters for each in described), default=())
+        observers = max((each.observers for each in described), default=())
+        every = {server: found.get(server, "not started") for server in (*voters, *observers)}
+        return voters, {server: every[server] for server in sorted(every)}
+
+    def _restart(self, server: ServerId) -> None:
+        """Stop a server as an orderly end does; Ray starts its actor again where it was."""
+        handle = find_replicas(self.name)[server]
+        ray.wait([handle.stop.remote()], timeout=_STOP_TIMEOUT_S)
+        ray.kill(handle, no_restart=False)
 
     def shutdown(self) -> None:
         """Stop all actors of the ensemble and keep its data; `launch` starts it again.

@@ -505,6 +505,36 @@ def transfer(
 
 
 @app.command()
+def restart(
+    name: Name = None,
+    rolling: Annotated[
+        bool, typer.Option("--rolling", help="One server after the other, the leader last.")
+    ] = False,
+    since: Annotated[
+        int | None, typer.Option(help="Go on with the restart that printed this number.")
+    ] = None,
+    wait_s: Annotated[
+        float, typer.Option(min=1.0, help="How long to wait for a server, or for a majority.")
+    ] = 120.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restart the servers of an ensemble while it works on."""
+    if not rolling:
+        raise typer.BadParameter("say --rolling; to stop all servers at once, use `down` and `up`")
+    _join(address)
+    ensemble = _find(name)
+    told = err if as_json else out
+    began = int(time.time()) if since is None else since
+    told.print(f"a restart that is interrupted goes on with --since {began}")
+    restarted = ensemble.rolling_restart(since_s=began, wait_s=wait_s, tell=told.print)
+    if as_json:
+        print_document({"name": ensemble.name, "since": began, "restarted": restarted})
+    else:
+        out.print(f"restarted {len(restarted)} servers; all are in step")
+
+
+@app.command()
 def grafana(
     install: Annotated[
         bool, typer.Option("--install", help="Write it where Ray's Grafana loads dashboards from.")

@@ -74,9 +74,7 @@ def many(
 ) -> None:
     """Run many seeds on all cores, and print a summary."""
     code = 0
-    for name in (
-        [*SCENARIOS, KEEPER, JUTE, UPGRADE, TRANSFER] if recipe == "all" else [_checked(recipe)]
-    ):
+    for name in RECIPES if recipe == "all" else [_checked(recipe)]:
         options = Options(
             first, seeds, jobs or cores(), failures, is_minimizing=minimize, recipe=name
         )

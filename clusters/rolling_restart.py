@@ -1,0 +1,164 @@
+"""Restart the servers of an ensemble one after the other, the leader last, after a transfer.
+
+`next_step` decides, from what the servers tell; `RollingRestart` acts and waits. Nothing is kept
+but the moment from which on a server counts as restarted: a server's incarnation is the second in
+which its process began, or more. So a restart that was interrupted goes on with the same moment.
+
+Invariant: a voter is stopped only while a majority of the voters is in step without it.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.actors.replica_status import ReplicaStatus
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import ServerId
+
+_POLL_S: Final = 0.2
+
+Answers = Mapping[ServerId, ReplicaStatus | str]
+"""What each server of the ensemble answered; a text says why it did not."""
+
+
+class RollingRestartError(RayKeeperError):
+    """Raised when a rolling restart cannot go on.
+
+    The servers named in the message were restarted, all others run as before. The message says what
+    is in the way, and how to go on once it is not.
+    """
+
+
+class Restart(Struct, frozen=True):
+    """Restart this server."""
+
+    server: ServerId
+
+
+class HandOver(Struct, frozen=True):
+    """Have another server lead in place of this one, which comes next."""
+
+    leader: ServerId
+
+
+class Wait(Struct, frozen=True):
+    """Wait for what the text says is missing."""
+
+    reason: str
+
+
+class Done(Struct, frozen=True):
+    """Every server was restarted, and is in step."""
+
+
+Step = Restart | HandOver | Wait | Done
+
+
+def next_step(
+    voters: Collection[ServerId], answers: Answers, restarted: Collection[ServerId], since_s: int
+) -> Step:
+    """Return what comes next: observers first, then followers, then the leader.
+
+    Args:
+        voters: The servers with a vote; all others in `answers` are observers.
+        answers: What each server of the ensemble tells.
+        restarted: Servers that were restarted, whatever their clocks say.
+        since_s: Servers that began after this second of their clock were restarted, too.
+    """
+    late = [server for server in sorted(answers) if _missing(server, answers, voters)]
+    reasons = "; ".join(f"server {each} {_missing(each, answers, voters)}" for each in late)
+    if any(server in restarted for server in late):
+        return Wait(reasons)  # one at a time
+    left = [
+        server
+        for server in answers
+        if server not in restarted and not _began_after(answers[server], since_s)
+    ]
+    if not left:
+        return Wait(reasons) if late else Done()
+    leader = next((s for s in answers if _role(answers[s]) == "leader"), None)
+    server = min(left, key=lambda each: (each == leader, each in voters, each))
+    if leader is None:
+        return Wait(f"there is no leader: {reasons}")
+    majority = len(voters) // 2 + 1
+    others = [each for each in voters if each != server and each not in late]
+    if server in voters and len(others) < majority:
+        return Wait(
+            f"without server {server} there would be {len(others)} of {len(voters)} voters in "
+            f"step, and {majority} are needed{': ' * bool(reasons)}{reasons}"
+        )
+    return HandOver(server) if server == leader else Restart(server)
+
+
+def _missing(server: ServerId, answers: Answers, voters: Collection[ServerId]) -> str:
+    """Return what a server lacks to be in step; "" if nothing."""
+    answer = answers[server]
+    if isinstance(answer, str):
+        return f"does not answer: {answer}"
+    if not answer.is_active:
+        return f"follows no leader yet ({answer.role})"
+    if server in voters and not answer.votes:
+        return "waits for its vote"
+    return "" if answer.has_disk_space else "has a full disk"
+
+
+def _role(answer: ReplicaStatus | str) -> str:
+    return "" if isinstance(answer, str) or not answer.is_active else answer.role
+
+
+def _began_after(answer: ReplicaStatus | str, since_s: int) -> bool:
+    return isinstance(answer, ReplicaStatus) and answer.incarnation > since_s
+
+
+class RollingRestart:
+    """One rolling restart, by functions that look at the servers and act on them."""
+
+    def __init__(
+        self,
+        look: Callable[[], tuple[Collection[ServerId], Answers]],
+        restart: Callable[[ServerId], None],
+        hand_over: Callable[[], ServerId],
+        tell: Callable[[str], object],
+        sleep: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`look` returns the voters and the answers of all servers; `tell` gets the progress."""
+        self._look = look
+        self._restart = restart
+        self._hand_over = hand_over
+        self._tell = tell
+        self._sleep = sleep
+        self._clock = clock
+
+    def run(self, since_s: int, wait_s: float) -> list[ServerId]:
+        """Restart every server that has not begun after `since_s`; return them in order.
+
+        Raises:
+            RollingRestartError: a server did not come back, or a majority would be in danger, for
+                `wait_s`.
+        """
+        restarted: list[ServerId] = []
+        deadline = self._clock() + wait_s
+        while True:
+            voters, answers = self._look()
+            step = next_step(voters, answers, restarted, since_s)
+            if isinstance(step, Done):
+                return restarted
+            if isinstance(step, Wait):
+                if self._clock() >= deadline:
+                    done = ", ".join(map(str, restarted)) or "none"
+                    raise RollingRestartError(
+                        f"{step.reason}; restarted so far: {done}; go on with --since {since_s}"
+                    )
+                self._sleep(_POLL_S)
+                continue
+            if isinstance(step, HandOver):
+                self._tell(f"server {self._hand_over()} leads, after server {step.leader}")
+            else:
+                number = len(restarted) + 1
+                self._tell(f"restarting server {step.server} ({number} of {len(answers)})")
+                self._restart(step.server)
+                restarted.append(step.server)
+            deadline = self._clock() + wait_s

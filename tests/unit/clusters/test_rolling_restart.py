@@ -1,0 +1,161 @@
+"""The rolling restart: which server comes next, when it waits, and when it stops."""
+
+import pytest
+
+from raykeeper.actors.replica_status import ReplicaStatus
+from raykeeper.clusters.rolling_restart import (
+    Done,
+    HandOver,
+    Restart,
+    RollingRestart,
+    RollingRestartError,
+    Step,
+    Wait,
+    next_step,
+)
+from raykeeper.zab.ids import ServerId
+
+S1, S2, S3, S4 = (ServerId(number) for number in range(1, 5))
+VOTERS = (S1, S2, S3)
+SINCE = 1_000
+
+
+def said(server: int, role: str = "follower", began: int = 900, **more: object) -> ReplicaStatus:
+    fields: dict[str, object] = {"is_active": True, "votes": role != "observer", **more}
+    return ReplicaStatus(
+        server_id=ServerId(server),
+        role=role,
+        pid=1,
+        node_id="n",
+        incarnation=began,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+LEADER, NEW_LEADER = said(3, "leader"), said(3, "leader", 1_001)
+OLD = {S1: said(1), S2: said(2), S3: LEADER}
+NEW = {S1: said(1, began=1_001), S2: said(2, began=1_001), S3: LEADER}
+OBSERVED = {**OLD, S4: said(4, "observer")}
+
+
+@pytest.mark.parametrize(
+    ("answers", "restarted", "step"),
+    [
+        # Observers first, then followers, then the leader, which hands over before.
+        (OBSERVED, [], Restart(S4)),
+        (OLD, [], Restart(S1)),
+        (OLD, [S1], Restart(S2)),
+        ({**OLD, S1: NEW[S1]}, [], Restart(S2)),
+        (NEW, [], HandOver(S3)),
+        ({**NEW, S1: said(1, "leader", 1_001), S3: said(3)}, [], Restart(S3)),
+        ({**NEW, S3: NEW_LEADER}, [], Done()),
+        (OLD, [S1, S2, S3], Done()),
+        # The one that was restarted must be in step before the next.
+        ({**OLD, S1: "no answer"}, [S1], Wait("server 1 does not answer: no answer")),
+        (
+            {**OLD, S1: said(1, "looking", is_active=False)},
+            [S1],
+            Wait("server 1 follows no leader yet (looking)"),
+        ),
+        ({**OLD, S1: said(1, votes=False)}, [S1], Wait("server 1 waits for its vote")),
+        ({**OLD, S1: said(1, has_disk_space=False)}, [S1], Wait("server 1 has a full disk")),
+        ({**NEW, S3: "gone"}, [S1, S2, S3], Wait("server 3 does not answer: gone")),
+        (
+            {S1: NEW[S1], S2: said(2, began=1_001), S3: said(3, "leader", 1_001, votes=False)},
+            [],
+            Wait("server 3 waits for its vote"),
+        ),
+        # A majority must be in step without the next one.
+        (
+            {**OLD, S2: "gone"},
+            [],
+            Wait(
+                "without server 1 there would be 1 of 3 voters in step, and 2 are needed: "
+                "server 2 does not answer: gone"
+            ),
+        ),
+        # An observer is in nobody's way, and nobody in the observer's.
+        ({**OBSERVED, S2: "gone"}, [], Restart(S4)),
+        ({**OBSERVED, S4: "gone"}, [], Restart(S4)),
+        # Without a leader nothing is in step.
+        (
+            {S1: said(1), S2: said(2), S3: "gone"},
+            [],
+            Wait("there is no leader: server 3 does not answer: gone"),
+        ),
+    ],
+)
+def test_the_next_step(
+    answers: dict[ServerId, ReplicaStatus | str], restarted: list[ServerId], step: Step
+) -> None:
+    assert next_step(VOTERS, answers, restarted, SINCE) == step
+
+
+@pytest.mark.parametrize("voters", [(S3,), (S2, S3)])
+def test_few_voters_have_no_majority_to_spare(voters: tuple[ServerId, ...]) -> None:
+    answers = {server: OLD[server] for server in voters}
+    found = next_step(voters, answers, [], SINCE)
+    assert isinstance(found, Wait)
+    assert "are needed" in found.reason
+
+
+class Cluster:
+    """Three servers whose restarts take two looks."""
+
+    def __init__(self) -> None:
+        self.answers: dict[ServerId, ReplicaStatus | str] = dict(OLD)
+        self.told: list[str] = []
+        self.now = 0.0
+        self.returns = True
+        self._starting: ServerId | None = None
+
+    def look(self) -> tuple[tuple[ServerId, ...], dict[ServerId, ReplicaStatus | str]]:
+        found = dict(self.answers)
+        if self._starting is not None and self.returns:
+            self.answers[self._starting] = said(self._starting, began=2_000)
+            self._starting = None
+        return VOTERS, found
+
+    def restart(self, server: ServerId) -> None:
+        self.answers[server] = "its process is gone"
+        self._starting = server
+
+    def hand_over(self) -> ServerId:
+        self.answers |= {S1: said(1, "leader", 2_000), S3: said(3)}
+        return S1
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def run(self) -> list[ServerId]:
+        acts = (self.look, self.restart, self.hand_over, self.told.append)
+        return RollingRestart(*acts, self.sleep, lambda: self.now).run(SINCE, 5.0)
+
+
+def test_all_are_restarted_in_order() -> None:
+    cluster = Cluster()
+    assert cluster.run() == [S1, S2, S3]
+    assert cluster.told == [
+        "restarting server 1 (1 of 3)",
+        "restarting server 2 (2 of 3)",
+        "server 1 leads, after server 3",
+        "restarting server 3 (3 of 3)",
+    ]
+
+
+def test_it_stops_when_a_server_does_not_come_back() -> None:
+    cluster = Cluster()
+    cluster.returns = False
+    with pytest.raises(RollingRestartError) as caught:
+        cluster.run()
+    assert str(caught.value) == (
+        "server 1 does not answer: its process is gone; restarted so far: 1; "
+        "go on with --since 1000"
+    )
+    assert 5 <= cluster.now < 6
+
+
+def test_it_goes_on_where_it_stopped() -> None:
+    cluster = Cluster()
+    cluster.answers[S1] = said(1, began=1_001)
+    assert cluster.run() == [S2, S3]
