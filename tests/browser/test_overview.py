@@ -12,12 +12,16 @@ from tests.harness.pure_servers import TIMING
 
 async def test_a_visitor_signs_in_with_the_keyboard(browser: Browser) -> None:
     async with open_page() as page, browser.tab() as tab:
+        has_focus = "document.hasFocus() && document.activeElement.id === 'token'"
         await tab.goto(page.url)
+        await tab.until(has_focus)
         assert await tab.focused() == "Token"
         await tab.type("wrong")
         await tab.press("Enter")
         await tab.until_text("[role=alert]", "That is not the token")
+        await tab.until(f"document.readyState === 'complete' && {has_focus}")
         await tab.type(TOKEN)
+        await tab.until("document.activeElement.value.length > 0")
         await tab.press("Enter")
         await tab.until_text("#servers", "leader")
         assert await tab.evaluate("location.pathname + location.search") == "/"
