@@ -59,6 +59,7 @@ async def test_a_dead_and_a_late_server_are_shown_as_that(browser: Browser) -> N
         on.source.servers.crash(1)
         await on.look()
         await on.tab.until_text("#state", "server 3 leads, epoch 1, 2 of 3 down")
+        await on.tab.until_text("#servers tbody tr", "its actor is dead")
         rows = [each.split("\t") for each in await on.texts("#servers tbody tr")]
         assert rows[:2] == [
             ["1", "down", "its actor is dead"],
