@@ -26,6 +26,7 @@ from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
     FolderInUse,
     StorageError,
+    UnknownVersion,
     storage_errors,
 )
 from raykeeper.clusters.node_report import (
@@ -133,7 +134,8 @@ def inspect_node(data_dir: str, ensemble: str) -> DiskContents:
         except CorruptRecord as error:
             holdings.append(FoundFolder(server_id, str(folder), None, str(error)))
         except StorageError as error:
-            unreadable.append(UnreadableFolder(server_id, str(error)))
+            is_other = isinstance(error, UnknownVersion)
+            unreadable.append(UnreadableFolder(server_id, str(error), is_other))
         else:
             if identity is not None:
                 size = _size_of(folder)

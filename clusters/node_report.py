@@ -36,6 +36,8 @@ class UnreadableFolder(Struct, frozen=True):
 
     server_id: ServerId
     reason: str
+    is_other_version: bool = False
+    """A version of the program wrote it that the node's program does not know."""
 
 
 class NodeReport(Struct, frozen=True):

@@ -88,7 +88,13 @@ def _with_folders(facts: NodeFacts, question: NodeQuestion, until: float) -> Nod
         contents = inspect_node(question.data_dir, question.ensemble)
     except StorageError as error:
         return replace(facts, unreadable=(str(error),))
-    folders, unreadable = [], [each.reason for each in contents.unreadable]
+    folders, unreadable = [], []
+    for each in contents.unreadable:
+        if each.is_other_version:
+            found = FoundFolder(each.server_id, str(home / str(each.server_id)), None)
+            folders.append(folder_facts(found, FolderCheck(other_version=each.reason)))
+        else:
+            unreadable.append(each.reason)
     for found in contents.folders:
         check = FolderCheck(damage=[found.damage] if found.damage else [])
         if not found.damage and found.server_id in question.servers:

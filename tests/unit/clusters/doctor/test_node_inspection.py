@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
+from raykeeper.actors.disk.identity import IDENTITY_FILE
 from raykeeper.actors.running_versions import running_versions
 from raykeeper.clusters.doctor.folder_check import FolderCheck
 from raykeeper.clusters.doctor.node_inspection import (
@@ -84,6 +85,17 @@ def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "coord/1").symlink_to(tmp_path / "unmounted")
     facts = examine_node(question(tmp_path))
     assert "is a link to" in facts.unreadable[0]
+
+
+def test_a_folder_of_another_version_is_not_one_that_cannot_be_read(tmp_path: Path) -> None:
+    """Its permissions need no mending."""
+    folder = make(tmp_path, ServerId(1))
+    (folder / IDENTITY_FILE).write_text('{"format_version": 1}')
+    facts = examine_node(question(tmp_path))
+    assert facts.unreadable == ()
+    (told,) = facts.folders
+    assert (told.server_id, told.path, told.disk) == (1, str(folder), None)
+    assert "has version 1; this program reads" in told.other_version
 
 
 def test_only_where_a_server_runs_its_disk_and_its_certificate_matter(tmp_path: Path) -> None:
