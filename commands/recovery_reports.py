@@ -53,6 +53,8 @@ def show_judgement(console: Console, judgement: "Judgement") -> None:
             f"a new history would begin with {best.folder} on {best.node}, up to "
             f"{format_zxid(best.last)}: {best.znodes} znodes"
         )
+    elif not judgement.has_majority:
+        console.print(f"nothing can be founded: {judgement.refusal}")
     for text in judgement.losses:
         console.print(f"  {text}", style="yellow")
 

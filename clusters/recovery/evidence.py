@@ -18,7 +18,12 @@ from raykeeper.actors.disk.folder_reader import (
 from raykeeper.actors.disk.identity import DiskIdentity
 from raykeeper.actors.disk.spare_segment import SPARE_FILE, check_spare
 from raykeeper.actors.disk.storage import check_consistency
-from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError, storage_errors
+from raykeeper.actors.disk.storage_errors import (
+    CorruptRecord,
+    StorageError,
+    UnknownVersion,
+    storage_errors,
+)
 from raykeeper.clusters.node_discovery import SUPERSEDED_MARK
 from raykeeper.clusters.stale_folders import STALE_MARK
 from raykeeper.zab.errors import RayKeeperError
@@ -54,6 +59,8 @@ class HeldFolder(Struct):
     sessions: int = 0
     problem: str = ""
     """Why nothing can be founded from it, "" if something can."""
+    is_other_version: bool = False
+    """The problem is that another version of the program wrote it: nothing of it is lost."""
 
     @property
     def uuid(self) -> str:
@@ -113,7 +120,7 @@ def read_evidence(server_id: ServerId, folder: Path, *, is_set_aside: bool = Fal
             raise CorruptRecord(f"it counts no more: {held.identity.repair.reason}")
         state = _read_data(held, reader)
     except (StorageError, SnapshotFormatError) as error:
-        held.problem = str(error)
+        held.problem, held.is_other_version = str(error), isinstance(error, UnknownVersion)
     else:
         held.last_ms, held.voters = state.time_ms, dict(state.voters)
         held.znodes, held.sessions = len(state.tree.znodes), len(state.sessions.by_id)

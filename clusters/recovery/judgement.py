@@ -61,6 +61,12 @@ class Judgement(Struct, frozen=True):
         """Why no new history is founded, "" if one may be."""
         if self.has_majority:
             return "a majority of the disks is there, so `raykeeper up` loses nothing"
+        others = [e.server_id for e in self.folders if e.is_other_version and not e.is_set_aside]
+        if others:
+            return (
+                f"the folder of server {_listed(others)} is of another version of raykeeper and "
+                "may hold what is missing: recover with that version, or move the folder away"
+            )
         if self.best is None:
             return "no folder is healthy: there is nothing to found a new history from"
         return ""

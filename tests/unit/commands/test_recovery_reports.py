@@ -38,7 +38,8 @@ def test_what_is_left_is_shown() -> None:
         lambda console: show_judgement(console, judge(CONFIG, NODES, [held(1), held(2)]))
     )
     empty = printed(lambda console: show_judgement(console, judge(CONFIG, NODES, [])))
-    assert "new history" not in empty
+    assert "would begin" not in empty
+    assert "nothing can be founded: no folder is healthy" in empty
 
 
 def test_the_document_has_the_same() -> None:

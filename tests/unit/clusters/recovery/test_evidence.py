@@ -98,6 +98,7 @@ def test_a_damaged_folder_tells_why(
     damage(folder)
     held = read_evidence(ONE, folder)
     assert problem in held.problem
+    assert held.is_other_version is ("has version" in problem)
     with pytest.raises(StorageError, match=r"cannot be read any more|has changed"):
         load_evidence(HeldFolder(ONE, str(folder)))
 

@@ -118,6 +118,17 @@ def test_votes_and_the_best_history(
     assert bool(found.losses) is (not has_majority and best is not None)
 
 
+def test_a_folder_of_another_version_is_not_taken_for_lost() -> None:
+    """With that version it may be one of a majority, from which nothing is lost."""
+    other = replace(held(2, problem="has version 9"), is_other_version=True)
+    found = judged(held(1), other)
+    assert not found.has_majority and found.best is not None
+    assert "server 2 is of another version" in found.refusal
+    aside = replace(other, is_set_aside=True)
+    assert judged(held(1), aside).refusal == ""
+    assert "loses nothing" in judged(held(1), other, held(3)).refusal
+
+
 @pytest.mark.parametrize(
     ("worse", "better"),
     [
