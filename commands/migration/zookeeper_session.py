@@ -39,6 +39,8 @@ LOST: Final = (ConnectionLossError, SessionExpiredError)
 
 _SESSION_TIMEOUT_S: Final = 30.0
 _PROBE_S: Final = 2.0
+_CLOSE_S: Final = 2.0
+"""How long the end of a session may take. A server that does not answer ends it at its timeout."""
 _ATTEMPTS_MAX: Final = 10
 """How often a connection may break while the same requests are sent."""
 
@@ -142,8 +144,7 @@ class ZooKeeperSession:
 
     def close(self) -> None:
         """End the session."""
-        self.client.stop()
-        self.client.close()
+        _end(self.client)
 
     def _wait_for_connection(self) -> None:
         if not self._connected.wait(self.timeout_s):
@@ -167,24 +168,38 @@ def open_session(
     """
     logger = logging.getLogger("kazoo")
     logger.setLevel(logging.CRITICAL)  # each failed attempt is an error there; ours is told once
-    try:
-        files = {} if tls is None else _tls_options(tls)
-        client = KazooClient(
-            hosts=str(hosts),
-            timeout=_SESSION_TIMEOUT_S,
-            auth_data=identities,
-            connection_retry=KazooRetry(max_tries=-1, max_delay=1.0),
-            logger=logger,
-            **files,
-        )
-        client.start(timeout=timeout_s)
-    except KazooTimeoutError:
-        raise ZooKeeperUnreachableError(_why_unreachable(hosts, tls is not None)) from None
+    files = {} if tls is None else _tls_options(tls)
+    client = KazooClient(
+        hosts=str(hosts),
+        timeout=_SESSION_TIMEOUT_S,
+        auth_data=identities,
+        connection_retry=KazooRetry(max_tries=-1, max_delay=1.0),
+        logger=logger,
+        **files,
+    )
+    # `start` would wait for its thread, which waits 20 s for a server that takes connections only.
+    client.start_async().wait(timeout_s)
+    if not client.connected:
+        _end(client)
+        raise ZooKeeperUnreachableError(_why_unreachable(hosts, tls is not None))
     session = ZooKeeperSession(client, timeout_s)
     try:
         yield session
     finally:
         session.close()
+
+
+def _end(client: KazooClient) -> None:
+    """End a session; a server that does not answer is given `_CLOSE_S`."""
+
+    def stop() -> None:
+        with contextlib.suppress(KazooException, OSError):
+            client.stop()
+            client.close()
+
+    ending = threading.Thread(target=stop, name="kazoo-end", daemon=True)
+    ending.start()
+    ending.join(_CLOSE_S)
 
 
 def _tls_options(tls: Tls) -> dict[str, Any]:
@@ -215,11 +230,19 @@ def _what_answers(host: str, port: int, is_tls: bool) -> str:
     except OSError as error:
         return f"takes no connections ({error.strerror or error})"
     answer = b""
-    with connection, contextlib.suppress(OSError):
+    with connection:
         if is_tls:
             return "takes connections, but no session over TLS with these files"
-        connection.sendall(b"srvr")
-        answer = connection.makefile("rb").read(4096)
+        try:
+            connection.sendall(b"srvr")
+            answer = connection.makefile("rb").read(4096)
+        except TimeoutError:
+            return (
+                f"takes connections, but answers nothing within {_PROBE_S:g} s: it stands still, "
+                "or it is a port for TLS, which needs --tls-ca"
+            )
+        except OSError:
+            pass  # it is ended: no answer
     if answer.startswith(b"Zookeeper version"):
         return "is ZooKeeper, but opens no session"
     if b"not currently serving requests" in answer:

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +18,9 @@ from raykeeper.commands.migration.zookeeper_session import (
     open_session,
     parse_hosts,
 )
+
+WAITS_OF_KAZOO_S = 15.0
+"""Less than the 20 s for which its thread waits for an answer."""
 
 
 @pytest.mark.parametrize(
@@ -91,6 +95,15 @@ def server_that_says(answer: bytes) -> Iterator[str]:
 def test_a_server_without_a_session_is_described(answer: bytes, told: str) -> None:
     with server_that_says(answer) as address:
         _refused(address, f"{address} .*{told}")
+
+
+def test_a_server_that_stands_still_is_described_in_time() -> None:
+    """The system takes connections for a process that is stopped."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        began = time.monotonic()
+        _refused(f"127.0.0.1:{port}", rf"{port} takes connections, but answers nothing within 2 s")
+        assert time.monotonic() - began < WAITS_OF_KAZOO_S
 
 
 def test_a_port_that_nobody_listens_on_and_a_host_that_nobody_has() -> None:
