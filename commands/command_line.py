@@ -15,7 +15,7 @@ import random
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -91,8 +91,15 @@ Address = Annotated[
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Show so many at most.")]
+DAY_S: Final = 86_400.0
+"""The longest time that an option takes: an infinite one is none that can be waited for."""
+RequestTimeout = Annotated[
+    float,
+    typer.Option("--timeout-s", min=0.1, max=DAY_S, help="How long one request may take."),
+]
 WalkTimeout = Annotated[
-    float, typer.Option("--timeout-s", min=0.1, help="How long a server may walk its tree.")
+    float,
+    typer.Option("--timeout-s", min=0.1, max=DAY_S, help="How long a server may walk its tree."),
 ]
 Place = Annotated[
     str | None,
@@ -299,7 +306,8 @@ def status(name: Name = None, address: Address = None, as_json: AsJson = False) 
 def doctor(
     name: Name = None,
     timeout_s: Annotated[
-        float, typer.Option(min=5.0, help="How long servers and nodes may take together.")
+        float,
+        typer.Option(min=5.0, max=DAY_S, help="How long servers and nodes may take together."),
     ] = 30.0,
     address: Address = None,
     as_json: AsJson = False,
@@ -426,7 +434,7 @@ def tree(
 @app.command()
 def top(
     name: Name = None,
-    interval_s: Annotated[float, typer.Option(min=0.1, help="Between two looks.")] = 2.0,
+    interval_s: Annotated[float, typer.Option(min=0.1, max=DAY_S, help="Between two looks.")] = 2.0,
     looks: Annotated[
         int | None, typer.Option(min=1, help="End after so many; else when interrupted.")
     ] = None,
@@ -620,7 +628,7 @@ def drain(
         bool, typer.Option("--cancel", help="Let servers stay there, and move there, again.")
     ] = False,
     timeout_s: Annotated[
-        float, typer.Option(min=0.0, help="How long to wait for the moves.")
+        float, typer.Option(min=0.0, max=DAY_S, help="How long to wait for the moves.")
     ] = 900.0,
     address: Address = None,
     as_json: AsJson = False,
@@ -777,7 +785,9 @@ def shell(
         str | None,
         typer.Option("--name", "-n", help="Ensemble.", autocompletion=complete_name),
     ] = None,
-    timeout_s: Annotated[float, typer.Option(min=0.1, help="How long a command may take.")] = 10.0,
+    timeout_s: Annotated[
+        float, typer.Option(min=0.1, max=DAY_S, help="How long a command may take.")
+    ] = 10.0,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
@@ -833,7 +843,7 @@ def copy(
         Path | None,
         typer.Option(help='File with lines such as "scrypt user:password", proven to both.'),
     ] = None,
-    timeout_s: Annotated[float, typer.Option(help="How long one request may take.")] = 30.0,
+    timeout_s: RequestTimeout = 30.0,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
@@ -872,7 +882,7 @@ def import_(
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
-    timeout_s: Annotated[float, typer.Option(help="How long one request may take.")] = 30.0,
+    timeout_s: RequestTimeout = 30.0,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
@@ -914,7 +924,7 @@ def export(
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
-    timeout_s: Annotated[float, typer.Option(help="How long one request may take.")] = 30.0,
+    timeout_s: RequestTimeout = 30.0,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
@@ -970,7 +980,7 @@ def recover(
         show_new_history,
     )
 
-    file = Path(ensemble) if ensemble is not None and Path(ensemble).is_file() else None
+    file = _settings_file(ensemble)
     options = {"servers": servers, "observers": observers, "data_dir": data_dir}
     options |= {} if file is not None else {"name": ensemble}
     given = {key: value for key, value in options.items() if value is not None}
@@ -1034,6 +1044,15 @@ def log(
         print_log(reader, wanted, lambda entry: print_line(entry_document(entry)), last)
     else:
         print_log(reader, wanted, lambda entry: typer.echo(entry_line(entry)), last)
+
+
+def _settings_file(name_or_file: str | None) -> Path | None:
+    """Return the settings file that an argument means, which may be missing; None: it is a name."""
+    if name_or_file is None:
+        return None
+    file = Path(name_or_file)
+    is_path = "/" in name_or_file or file.suffix in (".yaml", ".yml")
+    return file if is_path or file.is_file() else None
 
 
 def _load_migration(hosts: str, path: str, to: str) -> tuple[Any, Any]:

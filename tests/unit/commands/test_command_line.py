@@ -190,6 +190,10 @@ def test_installed_completion_offers_the_ensembles_that_are_known(tmp_path: Path
         ["tree", "--timeout-s", "0"],
         ["locks", "--timeout-s", "-1"],
         ["doctor", "--timeout-s", "1"],
+        ["doctor", "--timeout-s", "inf"],
+        ["copy", "/a", "/b", "--timeout-s", "inf"],
+        ["import", "zookeeper", "zk", "coord", "--timeout-s", "0"],
+        ["export", "coord", "zookeeper", "zk", "--timeout-s", "nan"],
         ["shell", "--timeout-s", "0"],
         ["drain", "node", "--timeout-s", "-1"],
         ["sessions", "--limit", "0"],
@@ -214,6 +218,18 @@ def test_a_number_out_of_range_is_refused_before_ray_is_looked_for(
     assert ended.value.code == 2
     printed = capsys.readouterr()
     assert printed.out == "" and "Invalid value" in printed.err
+
+
+@pytest.mark.parametrize("file", ["missing.yaml", "folder/settings"])
+def test_a_missing_settings_file_is_not_taken_for_a_name(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["raykeeper", "recover", file])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and file in printed.err and "No such file" in printed.err
 
 
 def test_the_dashboard_and_the_alerts_are_printed_without_ray() -> None:
