@@ -42,13 +42,18 @@ def forget_name(name: str) -> None:
 
 
 def _file() -> Path:
+    """Return the file of the note.
+
+    Raises:
+        RuntimeError: the user has no home, as in a container whose user the system does not know.
+    """
     return Path.home() / ".raykeeper" / "names.json"
 
 
 def _noted() -> list[str]:
     try:
         noted = json.loads(_file().read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):
         return []
     return [each for each in noted if isinstance(each, str)] if isinstance(noted, list) else []
 
@@ -56,7 +61,7 @@ def _noted() -> list[str]:
 def _in_data_dir() -> list[str]:
     try:
         return sorted(each.name for each in (_file().parent / "data").iterdir())
-    except OSError:
+    except (OSError, RuntimeError):
         return []
 
 
@@ -64,7 +69,10 @@ def _replace(names: list[str]) -> None:
     kept = names[:NAMES_MAX]
     if kept == _noted():
         return
-    file = _file()
+    try:
+        file = _file()
+    except RuntimeError:
+        return
     temp = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     try:
         file.parent.mkdir(exist_ok=True)

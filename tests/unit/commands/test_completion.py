@@ -1,5 +1,6 @@
 """Which ensembles are offered, and how their names are noted."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,13 @@ def test_a_home_in_which_nothing_can_be_written_is_no_error(home: Path) -> None:
     note_name("coord")
     assert known_names() == []
     assert [each.name for each in (home / ".raykeeper").iterdir()] == ["names.json"]
+
+
+def test_a_user_without_a_home_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container nobody may know the user: a command that has done its work must not fail."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: (1 << 31) - 3)
+    with pytest.raises(RuntimeError):
+        Path.home()
+    note_name("coord")
+    assert known_names() == []
