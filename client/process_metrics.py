@@ -167,10 +167,15 @@ class ProcessMetrics:
 
     def _run(self) -> None:
         pause = threading.Event()
-        while True:
-            pause.wait(PERIOD_S)
-            if not self.tell():
-                return
+        try:
+            while True:
+                pause.wait(PERIOD_S)
+                if not self.tell():
+                    return
+        except BaseException:  # Python prints it once; the next handle begins anew
+            with self._lock:
+                self._has_thread = False
+            raise
 
 
 def _samples_of(ensemble: str, totals: _Totals) -> Samples:

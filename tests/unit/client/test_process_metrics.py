@@ -90,6 +90,24 @@ def test_one_thread_runs_while_there_are_handles(
     assert len(started) == 2
 
 
+def test_after_an_error_the_next_handle_begins_anew(
+    started: list[Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> bool:
+        raise RuntimeError("Ray is shut down")
+
+    monkeypatch.setattr(process_metrics_module, "PERIOD_S", 0.001)
+    monkeypatch.setattr(ray, "is_initialized", fail)
+    metrics = ProcessMetrics(WaitTimes())
+    wires = [serving(metrics)]
+    with pytest.raises(RuntimeError, match="shut down"):
+        started[0]()
+    wires.append(serving(metrics))
+    assert len(started) == 2
+    for wire in wires:
+        wire.core.abort("")
+
+
 def test_ray_is_told_until_the_last_handle_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Samples] = []
     monkeypatch.setattr(process_metrics_module, "PERIOD_S", 0.001)
