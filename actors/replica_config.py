@@ -1,7 +1,7 @@
 """The settings of a Replica; Ray keeps them and restarts the actor with them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +33,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """Settings of one server. Instances can be pickled.
+
+    Ray starts a server again with the settings that its launch sent, perhaps of another version: a
+    setting that they lack has its default, and one that this program does not know is passed over.
 
     Raises:
         ValueError: a setting is out of range or contradicts another.
@@ -101,9 +104,11 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """A file of log lines begins anew at that size, and so many older ones are kept."""
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
-    # Later fields only at the end: Ray starts a server again with what a program of before sent.
     feature_level_max: FeatureLevel | None = None
     """The ensemble is raised to this level at most; None: to the newest that all members know."""
+
+    def __reduce__(self) -> tuple[Callable[..., "ReplicaConfig"], tuple[dict[str, Any]]]:
+        return known_config, ({name: getattr(self, name) for name in self.__struct_fields__},)
 
     def __post_init__(self) -> None:
         if _NAME.fullmatch(self.ensemble) is None:
@@ -266,3 +271,9 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     def storage_limits(self) -> StorageLimits:
         """Return the limits of the data folder."""
         return StorageLimits(self.segment_bytes, self.snapshots_kept)
+
+
+def known_config(settings: Mapping[str, Any]) -> ReplicaConfig:
+    """Return the config with those of the settings that this program knows."""
+    known = ReplicaConfig.__struct_fields__
+    return ReplicaConfig(**{name: value for name, value in settings.items() if name in known})

@@ -81,6 +81,15 @@ def test_a_config_pickles() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
+def test_a_launch_of_another_version_may_send_more_settings_or_fewer() -> None:
+    """Ray starts a server again with what its launch sent, whatever program is there by then."""
+    made = config(tick_ms=Millis(100), metrics=False)
+    build, (sent,) = made.__reduce__()
+    assert build({**sent, "setting_of_a_later_version": 1}) == made
+    del sent["metrics"]
+    assert build(sent) == config(tick_ms=Millis(100))
+
+
 def test_settings_reach_the_parts() -> None:
     made = config(tick_ms=Millis(100), sync_limit=3, init_limit=7, snapshot_every_txns=9)
     settings = made.settings(disk=DiskId("new"))
