@@ -55,7 +55,7 @@ def show_judgement(console: Console, judgement: "Judgement") -> None:
         )
     elif not judgement.has_majority:
         console.print(f"nothing can be founded: {judgement.refusal}")
-    for text in judgement.losses:
+    for text in () if judgement.refusal else judgement.losses:
         console.print(f"  {text}", style="yellow")
 
 

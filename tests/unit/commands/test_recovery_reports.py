@@ -1,5 +1,7 @@
 """What `recover` shows of what is left, and of what it has founded."""
 
+from msgspec.structs import replace
+
 from raykeeper.clusters.recovery.evidence import HeldFolder
 from raykeeper.clusters.recovery.founding import NewHistory
 from raykeeper.clusters.recovery.judgement import judge
@@ -40,6 +42,11 @@ def test_what_is_left_is_shown() -> None:
     empty = printed(lambda console: show_judgement(console, judge(CONFIG, NODES, [])))
     assert "would begin" not in empty
     assert "nothing can be founded: no folder is healthy" in empty
+    other = replace(held(2, problem="has version 9"), is_other_version=True)
+    left = judge(CONFIG, NODES, [held(1), other])
+    refused = printed(lambda console: show_judgement(console, left))
+    assert "nothing can be founded: the folder of server 2" in refused and left.losses
+    assert "would begin" not in refused and "may be lost" not in refused
 
 
 def test_the_document_has_the_same() -> None:
