@@ -104,6 +104,10 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     """A file of log lines begins anew at that size, and so many older ones are kept."""
     launch_settings: Mapping[str, Any] = {}
     """The settings of the ensemble that the server was launched with, which it describes."""
+    # Later fields only at the end: Ray starts a server again with what a program of before sent.
+    first_uuid: str = ""
+    """The uuid that the ensemble was founded with; "" if it is `ensemble_uuid`, as it is without a
+    recovery. Clients are told this one: it salts the hashes in their ACLs."""
     feature_level_max: FeatureLevel | None = None
     """The ensemble is raised to this level at most; None: to the newest that all members know."""
 
@@ -228,7 +232,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
                 self.zookeeper_address_at(node_host, self.zookeeper_port),
                 self.zookeeper_buffer_bytes,
             ),
-            ensemble=self.ensemble_uuid,
+            ensemble=self.first_uuid or self.ensemble_uuid,
             change_log_count_max=self.watch_history_changes,
             change_log_bytes_max=self.watch_history_bytes,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),

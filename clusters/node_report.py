@@ -73,10 +73,15 @@ def unread(nodes: Iterable[NodeReport]) -> list[str]:
 
 
 def superseded_uuids(nodes: Iterable[NodeReport]) -> list[str]:
-    """Return the uuids that the ensemble had before recoveries, as far as folders tell; sorted."""
+    """Return the uuids that the ensemble had before recoveries, in order, as far as is known."""
     folders = [folder for node in nodes for folder in (*node.folders, *node.superseded)]
-    known = {uuid for each in folders if each.identity for uuid in each.identity.supersedes}
-    return sorted(known)
+    return in_order(each.identity.supersedes for each in folders if each.identity is not None)
+
+
+def in_order(chains: Iterable[list[str]]) -> list[str]:
+    """Join what several folders say of the uuids before theirs: the longest is the whole story."""
+    known = sorted(chains, key=len, reverse=True)
+    return list(dict.fromkeys(uuid for chain in known for uuid in chain))
 
 
 def part_superseded(nodes: Sequence[NodeReport]) -> list[NodeReport]:

@@ -43,10 +43,12 @@ def start_planned(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[Node
     _rewrite_records(config, plan, uuid)
     # Of a new ensemble no server runs that could have seen another.
     answers = ask_statuses(config.name) if plan.ensemble_uuid is not None else {}
+    first = next(iter(superseded_uuids(nodes)), uuid)
     for placement in plan.placements:
         node_id, pin = _location(config, placement, nodes)
         newest = newest_incarnation(placement.server_id, answers)
-        start_replica(replica_config(config, uuid, placement.server_id, newest), node_id, pin)
+        made = replica_config(config, uuid, placement.server_id, newest, first)
+        start_replica(made, node_id, pin)
 
 
 def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> str:
@@ -119,15 +121,24 @@ def _location(
 
 
 def replica_config(
-    config: EnsembleConfig, uuid: str, server_id: ServerId, newest_incarnation: int = 0
+    config: EnsembleConfig,
+    uuid: str,
+    server_id: ServerId,
+    newest_incarnation: int = 0,
+    first_uuid: str = "",
 ) -> "ReplicaConfig":
-    """Return the settings of one server; others have seen its `newest_incarnation`, 0 for none."""
+    """Return the settings of one server.
+
+    Others have seen its `newest_incarnation`, 0 for none; `first_uuid` is that of the ensemble
+    before all recoveries, "" if there was none.
+    """
     # This import loads the server's code, which only a launch needs.
     from raykeeper.actors.replica_config import ReplicaConfig
 
     return ReplicaConfig(
         ensemble=config.name,
         ensemble_uuid=uuid,
+        first_uuid=first_uuid,
         server_id=server_id,
         voters=config.voter_ids,
         observers=config.observer_ids,

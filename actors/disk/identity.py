@@ -95,8 +95,8 @@ class DiskIdentity(Struct, frozen=True):
     """Set when it is written, see `FORMAT_VERSIONS`."""
     # From here on fields of later programs: a node of before sends identities without them.
     supersedes: list[str] = []
-    """The uuids that this ensemble had before a recovery, which founded a new history: folders of
-    these belong to the old one."""
+    """The uuids that this ensemble had before recoveries, which founded new histories, the oldest
+    first: folders of these belong to the old ones."""
     level: FeatureLevel = LEVEL_MIN
     """The feature level that whoever reads the folder must know."""
 

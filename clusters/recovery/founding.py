@@ -82,7 +82,7 @@ def found_new_history(
     nodes = [node for node in found.nodes if node.problem is None and not node.unreadable]
     targets = choose_nodes(config, nodes, judgement.folders)
     uuid = str(uuid4())
-    old = [each for each in {judgement.uuid, *judgement.superseded} if each]
+    old = [*judgement.superseded, *([judgement.uuid] if judgement.uuid else [])]
     names = {node.node_id: node.name for node in found.nodes}
     tell(f"loading {best.folder} on {best.node} …")
     pieces = _pieces(best)
@@ -93,7 +93,7 @@ def found_new_history(
             node_id,
             on_node(
                 *(node_id, prepare_new_folder, *where, server),
-                *(uuid, sorted(old), epoch, best.last, pieces),
+                *(uuid, old, epoch, best.last, pieces),
             ),
         )
         for server, node_id in targets.items()

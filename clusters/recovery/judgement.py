@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from raykeeper.actors.disk.storage_errors import ForeignFolder
 from raykeeper.clusters.config import ConfigError, EnsembleConfig
-from raykeeper.clusters.node_report import NodeReport, unread
+from raykeeper.clusters.node_report import NodeReport, in_order, unread
 from raykeeper.clusters.placement import FolderFormat, place
 from raykeeper.clusters.recovery.evidence import HeldFolder
 from raykeeper.zab.errors import RayKeeperError
@@ -43,7 +43,7 @@ class Judgement(Struct, frozen=True):
     uuid: str
     """Of the ensemble, "" if no folder tells it."""
     superseded: list[str]
-    """Its uuids before earlier recoveries."""
+    """Its uuids before earlier recoveries, the oldest first."""
     launch: str
     """What `raykeeper up` would do."""
     losses: list[str]
@@ -99,9 +99,7 @@ def judge(
         ConfigError: the ensemble on the disks has another number of servers.
     """
     held = sorted(_distinct(folders), key=lambda e: (e.is_set_aside, e.server_id, e.folder))
-    superseded = sorted(
-        {uuid for each in held if each.identity for uuid in each.identity.supersedes}
-    )
+    superseded = in_order(each.identity.supersedes for each in held if each.identity is not None)
     uuid = _uuid_of(held, superseded)
     usable = [each for each in held if not each.problem and each.uuid in (uuid, *superseded)]
     present = [each for each in usable if each.uuid == uuid and not each.is_set_aside]

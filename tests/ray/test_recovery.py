@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from raykeeper.actors.disk.identity import DiskIdentity, read_identity
+from raykeeper.client import make_scrypt_acl
 from raykeeper.clusters.node_discovery import SUPERSEDED_MARK
 from raykeeper.zab.ids import epoch_of
 from tests.ray.conftest import Launch, Run, all_serve, eventually
@@ -23,6 +24,8 @@ def test_a_lost_majority_is_recovered(launch_one: Launch, run: Run, tmp_path: Pa
     eventually(lambda: all_serve(ensemble))
     with ensemble.connect() as client:
         client.create("/kept", b"value")
+        bob = make_scrypt_acl(client.ensemble_uuid, "bob", "secret", read=True)
+        client.create("/bobs", b"of bob", acl=[bob])
         held = client.lock("/lock").acquire()
         client.create("/gone", b"", ephemeral=True)
     code, _, error = run(*words)
@@ -59,6 +62,10 @@ def test_a_lost_majority_is_recovered(launch_one: Launch, run: Run, tmp_path: Pa
     assert len(list(home.glob(f"2{SUPERSEDED_MARK}*"))) == 1
     with again.connect() as client:
         assert client.get("/kept")[0] == b"value"
+        # ACLs are salted with the uuid of the founding.
+        assert client.ensemble_uuid == old.owner.ensemble_uuid
+        client.add_auth("scrypt", "bob:secret")
+        assert client.get("/bobs")[0] == b"of bob"
         assert "gone" not in client.get_children("/")
         token = client.lock("/lock").acquire().token
     assert epoch_of(token) >= founded["epoch"] > 10_000 > epoch_of(held.token)

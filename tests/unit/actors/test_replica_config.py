@@ -100,6 +100,7 @@ def test_settings_reach_the_parts() -> None:
     assert (history.change_log_count_max, history.change_log_bytes_max) == (8, 7)
     assert config(requests_max=7).options().outstanding_requests_max == 7
     assert made.options().ensemble == made.ensemble_uuid
+    assert config(first_uuid="first").options().ensemble == "first"
     assert config(value_bytes_max=5).limits().value_bytes_max == 5
     assert config(sessions_max=5).limits().sessions_max == 5
     assert config(transaction_ops_max=5).limits().transaction_ops_max == 5

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from raykeeper.clusters.config import EnsembleConfig
-from raykeeper.clusters.node_report import FoundFolder, part_superseded, superseded_uuids
+from raykeeper.clusters.node_report import FoundFolder, in_order, part_superseded, superseded_uuids
 from raykeeper.clusters.placement import FolderFormat, place
 from tests.unit.clusters.test_placement import hold, node
 
@@ -40,3 +40,10 @@ def test_an_old_disk_that_comes_back_has_no_vote() -> None:
     assert plan.ensemble_uuid == "new"
     (warning,) = plan.warnings
     assert "host-b: /data/coord/2 is of the history that a recovery has ended" in warning
+
+
+def test_uuids_stand_in_the_order_of_the_recoveries() -> None:
+    """The first one salts the hashes in ACLs. A folder of the second history knows one only."""
+    assert in_order([["u1"], ["u1", "u0"], []]) == ["u1", "u0"]
+    assert in_order([["b"], ["b", "a", "c"], ["b", "a"]]) == ["b", "a", "c"]
+    assert in_order([]) == []
