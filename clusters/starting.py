@@ -127,13 +127,11 @@ def replica_config(
     newest_incarnation: int = 0,
     first_uuid: str = "",
 ) -> "ReplicaConfig":
-    """Return the settings of one server.
+    """Return the settings of one server. `first_uuid` is that before all recoveries, "" if none.
 
-    Others have seen its `newest_incarnation`, 0 for none; `first_uuid` is that of the ensemble
-    before all recoveries, "" if there was none.
+    Others have seen its `newest_incarnation`, 0 for none.
     """
-    # This import loads the server's code, which only a launch needs.
-    from raykeeper.actors.replica_config import ReplicaConfig
+    from raykeeper.actors.replica_config import ReplicaConfig  # the server, for launches only
 
     return ReplicaConfig(
         ensemble=config.name,
@@ -159,9 +157,7 @@ def replica_config(
         sessions_max=config.sessions_max,
         snapshot_every_txns=config.snapshot_every_txns,
         snapshots_kept=config.snapshots_kept,
-        feature_level_max=None
-        if config.feature_level_max == "auto"
-        else FeatureLevel(config.feature_level_max),
+        feature_level_max=_level_of(config),
         watch_history_changes=config.watch_history_changes,
         watch_history_bytes=config.watch_history_bytes,
         links=config.links,
@@ -184,6 +180,11 @@ def replica_config(
         log_files_kept=config.log_files_kept,
         launch_settings=settings_of(config),
     )
+
+
+def _level_of(config: EnsembleConfig) -> FeatureLevel | None:
+    level = config.feature_level_max
+    return None if level == "auto" else FeatureLevel(level)
 
 
 def _port_of(first: int, server_id: ServerId) -> int:

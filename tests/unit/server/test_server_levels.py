@@ -4,7 +4,7 @@ import pytest
 
 from raykeeper.server import server_trace_events
 from raykeeper.server.effects import SaveLevel
-from raykeeper.server.events import PeerFrame
+from raykeeper.server.events import DiskSpaceChanged, PeerFrame
 from raykeeper.zab import trace_events
 from raykeeper.zab.effects import Append
 from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, FeatureLevel
@@ -32,6 +32,13 @@ def upgrade(servers: PureServers, *numbers: int, to: FeatureLevel = LEVEL_MAX) -
         servers.down[number].newest_level = to
         servers.restart(number)
         servers.pass_time(REPORT_MS)
+
+
+def write(servers: PureServers) -> None:
+    """Write so much that a window of one transaction has moved on."""
+    caller = servers[1].caller()
+    for number in range(6):
+        caller.ask(caller.create(f"/{number}"))
 
 
 def raises(host: PureServer) -> list[int]:
@@ -121,8 +128,7 @@ def test_a_learner_gets_the_level_with_the_history(window: RecentLogLimits | Non
     """By a DIFF, or with a snapshot, which says it: its disk is marked either way."""
     servers = PureServers(3, window=window)
     upgrade(servers, 1, 2, 3)
-    servers[1].caller()
-    servers.run()
+    write(servers)
     servers.crash(2)
     servers.down[2].disk.repair()
     servers.down[2].disk.level = LEVEL_MIN
@@ -130,6 +136,7 @@ def test_a_learner_gets_the_level_with_the_history(window: RecentLogLimits | Non
     servers.pass_time(REPORT_MS)
     assert levels(servers) == [(2, 2)] * 3
     assert len(set(servers.digests())) == 1
+    assert bool(servers[2].disk.snapshots) is (window is not None)
 
 
 def test_a_level_may_be_held_back() -> None:
@@ -160,3 +167,39 @@ def test_what_no_program_of_before_knows_is_named_before_it_is_logged() -> None:
     txn = encode_txn(Txn(SessionId(0), 0, 0, Millis(1), change))
     with pytest.raises(UnknownTxnError, match="the leader sent what requires feature level 3"):
         follower.step(PeerFrame(leader.server_id, [Proposals(role.next_zxid(), [txn])]))
+
+
+def test_a_leader_with_a_full_disk_raises_nothing() -> None:
+    host = PureServer()
+    host.newest_level, host.raise_to = LEVEL_MAX, LEVEL_MIN
+    host.start()
+    host.pass_time(REPORT_MS)
+    host.step(DiskSpaceChanged(False))
+    host.settings.levels.raise_to = LEVEL_MAX
+    host.pass_time(REPORT_MS)
+    assert host.server.peer.broadcasting is not None and host.server.state.level == LEVEL_MIN
+    host.step(DiskSpaceChanged(True))
+    host.pass_time(10 * REPORT_MS)
+    assert host.server.state.level == LEVEL_MAX
+
+
+def test_a_snapshot_of_a_newer_level_is_rejected() -> None:
+    """Its leader should not have admitted this server."""
+    servers = PureServers(3, window=NO_DIFF)
+    upgrade(servers, 1, 2, 3)
+    write(servers)
+    servers.crash(2)
+    old = servers.down[2]
+    old.disk.repair()
+    old.newest_level = LEVEL_MIN
+    (leader,) = [host for host in servers.hosts.values() if host.server.peer.broadcasting]
+    leader.settings.levels.required = LEVEL_MIN
+    servers.restart(2)
+    servers.pass_time(REPORT_MS)
+    (peer, reason), *_ = old.notes(trace_events.MESSAGE_ILLEGAL)
+    assert peer == leader.server_id
+    assert reason == (
+        "the snapshot requires feature level 2, and this program knows 1 alone; "
+        "use the program of that level"
+    )
+    assert old.disk.level == LEVEL_MIN and old.disk.snapshots == []

@@ -26,8 +26,10 @@ from raykeeper.znodes.txns import (
     TxnBody,
     UnknownTxnError,
     WriteOutcome,
+    decode_txn,
     encode_txn,
 )
+from tests.unit.znodes.one_leader import OneLeader
 
 SESSION = SessionId(1)
 OPENED = CreateSessionTxn(SESSION, b"p" * 16, Millis(5_000), ServerId(1), 7)
@@ -239,3 +241,13 @@ def test_a_level_is_raised_once_and_for_all() -> None:
     with pytest.raises(UnknownTxnError, match="this program knows 1 alone"):
         state.apply(Zxid(5), raising(2))
     assert (state.level, state.zxid) == (2, 4)
+
+
+def test_the_raise_of_a_level_is_a_transaction_without_a_session() -> None:
+    leader = OneLeader()
+    leader.open()
+    assert leader.prepare_level(2) == RaiseLevelTxn(FeatureLevel(2))
+    assert decode_txn(leader.log[-1][1]).session_id == 0
+    assert leader.state.level == 1
+    leader.apply()
+    assert leader.state.level == 2
