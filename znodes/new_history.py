@@ -6,11 +6,14 @@ they were told last may be lost. So their sessions end here, and their ephemeral
 and every vote rests on a founding disk again. All servers begin with the same bytes.
 """
 
+from raykeeper.zab.ids import ZERO
 from raykeeper.znodes.state import State
 
 
 def begin_new_history(state: State) -> None:
-    """End all sessions in `state`, in place, and put every vote on its founding disk.
+    """End all sessions in `state`, in place, and give it the member list of a founding.
+
+    The voters are those of the settings again, each on its founding disk.
 
     `state.zxid` stays: the first transaction of the new history gets a later one, of a higher
     epoch. The parents of the deleted ephemeral znodes have it as their pzxid.
@@ -22,3 +25,5 @@ def begin_new_history(state: State) -> None:
     for session_id in sorted(state.sessions.by_id):
         state.sessions.close(session_id)
     state.voters.clear()
+    state.voters_version = ZERO
+    state.members = None

@@ -55,6 +55,8 @@ class HeldFolder(Struct):
     """The end of the log is torn, or was at an earlier start (rule D4)."""
     voters: dict[ServerId, DiskId] = {}
     """The votes on other than founding disks, as of `last`."""
+    members: dict[ServerId, DiskId] | None = None
+    """All voters and their disks, if the ensemble has others than it was founded with."""
     znodes: int = 0
     sessions: int = 0
     problem: str = ""
@@ -123,6 +125,7 @@ def read_evidence(server_id: ServerId, folder: Path, *, is_set_aside: bool = Fal
         held.problem, held.is_other_version = str(error), isinstance(error, UnknownVersion)
     else:
         held.last_ms, held.voters = state.time_ms, dict(state.voters)
+        held.members = None if state.members is None else dict(state.members.voters)
         held.znodes, held.sessions = len(state.tree.znodes), len(state.sessions.by_id)
         if held.last == ZERO:
             held.problem = "it holds no transaction"

@@ -21,7 +21,7 @@ from raykeeper.clusters.node_report import NodeReport, in_order, unread
 from raykeeper.clusters.placement import FolderFormat, place
 from raykeeper.clusters.recovery.evidence import HeldFolder
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import FOUNDING_DISK, Epoch, Millis, ServerId, format_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, Millis, ServerId, format_zxid
 from raykeeper.zab.quorum import Quorum
 
 
@@ -103,29 +103,40 @@ def judge(
     uuid = _uuid_of(held, superseded)
     usable = [each for each in held if not each.problem and each.uuid in (uuid, *superseded)]
     present = [each for each in usable if each.uuid == uuid and not each.is_set_aside]
-    voters = max(present, key=lambda each: each.rank).voters if present else {}
+    disks = _disks_with_votes(config, present)
     votes = [
         index
         for index, each in enumerate(held)
         if any(each is one for one in present)
-        and each.server_id <= config.servers
         and each.identity is not None
-        and each.identity.disk() == voters.get(each.server_id, FOUNDING_DISK)
+        and each.identity.disk() == disks.get(each.server_id)
     ]
     healthy = [held[index].server_id for index in votes if not held[index].is_uncertain]
     uncertain = [held[index].server_id for index in votes if held[index].is_uncertain]
-    quorum = Quorum(config.voter_ids)
+    quorum = Quorum(disks)
     has_majority = quorum.is_quorum(healthy + uncertain) and quorum.covers_all_acked(
         healthy, uncertain
     )
-    missing = [server for server in config.voter_ids if server not in healthy + uncertain]
+    missing = [server for server in sorted(disks) if server not in healthy + uncertain]
     best = max(usable, key=lambda e: (e.rank, not e.is_set_aside, -e.server_id), default=None)
     return Judgement(
-        *(config.name, config.servers, held, votes, missing, has_majority, best, uuid, superseded),
-        _launch(config, nodes, has_majority, len(healthy + uncertain), quorum.size),
+        *(config.name, len(disks), held, votes, missing, has_majority, best, uuid, superseded),
+        _launch(config, nodes, has_majority, len(healthy + uncertain), quorum),
         _losses(best, missing, uncertain) if best is not None and not has_majority else [],
         unread(nodes),
     )
+
+
+def _disks_with_votes(
+    config: EnsembleConfig, present: Sequence[HeldFolder]
+) -> dict[ServerId, DiskId]:
+    """Return the disk of each voter, as the best history names it."""
+    if not present:
+        return dict.fromkeys(config.voter_ids, FOUNDING_DISK)
+    best = max(present, key=lambda each: each.rank)
+    if best.members is not None:
+        return best.members
+    return {server: best.voters.get(server, FOUNDING_DISK) for server in config.voter_ids}
 
 
 def _distinct(folders: Iterable[HeldFolder]) -> list[HeldFolder]:
@@ -165,7 +176,7 @@ def _launch(
     nodes: Sequence[NodeReport],
     has_majority: bool,
     votes: int,
-    needed: int,
+    quorum: Quorum[ServerId],
 ) -> str:
     """Return what `raykeeper up` would do.
 
@@ -188,8 +199,8 @@ def _launch(
     if has_majority:
         return f"`raykeeper up` {starts}; it elects a leader, and nothing is lost"
     return (
-        f"`raykeeper up` {starts}; it elects no leader: {votes} of {config.servers} votes are "
-        f"there, and {needed} healthy ones are needed"
+        f"`raykeeper up` {starts}; it elects no leader: {votes} of {len(quorum.voters)} votes are "
+        f"there, and {quorum.size} healthy ones are needed"
     )
 
 

@@ -1,6 +1,7 @@
 """The beginning of a new history: nothing is left of the sessions, and the rest stays."""
 
-from raykeeper.zab.ids import DiskId, ServerId
+from raykeeper.zab.ids import ZERO, DiskId, ServerId
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.children import SHARDED_FROM
 from raykeeper.znodes.new_history import begin_new_history
 from raykeeper.znodes.requests import Create, SessionId
@@ -29,10 +30,13 @@ def with_two_sessions() -> State:
 def test_sessions_and_their_ephemerals_end() -> None:
     state = with_two_sessions()
     state.voters[ServerId(2)] = DiskId("another")
+    state.voters_version = state.zxid
+    state.members = MemberList(state.zxid, {ServerId(2): DiskId("another")})
     zxid, counter = state.zxid, state.tree.znodes["/locks"].child_create_count
     assert len(state.sessions.by_id) == 2 and len(state.tree.ephemerals) == 2
     begin_new_history(state)
     assert (state.sessions.by_id, state.tree.ephemerals, state.voters) == ({}, {}, {})
+    assert (state.members, state.voters_version) == (None, ZERO)
     assert state.sessions.get(SessionId(1)) is None
     assert "/locks/1" not in state.tree.znodes and "/locks/many-3" not in state.tree.znodes
     locks = state.tree.znodes["/locks"]

@@ -15,7 +15,7 @@ from raykeeper.clusters.node_report import (
 )
 from raykeeper.clusters.recovery.evidence import HeldFolder
 from raykeeper.clusters.recovery.judgement import Judgement, judge, with_recorded_size
-from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
 
 NODES = [NodeReport("n", "host", {}, [])]
 CONFIG = EnsembleConfig(name="coord", servers=3)
@@ -243,3 +243,15 @@ def test_the_number_of_servers_is_that_on_the_disks() -> None:
     stated = with_recorded_size(CONFIG, ("servers", "observers"), [node])
     assert stated == CONFIG
     assert with_recorded_size(CONFIG, (), []) == CONFIG
+
+
+def test_the_member_list_says_who_has_votes() -> None:
+    """Grown from three servers to five, of which two are left: no majority, though two of three."""
+    five = {ServerId(n): FOUNDING_DISK for n in (1, 2, 3, 4)} | {ServerId(5): DiskId("five")}
+    left = [held(1), held(5, disk="five"), held(2, disk="another")]
+    for each in left:
+        each.members = five
+    found = judged(*left, config=replace(CONFIG, observers=2))
+    assert [found.folders[index].server_id for index in found.votes] == [1, 5]
+    assert (found.servers, found.missing, found.has_majority) == (5, [2, 3, 4], False)
+    assert "2 of 5 votes are there, and 3 healthy ones" in found.launch
