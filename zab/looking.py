@@ -206,7 +206,11 @@ class Looking:
 
     def _check(self, now: Millis) -> None:
         """Vote for the best linked voter, and decide if a quorum votes for it too."""
-        if self.transition is not None or not self._settings.has_vote:
+        if self.transition is not None:
+            return
+        if not self._settings.has_vote:
+            # It may have had one: a deadline that is left would wake this server for ever.
+            self.vote, self._finalize_at = self._own_vote(), None
             return
         best = self._best()
         if best != self.vote:
