@@ -333,18 +333,10 @@ class _ServerRunner:
     ) -> None:
         self.server = server
         self.reset_reason = storage.identity.reset_reason
-        self.links = ServerLinks(
-            config,
-            storage.identity.incarnation,
-            _node_host(),
-            self._deliver,
-            log.line,
-            client_limit(
-                config.clients_max,
-                raise_files_limit(2 * CLIENTS_MAX_CEILING),
-                len(config.other_servers),
-            ),
-        )
+        files = raise_files_limit(2 * CLIENTS_MAX_CEILING)
+        limit = client_limit(config.clients_max, files, len(config.other_servers))
+        incarnation = storage.identity.incarnation
+        self.links = ServerLinks(config, incarnation, _node_host(), self._deliver, log.line, limit)
         self._log = log
         self._storage = storage
         self._loop = asyncio.get_running_loop()

@@ -4,6 +4,8 @@ Paper: Zab, section IV. ZooKeeper: `QuorumPeer.run`.
 
 The peer is a state machine without clock or I/O. Its surroundings call one method per event and
 carry out what was appended to the outbox, in order. Times are monotonic milliseconds.
+
+The file is long because it has each event for all roles, beside the changes of role that follow.
 """
 
 from raykeeper.zab import trace_events

@@ -22,6 +22,7 @@ from rich.console import Console
 from tests.simulation.draw import draw_plan
 from tests.simulation.jute_clients.plans import JUTE
 from tests.simulation.keepers.plans import KEEPER
+from tests.simulation.members.plans import MEMBERS
 from tests.simulation.plan_file import read_plan
 from tests.simulation.recipes.catalogue import SCENARIOS
 from tests.simulation.replay import TAIL, Replay, replay
@@ -29,7 +30,7 @@ from tests.simulation.simulate import FOLDER, Options, cores, simulate
 from tests.simulation.transfers.plans import TRANSFER
 from tests.simulation.upgrades.plans import UPGRADE
 
-RECIPES = (*SCENARIOS, KEEPER, JUTE, UPGRADE, TRANSFER)
+WORLDS = (*SCENARIOS, KEEPER, JUTE, UPGRADE, TRANSFER, MEMBERS)
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -74,7 +75,7 @@ def many(
 ) -> None:
     """Run many seeds on all cores, and print a summary."""
     code = 0
-    for name in RECIPES if recipe == "all" else [_checked(recipe)]:
+    for name in WORLDS if recipe == "all" else [_checked(recipe)]:
         options = Options(
             first, seeds, jobs or cores(), failures, is_minimizing=minimize, recipe=name
         )
@@ -83,8 +84,8 @@ def many(
 
 
 def _checked(recipe: str) -> str:
-    if recipe and recipe not in RECIPES:
-        raise typer.BadParameter(f"--recipe takes one of {', '.join(RECIPES)}")
+    if recipe and recipe not in WORLDS:
+        raise typer.BadParameter(f"--recipe takes one of {', '.join(WORLDS)}")
     return recipe
 
 

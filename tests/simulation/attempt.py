@@ -17,6 +17,7 @@ from types import FrameType
 from msgspec import Struct
 
 from tests.harness.schedule import Trace
+from tests.simulation.members.world import MembersWorld
 from tests.simulation.plan import Plan
 from tests.simulation.recipes.world import RecipeWorld
 from tests.simulation.upgrades.world import UpgradeWorld
@@ -90,6 +91,8 @@ def world_of(plan: Plan, trace: Trace | None = None) -> World:
         return KeeperWorld(plan, trace)
     if plan.upgrade is not None:
         return UpgradeWorld(plan, trace)
+    if plan.members is not None:
+        return MembersWorld(plan, trace)
     return RecipeWorld(plan, trace) if plan.recipe else World(plan, trace)
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.simulation.campaigns import draw_campaign
 from tests.simulation.jute_clients.plans import JUTE, draw_jute_plan
 from tests.simulation.keepers.plans import KEEPER, draw_keeper_plan
+from tests.simulation.members.plans import MEMBERS, draw_members_plan
 from tests.simulation.plan import Plan, draw_mix
 from tests.simulation.recipes.plans import draw_recipe_plan
 from tests.simulation.rotating_outages import draw_rotating_outages
@@ -24,6 +25,8 @@ def draw_plan(seed: int, recipe: str = "") -> Plan:
         return draw_keeper_plan(seed)
     if recipe == UPGRADE:
         return _timed(draw_upgrade_plan(seed))
+    if recipe == MEMBERS:
+        return _timed(draw_members_plan(seed))
     if recipe == JUTE:
         return _timed(draw_jute_plan(seed))
     if recipe == TRANSFER:

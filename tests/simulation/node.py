@@ -83,6 +83,8 @@ STRAY = "/flipped"
 """A znode that no client knows of and that hangs on no other."""
 _NUMBER_BITS = 20
 READ_ONLY_AFTER_MS = Millis(400)
+PROMOTION_LAG_MAX = 20
+PROMOTION_WAIT_MS = Millis(200)
 RESTART_MS = 300
 """How long until a process that ended by itself is started again."""
 
@@ -104,7 +106,6 @@ class Node:
         """`newer` is the node whose second process this is, on `disk`."""
         self.server_id = ServerId(plan.server_id)
         self.end = server_end(plan.server_id)
-        self.votes = plan.is_voter
         self.voters = voters
         name = str(plan.server_id)
         disk = disk or SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
@@ -118,6 +119,8 @@ class Node:
         self.snapshotter = SimSnapshotter(name, schedule, self.disk)
         self.server: Server | None = None
         self.peers: list[Node] = []
+        self.are_others_strangers = False
+        """Whether those that did not found the ensemble with a vote are no members at first."""
         self.newest_level = LEVEL_MIN
         """The newest feature level that its program knows."""
         self.on_started: Callable[[Node], None] = lambda _node: None
@@ -149,6 +152,12 @@ class Node:
         self._leaving: Restart | None = None
         self._was_flipped = False  # during the life of this process
         self._has_room = True  # as its disk has reported
+
+    @property
+    def votes(self) -> bool:
+        """Return whether the server is a voter, by the newest committed member list."""
+        members = self._checks.truth.members
+        return self._plan.is_voter if members is None else self.server_id in members.voters
 
     @property
     def is_up(self) -> bool:
@@ -207,6 +216,8 @@ class Node:
             queued_items_max=WAITING_ITEMS_MAX,
             read_only_after_ms=READ_ONLY_AFTER_MS,
             change_log_count_max=plan.history_max,
+            promotion_lag_max=PROMOTION_LAG_MAX,
+            promotion_wait_ms=PROMOTION_WAIT_MS,
         )
         window = RecentLogLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max
@@ -225,6 +236,8 @@ class Node:
             self._dial(life, peer)
 
     def _observers(self) -> tuple[ServerId, ...]:
+        if self.are_others_strangers:
+            return ()
         every = {self.server_id, *(peer.server_id for peer in self.peers)}
         return tuple(sorted(every - {*self.voters}))
 

@@ -263,6 +263,13 @@ class UpgradePlan(Struct, frozen=True):
     """How often a marked disk is followed by a return of servers to the older program."""
 
 
+class MembersPlan(Struct, frozen=True):
+    """The operator, in the world of members that change."""
+
+    pause_ms: int
+    """Between two of its steps, on average."""
+
+
 class Plan(Struct, frozen=True):
     """All that is drawn up front. `World(plan).run()` replays it."""
 
@@ -287,6 +294,7 @@ class Plan(Struct, frozen=True):
     upgrade: UpgradePlan | None = None
     transfers_in_calm: bool = False
     """Whether the lead goes to each voter in turn after all have converged."""
+    members: MembersPlan | None = None
 
 
 def draw_mix(seed: int) -> Plan:

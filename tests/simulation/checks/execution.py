@@ -20,6 +20,7 @@ from raykeeper.znodes.requests import (
     CreateMode,
     Delete,
     Multi,
+    Reconfig,
     SessionId,
     SetAcls,
     SetData,
@@ -36,6 +37,7 @@ from raykeeper.znodes.txns import (
     ErrorTxn,
     MultiTxn,
     RaiseLevelTxn,
+    ReconfigTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -44,7 +46,7 @@ from raykeeper.znodes.txns import (
     TxnBody,
 )
 from tests.simulation.checks import acls as acl_rules
-from tests.simulation.checks import multi_execution, quotas
+from tests.simulation.checks import members, multi_execution, quotas
 from tests.simulation.checks.truth import FIXED, TrueSession, TrueZnode, Truth, parent
 from tests.simulation.requests.acls import SUPER
 
@@ -53,6 +55,7 @@ _LEADERS_OWN = (
     CreateSessionErrorTxn,
     CloseSessionTxn,
     ReplaceVoterTxn,
+    ReconfigTxn,
     RaiseLevelTxn,
     DeleteTxn,
 )
@@ -114,6 +117,10 @@ def execute_one(
 
 def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> None:
     """Check that a committed write is exactly what its request demands after its predecessors."""
+    if isinstance(op, Reconfig):
+        session = truth.sessions[txn.session_id]
+        members.step_is_justified(truth, zxid, txn, op, session.known_as(zxid))
+        return
     due = execute(truth, zxid, txn.time_ms, txn.session_id, op)
     change = txn.body
     if isinstance(change, CloseSessionTxn):
@@ -123,8 +130,13 @@ def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> N
     assert change == due, f"Execution: {op} became {change} in {format_zxid(zxid)}, not {due}"
 
 
-def is_the_leaders_own(txn: Txn) -> None:
-    """Check that without a numbered write only sessions, votes and expiring znodes change."""
+def is_the_leaders_own(truth: Truth, txn: Txn) -> None:
+    """Check that without a numbered write only sessions, votes and expiring znodes change.
+
+    And that a member list is said again as it is.
+    """
+    if isinstance(txn.body, ReconfigTxn):
+        members.is_said_again(truth, txn.body)
     assert isinstance(txn.body, _LEADERS_OWN) and not txn.session_id, (
         f"Execution: nobody asked for {txn}"
     )

@@ -72,9 +72,11 @@ def _last_contact(node: "Node", peer: "Peer", now: Millis) -> Millis | None:
     """
     if peer.broadcasting is None:
         return node.heard.get(peer.leader) if peer.is_active and peer.leader is not None else None
-    others = [node.heard[voter] for voter in node.voters if voter in node.heard]
+    # A leader also counts by a newer list; that makes contacts earlier, never later.
+    voters = peer.settings.members.delivered.voters
+    others = [node.heard[voter] for voter in voters if voter in node.heard]
     heard = sorted([now, *others], reverse=True)
-    majority = len(node.voters) // 2 + 1
+    majority = len(voters) // 2 + 1
     return heard[majority - 1] if len(heard) >= majority else None
 
 

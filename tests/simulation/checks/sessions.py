@@ -19,11 +19,12 @@ from raykeeper.znodes.txns import (
     ErrorTxn,
     MultiErrorTxn,
     MultiTxn,
+    ReconfigTxn,
     Txn,
 )
 from tests.simulation.checks import multi_execution
 from tests.simulation.checks.session_view import SessionView, Told
-from tests.simulation.checks.truth import TrueSession, Truth
+from tests.simulation.checks.truth import CONFIG, TrueSession, Truth
 
 LOSSES_MAX: Final = 8
 """How often a client may lose a server that served it after the faults."""
@@ -173,7 +174,9 @@ def outcome(truth: Truth, zxid: Zxid, txn: Txn) -> Told:
     is_refused = isinstance(change, ErrorTxn | MultiErrorTxn)
     path = None if is_refused else getattr(change, "path", None)
     was = truth.at(path, zxid) if path is not None else None
-    made = path if isinstance(change, CreateTxn) else ""
+    made = path if isinstance(change, CreateTxn) else getattr(change, "detail", "")
+    if isinstance(change, ReconfigTxn):
+        was = truth.at(CONFIG, zxid)
     results = multi_execution.told(change) if isinstance(change, MultiTxn | MultiErrorTxn) else None
     stat = was.stat if was else None
     return Told(zxid, getattr(change, "code", 0), made or "", stat, results)

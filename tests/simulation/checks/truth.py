@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid, format_zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import READ_ONLY_ACL, Acls, Identities
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import SessionId
@@ -21,6 +22,7 @@ from raykeeper.znodes.txns import (
     CreateTxn,
     DeleteTxn,
     MultiTxn,
+    ReconfigTxn,
     ReplaceVoterTxn,
     SetAclTxn,
     SetDataTxn,
@@ -129,6 +131,11 @@ class Truth:
         self.sessions: dict[SessionId, TrueSession] = {}
         self.voters: dict[ServerId, DiskId] = {}
         """Those whose vote has moved to another disk."""
+        self.members: MemberList | None = None
+        """The member list; None while it is that of the founding."""
+        self.times_said = 0
+        self.lists = 0
+        """How many there have been."""
         self._past: dict[str, _Past] = {}
         zero = Millis(0)
         for path in FIXED:
@@ -160,6 +167,15 @@ class Truth:
             session.password = change.password
         elif isinstance(change, ReplaceVoterTxn):
             self.voters[change.server_id] = change.disk
+            if self.members is not None:
+                self.members = self.members.with_disk(change.server_id, change.disk, zxid)
+        elif isinstance(change, ReconfigTxn):
+            is_new = self.members != change.members
+            self.lists += is_new
+            self.times_said = 1 if is_new else self.times_said + 1
+            self.members, self.voters = change.members, change.members.moved
+            if change.config is not None:
+                self._change(change.config, touched)
         elif isinstance(change, SetIdentitiesTxn):
             self.sessions[txn.session_id].proven.append((zxid, change.identities))
         elif isinstance(change, MultiTxn):

@@ -1,0 +1,52 @@
+"""Checks of the member list: docs/MEMBERS.md, rules M1, M3 and M4, told by outside evidence."""
+
+from raykeeper.zab.ids import Zxid, format_zxid
+from raykeeper.znodes.acl import SUPER, Identities
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.requests import Reconfig
+from raykeeper.znodes.txns import ErrorTxn, ReconfigErrorTxn, ReconfigTxn, Txn
+from tests.simulation.checks.truth import CONFIG, Truth
+
+_REFUSALS = (
+    *(Code.BAD_ARGUMENTS, Code.BAD_VERSION, Code.NEW_CONFIG_NO_QUORUM, Code.RECONFIG_IN_PROGRESS),
+)
+
+
+def step_is_justified(truth: Truth, zxid: Zxid, txn: Txn, op: Reconfig, who: Identities) -> None:
+    """Check what a step became: the list that it asks for, or a refusal that its request deserves.
+
+    Whether servers were ready only the leader knew.
+    """
+    change = txn.body
+    if isinstance(change, ErrorTxn):
+        is_due = SUPER not in who if change.code == Code.NO_AUTH else truth.members is None
+        assert is_due, f"Membership: {op} was refused with {change}"
+        return
+    assert SUPER in who, f"Membership: {op} of {who} became {change}"
+    if isinstance(change, ReconfigErrorTxn):
+        assert change.code in _REFUSALS and change.detail, f"Membership: {op} became {change}"
+        return
+    assert isinstance(change, ReconfigTxn) and change.config is not None, change
+    where = f"{op} became {change.members} in {format_zxid(zxid)}"
+    old, new = truth.members, change.members
+    assert old is None or truth.times_said > 1, f"Membership: two changes are open: {where}"
+    assert new.version == zxid == change.config.stat.mzxid, f"Membership: {where}"
+    if old is not None:
+        gone = old.voters.items() - new.voters.items()
+        come = new.voters.items() - old.voters.items()
+        assert len(gone) <= 1 and len(come) <= 1, f"Membership: more than a seat: {where}"
+    is_voter, is_observer = op.joining in new.voters, op.joining in new.observers
+    assert not op.joining or (is_observer if op.as_observer else is_voter), f"Membership: {where}"
+    assert op.leaving not in {*new.voters, *new.observers}, f"Membership: {where}"
+    names = [f"server.{server}=" for server in sorted({*new.voters, *new.observers})]
+    lines = (change.config.value or b"").decode().splitlines()
+    assert change.config.path == CONFIG and len(lines) == len(names) + 1, f"Membership: {lines}"
+    for name, line in zip(names, lines, strict=False):
+        assert line.startswith(name), f"Membership: {line} where {name} belongs"
+
+
+def is_said_again(truth: Truth, change: ReconfigTxn) -> None:
+    """Check that without a request only the list in force is said (M4)."""
+    assert change.config is None and change.members == truth.members, (
+        f"Membership: {change} is said, the list is {truth.members}"
+    )
