@@ -171,6 +171,18 @@ def _header_of(state: State) -> SnapshotHeader:
     return SnapshotHeader(SNAPSHOT_FORMATS[state.level], state.time_ms, state.level)
 
 
+def time_in(chunk: bytes) -> Millis:
+    """Return the time of the last transaction before the walk, which the first chunk tells.
+
+    Raises:
+        SnapshotFormatError: it is malformed or of an unknown format.
+    """
+    try:
+        return _header_in(chunk).time_ms
+    except DECODE_ERRORS as error:
+        raise SnapshotFormatError(f"malformed record: {error}") from error
+
+
 class SnapshotWalk:
     """Writes a state down, one bounded chunk a call; transactions may be applied in between."""
 

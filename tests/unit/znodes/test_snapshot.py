@@ -22,6 +22,7 @@ from raykeeper.znodes.snapshot import (
     ZnodeRecord,
     level_of,
     records_in,
+    time_in,
 )
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import RaiseLevelTxn, Txn, encode_txn
@@ -360,3 +361,12 @@ def test_the_first_chunk_tells_the_level() -> None:
     for bad, text in ((b"\xc1", "malformed record"), (LATER, f"format {LATEST + 1}")):
         with pytest.raises(SnapshotFormatError, match=text):
             level_of(bad)
+
+
+def test_the_first_chunk_tells_the_time() -> None:
+    assert time_in(chunk(HEADER)) == 5
+    for data in (b"", b"\xc1", chunk(), chunk(znode("/"))):
+        with pytest.raises(SnapshotFormatError):
+            time_in(data)
+    with pytest.raises(SnapshotFormatError, match="this program reads"):
+        time_in(chunk(SnapshotHeader(LATEST + 1, Millis(5))))
