@@ -1,6 +1,7 @@
 """How classes become Ray actors and one function a task: options, start and lookup.
 
-All actors are detached and named, so they outlive the driver that started them. With
+All actors but those of a backup or restore are detached and named, so they outlive the driver that
+started them. With
 `max_restarts=-1` Ray starts them again when their process dies. With `max_task_retries=0` Ray
 repeats no call, which would break the order that links keep. They have no task events, which cost
 as much as a small call. `scheduling_strategy` is always given, so that no actor ends up in a
@@ -47,6 +48,21 @@ def start_actor(
         else NodeAffinitySchedulingStrategy(node_id, soft=False),
     }
     return ray.remote(**{**usual, **options})(actor).remote(*arguments)
+
+
+def start_private_actor(actor: type, node_id: str, *arguments: Any) -> Any:
+    """Start an actor without a name on a Ray node; it ends with this process, or with its handle.
+
+    It is not started again, and not tried on another node.
+    """
+    options: dict[str, Any] = {
+        "max_restarts": 0,
+        "max_task_retries": 0,
+        "num_cpus": 0,
+        "enable_task_events": False,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False),
+    }
+    return ray.remote(**options)(actor).remote(*arguments)
 
 
 def find_replica(ensemble: str, server_id: ServerId) -> Any:

@@ -166,6 +166,7 @@ class Replica:
             voters_lost=stats.voters_lost,
             voter_disks=stats.voter_disks,
             reset_reason=self._runner.reset_reason,
+            restored_from=self._runner.restored_from,
             has_disk_space=stats.has_disk_space,
             incarnation=self.incarnation,
             incarnations_seen=links.peers.incarnations(),
@@ -333,6 +334,7 @@ class _ServerRunner:
     ) -> None:
         self.server = server
         self.reset_reason = storage.identity.reset_reason
+        self.restored_from = storage.identity.restored_from
         files = raise_files_limit(2 * CLIENTS_MAX_CEILING)
         limit = client_limit(config.clients_max, files, len(config.other_servers))
         incarnation = storage.identity.incarnation

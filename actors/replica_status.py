@@ -37,6 +37,8 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """The disk under which each voter is counted, as far as this server has delivered."""
     reset_reason: str = ""
     """Why its disk is not the one that the ensemble was founded with."""
+    restored_from: str = ""
+    """The backup that the ensemble was founded from; "" on a disk that came later."""
     has_disk_space: bool = True
     """False while its disk is full; then it logs nothing."""
     incarnation: int = 0

@@ -1,11 +1,33 @@
 """Calls of the actors of an ensemble, of which any may be dead, late or away."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import ray
+import ray.util
+
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.client.ensembles import servers_among
+from raykeeper.clusters.local_ray import join_ray
+from raykeeper.zab.ids import ServerId
 
 ANSWER_TIMEOUT_S: Final = 2.0
+
+
+def find_replicas(name: str) -> dict[ServerId, Any]:
+    """Return the actors of the servers of an ensemble that run.
+
+    Raises:
+        EnsembleNotFoundError: no server of the ensemble runs.
+        RayNotFoundError: there is no Ray cluster.
+    """
+    join_ray()
+    handles = {}
+    for server in servers_among(name, ray.util.list_named_actors(all_namespaces=True)):
+        with suppress(ValueError):  # it ended after it was listed
+            handles[server] = find_replica(name, server)
+    return handles
 
 
 def call_actors(

@@ -12,8 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaDescription
-from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors
-from raykeeper.clusters.ensemble import find_replicas
+from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_replicas
 from raykeeper.server.admin_queries import (
     ROWS_MAX,
     AdminAnswer,

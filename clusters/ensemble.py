@@ -9,14 +9,13 @@ The file is long because the handle has every act on an ensemble, and the answer
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import ray
 import ray.util
 from msgspec import Struct
 
-from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import (
     FAILED,
     STARTING,
@@ -31,7 +30,7 @@ from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.client.session_options import VALUE_BYTES_MAX
-from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors
+from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_replicas
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.clusters.rolling_restart import RollingRestart
@@ -39,6 +38,9 @@ from raykeeper.links.ray_names import NAMESPACE, keeper_name, replicas_among
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 from raykeeper.znodes.acl import Acl
+
+if TYPE_CHECKING:
+    from raykeeper.clusters.backups.backup import BackupProgress, BackupReport
 
 _STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.05
@@ -308,6 +310,34 @@ class Ensemble:
         ray.wait([handle.stop.remote()], timeout=_STOP_TIMEOUT_S)
         ray.kill(handle, no_restart=False)
 
+    def backup(
+        self, url: str | Path, *, tell: "Callable[[BackupProgress], None] | None" = None
+    ) -> "BackupReport":
+        """Write a backup of the running ensemble into a new file.
+
+        It has every write that was acknowledged before this call, and goes up to one transaction.
+        The files of a follower are read, on its node and at low priority; the leader is read only
+        if there is no other server in step.
+
+        Args:
+            url: A path of this machine, or a URL of fsspec (`pip install 'raykeeper[backup]'`).
+                Nothing must be there.
+            tell: Called with the progress.
+
+        Raises:
+            EnsembleNotFoundError: no server of the ensemble runs.
+            NoLeaderError: it has no leader, so nobody knows what was acknowledged last.
+            BackupPlaceError: the place has something already, or cannot be written. Nothing new
+                is there.
+            BackupError: no server could be read to the end. Nothing new is there.
+        """
+        from raykeeper.clusters.backups.backup import take_backup  # few processes need it
+
+        report = self.status()
+        if report.leader is None:
+            raise NoLeaderError(f"ensemble {self.name!r} has no leader: {report.reason}")
+        return take_backup(self.name, url, tell)
+
     def shutdown(self) -> None:
         """Stop all actors of the ensemble and keep its data; `launch` starts it again.
 
@@ -341,21 +371,6 @@ def attach(name: str) -> Ensemble:
     join_ray()
     servers_among(name, ray.util.list_named_actors(all_namespaces=True))
     return Ensemble(name)
-
-
-def find_replicas(name: str) -> dict[ServerId, Any]:
-    """Return the actors of the servers of an ensemble that run.
-
-    Raises:
-        EnsembleNotFoundError: no server of the ensemble runs.
-        RayNotFoundError: there is no Ray cluster.
-    """
-    join_ray()
-    handles = {}
-    for server in servers_among(name, ray.util.list_named_actors(all_namespaces=True)):
-        with suppress(ValueError):  # it ended after it was listed
-            handles[server] = find_replica(name, server)
-    return handles
 
 
 def list_ensembles() -> list[str]:

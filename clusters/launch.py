@@ -25,7 +25,7 @@ from raykeeper.clusters.config import (
 from raykeeper.clusters.ensemble import Ensemble, NoLeaderError
 from raykeeper.clusters.local_ray import join_or_start_ray
 from raykeeper.clusters.node_discovery import discover_nodes
-from raykeeper.clusters.placement import place
+from raykeeper.clusters.placement import LaunchPlan, place
 from raykeeper.clusters.running_servers import ask_voting_disks, find_running, find_settled
 from raykeeper.clusters.running_settings import adopt_settings, check_settings
 from raykeeper.clusters.starting import start_planned
@@ -92,6 +92,23 @@ def launch(
         check_settings(resolved, stated, _described(resolved.name))
     ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
     _start_keeper(resolved)
+    return ensemble
+
+
+def await_founded(config: EnsembleConfig, plan: LaunchPlan, timeout_s: float) -> Ensemble:
+    """Wait until a new ensemble, whose servers were just started by `plan`, has a leader.
+
+    Raises:
+        StorageError: a majority cannot start.
+        NoLeaderError: no leader within `timeout_s`; tells why. `launch` goes on from there.
+    """
+    deadline = time.monotonic() + timeout_s
+    for warning in [*warnings_about(config), *plan.warnings]:
+        _log.warning(warning)
+    _wait_until_ready(config, {}, deadline)
+    ensemble = Ensemble(config.name)
+    ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
+    _start_keeper(config)
     return ensemble
 
 

@@ -21,7 +21,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from raykeeper.actors.disk.file_operations import replace_by
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import lock_folder
+from raykeeper.actors.disk.founding import found_folder
 from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner, format_folder, read_identity
+from raykeeper.actors.disk.snapshot_files import SnapshotChunks
 from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
     FolderInUse,
@@ -33,15 +35,18 @@ from raykeeper.clusters.node_report import (
     EnsembleRecord,
     FoundFolder,
     NodeReport,
+    RestoredHistory,
     UnreadableFolder,
     part_superseded,
 )
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import ServerId, epoch_of
 
 RECORD_FILE = "ensemble.json"
 SUPERSEDED_MARK = ".superseded-"
 """Between the id of the server and the time, in the name of a folder of an ended history."""
+STAGED_MARK = ".restored.tmp"
+"""Behind the id of a server, in the name of the snapshot that its folder will begin with."""
 _TIMEOUT_S = 30.0
 _FORMAT_TIMEOUT_S = 10.0
 _POLL_S = 0.02
@@ -63,6 +68,12 @@ class DiskContents(Struct, frozen=True):
 def server_folder(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
     """Return the data folder of a server on the node that makes this call."""
     return Path(data_dir).expanduser() / ensemble / str(server_id)
+
+
+def staged_snapshot(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
+    """Return where, on this node, the snapshot waits with which a restored server begins."""
+    folder = server_folder(data_dir, ensemble, server_id)
+    return folder.with_name(f"{server_id}{STAGED_MARK}")
 
 
 def discover_nodes(data_dir: str, ensemble: str, timeout_s: float = _TIMEOUT_S) -> list[NodeReport]:
@@ -162,11 +173,13 @@ def prepare_folder(
     server_id: ServerId,
     is_founding: bool,
     supersedes: Sequence[str] = (),
+    restored: RestoredHistory | None = None,
 ) -> DiskIdentity:
     """Format a server's folder on this node, unless another launch has; return its identity.
 
     A folder that is not founding begins its incarnations at the wall clock, beyond those of the
-    disk that it may replace. One of an ensemble in `supersedes` is set aside first.
+    disk that it may replace. One of an ensemble in `supersedes` is set aside first. One that is
+    `restored` takes the snapshot that was staged for it.
 
     Raises:
         StorageError: the folder cannot be written, or holds data without an identity; or this
@@ -183,12 +196,29 @@ def prepare_folder(
     identity = DiskIdentity(
         *(owner, uuid4().hex, is_founding, incarnation, reason), supersedes=list(supersedes)
     )
-    identity = _format(folder, identity)
+    identity = _format(folder, identity) if restored is None else _found(folder, identity, restored)
     record = EnsembleRecord(identity.owner.ensemble_uuid, record.servers)
     file = folder.parent / RECORD_FILE
     if _read_record(file)[0] != record:
         _write_record(file, record)
     return identity
+
+
+def _found(folder: Path, identity: DiskIdentity, restored: RestoredHistory) -> DiskIdentity:
+    """Format a folder with the snapshot that was staged for it; return its identity.
+
+    Raises:
+        StorageError: it is formatted already, or cannot be written.
+    """
+    owner, zxid = identity.owner, restored.zxid
+    staged = staged_snapshot(str(folder.parents[1]), owner.ensemble, owner.server_id)
+    identity = msgspec.structs.replace(identity, restored_from=restored.backup)
+    found_folder(folder, identity, epoch_of(zxid), zxid, SnapshotChunks(staged))
+    with storage_errors(staged):
+        staged.unlink()
+    found = read_identity(folder)
+    assert found is not None, folder
+    return found
 
 
 def set_superseded_aside(folder: Path, uuids: Collection[str]) -> str | None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.identity import DiskIdentity
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import ServerId, Zxid
 
 
 class EnsembleRecord(Struct, frozen=True):
@@ -16,6 +16,15 @@ class EnsembleRecord(Struct, frozen=True):
     servers: int
     """The number of voting servers; the number of observers may change."""
     format_version: int = 1
+
+
+class RestoredHistory(Struct, frozen=True):
+    """What the servers of a restored ensemble begin with."""
+
+    backup: str
+    """Names the backup, in the identity of each folder."""
+    zxid: Zxid
+    """Of the first state; its epoch is the first one."""
 
 
 class FoundFolder(Struct, frozen=True):

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from raykeeper.actors.replica_status import ReplicaDescription, ReplicaStatus
 from raykeeper.client.errors import EnsembleNotFoundError
-from raykeeper.clusters.actor_calls import call_actors
+from raykeeper.clusters.actor_calls import call_actors, find_replicas
 from raykeeper.clusters.config import EnsembleConfig
-from raykeeper.clusters.ensemble import find_replicas
 from raykeeper.clusters.voting_disks import VotingDisks, find_voting_disks
 from raykeeper.zab.ids import ServerId
 

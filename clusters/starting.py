@@ -11,10 +11,16 @@ from uuid import uuid4
 
 import ray
 
+from raykeeper.actors.disk.identity import DiskIdentity
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.clusters.config import EnsembleConfig, LabelPin, ResourcePin
 from raykeeper.clusters.node_discovery import on_node, prepare_folder, write_record
-from raykeeper.clusters.node_report import EnsembleRecord, NodeReport, superseded_uuids
+from raykeeper.clusters.node_report import (
+    EnsembleRecord,
+    NodeReport,
+    RestoredHistory,
+    superseded_uuids,
+)
 from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement
 from raykeeper.clusters.running_servers import ask_statuses
 from raykeeper.clusters.running_settings import settings_of
@@ -30,16 +36,24 @@ _PIN_CPU_SHARE = 0.001
 _log = logging.getLogger("raykeeper.clusters")
 
 
-def start_planned(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> None:
+def start_planned(
+    config: EnsembleConfig,
+    plan: LaunchPlan,
+    nodes: Sequence[NodeReport],
+    restored: RestoredHistory | None = None,
+) -> None:
     """Format the folders of the plan, and start its servers; they may not be ready yet.
 
+    Of a `restored` ensemble all folders are new, and the snapshot is staged on each node.
+
     Raises:
-        StorageError: a folder cannot be written; names its node. No server was started.
+        StorageError: a folder cannot be written; names its node. No server was started. Or another
+            process founds, or restores, the ensemble now.
     """
     # A late import: a process that only asks for the status must not load the server.
     from raykeeper.actors.replica import start_replica
 
-    uuid = _format(config, plan, nodes)
+    uuid = _format(config, plan, nodes, restored)
     _rewrite_records(config, plan, uuid)
     # Of a new ensemble no server runs that could have seen another.
     answers = ask_statuses(config.name) if plan.ensemble_uuid is not None else {}
@@ -51,7 +65,12 @@ def start_planned(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[Node
         start_replica(made, node_id, pin)
 
 
-def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> str:
+def _format(
+    config: EnsembleConfig,
+    plan: LaunchPlan,
+    nodes: Sequence[NodeReport],
+    restored: RestoredHistory | None,
+) -> str:
     """Format the folders of the plan, and return the uuid of the ensemble.
 
     Raises:
@@ -63,16 +82,20 @@ def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport
     uuid = plan.ensemble_uuid
     if placements and uuid is None:
         # Of two concurrent launches the one that formats the first folder determines the uuid.
-        uuid = _prepare(config, str(uuid4()), placements[:1], nodes)
+        uuid = _prepare(config, str(uuid4()), placements[:1], nodes, restored)
         placements = placements[1:]
     assert uuid is not None, plan
     if placements:
-        _prepare(config, uuid, placements, nodes)
+        _prepare(config, uuid, placements, nodes, restored)
     return uuid
 
 
 def _prepare(
-    config: EnsembleConfig, uuid: str, placements: Sequence[Placement], nodes: Sequence[NodeReport]
+    config: EnsembleConfig,
+    uuid: str,
+    placements: Sequence[Placement],
+    nodes: Sequence[NodeReport],
+    restored: RestoredHistory | None,
 ) -> str:
     record = EnsembleRecord(uuid, config.servers)
     supersedes = superseded_uuids(nodes)
@@ -81,19 +104,35 @@ def _prepare(
             placement.node_id,
             prepare_folder,
             *(config.data_dir, config.name, record, placement.server_id),
-            placement.format is FolderFormat.FOUNDING,
-            supersedes,
+            *(placement.format is FolderFormat.FOUNDING, supersedes, restored),
         )
         for placement in placements
     ]
     names = {node.node_id: node.name for node in nodes}
     for placement, task in zip(placements, tasks, strict=True):
         try:
-            uuid = ray.get(task).owner.ensemble_uuid
+            identity: DiskIdentity = ray.get(task)
         except StorageError as error:
             cause = getattr(error, "cause", error)
             raise StorageError(f"{cause} (node {names[placement.node_id]})") from None
+        _check_founded_alike(config.name, placement, identity, restored)
+        uuid = identity.owner.ensemble_uuid
     return uuid
+
+
+def _check_founded_alike(
+    name: str, placement: Placement, identity: DiskIdentity, restored: RestoredHistory | None
+) -> None:
+    """Check that of two processes that found an ensemble now not one restores it.
+
+    Raises:
+        StorageError: the other one founds it from nothing, or from another backup.
+    """
+    expected = "" if restored is None else restored.backup
+    if placement.format is FolderFormat.FOUNDING and identity.restored_from != expected:
+        other = identity.restored_from
+        how = f"restores ensemble {name!r} from {other}" if other else f"launches ensemble {name!r}"
+        raise StorageError(f"another process {how} at this moment")
 
 
 def _rewrite_records(config: EnsembleConfig, plan: LaunchPlan, uuid: str) -> None:

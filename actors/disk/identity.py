@@ -99,6 +99,8 @@ class DiskIdentity(Struct, frozen=True):
     first: folders of these belong to the old ones."""
     level: FeatureLevel = LEVEL_MIN
     """The feature level that whoever reads the folder must know."""
+    restored_from: str = ""
+    """The backup that the ensemble was founded from; "" if it began with nothing."""
 
     def disk(self) -> DiskId:
         """Return the disk's name in the member list, the only one that counts as a voter (D3)."""

@@ -15,7 +15,7 @@ import ray
 from msgspec.structs import replace
 
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
-from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors
+from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_replicas
 from raykeeper.clusters.doctor.node_inspection import NodeQuestion, examine_node
 from raykeeper.clusters.doctor.rules.facts import (
     EnsembleFacts,
@@ -23,7 +23,7 @@ from raykeeper.clusters.doctor.rules.facts import (
     NodeFacts,
     ServerFacts,
 )
-from raykeeper.clusters.ensemble import Ensemble, find_replicas, summarize
+from raykeeper.clusters.ensemble import Ensemble, summarize
 from raykeeper.clusters.node_discovery import known_nodes, on_node
 from raykeeper.clusters.running_settings import comparable_settings
 from raykeeper.clusters.voting_disks import find_voting_disks

@@ -10,7 +10,7 @@ from raykeeper.znodes.requests import SessionId
 
 
 class ArgumentError(RayKeeperError):
-    """Raised when an argument of `raykeeper inspect` or `log` has not the form that it must have.
+    """Raised when an argument of `raykeeper inspect`, `log` or `restore` has another form.
 
     The caller should show the message, which has an example.
     """

@@ -25,8 +25,7 @@ from raykeeper.clusters import (
     launch,
     list_ensembles,
 )
-from raykeeper.clusters.actor_calls import call_actors
-from raykeeper.clusters.ensemble import find_replicas
+from raykeeper.clusters.actor_calls import call_actors, find_replicas
 from raykeeper.zab.ids import ServerId
 from tests.ray import programs
 from tests.ray.conftest import Launch, eventually, new_name

@@ -17,7 +17,7 @@ from ray.cluster_utils import Cluster
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.clusters import Ensemble, launch
-from raykeeper.clusters.ensemble import find_replicas
+from raykeeper.clusters.actor_calls import find_replicas
 from raykeeper.zab.ids import ServerId
 from tests.ray import programs
 

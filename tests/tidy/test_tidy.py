@@ -90,6 +90,7 @@ SHELLS = {
         *("grpc", "kazoo", "matplotlib", "uvloop"),
     ],
     "chaos/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
+    "clusters/backups/places.py": [*CORE, "raykeeper.actors.disk", "fsspec"],
     "clusters/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
     "commands/migration/zookeeper_*": ["raykeeper", "msgspec", "kazoo"],
     "commands/ui/*": ["raykeeper", "msgspec", "aiohttp", "rich"],
@@ -278,7 +279,7 @@ def test_a_rule_can_fail(rule: Rule, path: str, source: str) -> None:
 
 
 def test_imported_packages_are_installed() -> None:
-    """Bench, admin server, page, migration alone have imports that their users must ask for."""
+    """Bench, admin server, page, migration, URLs of backups: their users must ask for imports."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = [Requirement(each) for each in project["dependencies"]]
     imported = set()
@@ -291,8 +292,9 @@ def test_imported_packages_are_installed() -> None:
             elif isinstance(node, ast.ImportFrom):
                 imported.add(str(node.module).partition(".")[0])
     extras = project["optional-dependencies"]
-    asked_for = {Requirement(e).name for name in ("admin", "ui", "zookeeper") for e in extras[name]}
-    assert asked_for == {"aiohttp", "kazoo"} <= imported
+    names = ("admin", "backup", "ui", "zookeeper")
+    asked_for = {Requirement(e).name for name in names for e in extras[name]}
+    assert asked_for == {"aiohttp", "fsspec", "kazoo"} <= imported
     ours = {"raykeeper", *sys.stdlib_module_names, *asked_for}
     assert imported - ours == {each.name.replace("pyyaml", "yaml") for each in required}
     (uvloop,) = (each for each in required if each.marker)

@@ -1,0 +1,30 @@
+"""Backups: taken while an ensemble runs, archived as its log grows, and restored as another one.
+
+backup.py            take one
+    server_choice.py     which server is read, and up to where
+    source.py            its files, through an actor beside it (actors/backup_reader.py)
+    backup_format.py     the bytes of a backup: pure
+    places.py            paths and URLs
+archive.py           the files of an archive of the log
+restore.py           found an ensemble with the state of another one
+    loading.py           that state, as of a zxid or a time, checked
+    staging.py           its way to the nodes
+"""
+
+from raykeeper.clusters.backups.backup import BackupError, BackupProgress, BackupReport
+from raykeeper.clusters.backups.backup_format import BackupFormatError
+from raykeeper.clusters.backups.loading import RestorePointError
+from raykeeper.clusters.backups.places import BackupPlaceError
+from raykeeper.clusters.backups.restore import RestoreRefusedError, RestoreReport, restore
+
+__all__ = [
+    "restore",
+    "RestoreReport",
+    "BackupReport",
+    "BackupProgress",
+    "BackupError",
+    "BackupPlaceError",
+    "BackupFormatError",
+    "RestoreRefusedError",
+    "RestorePointError",
+]

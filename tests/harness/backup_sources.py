@@ -1,0 +1,86 @@
+"""A server's folder as the source of a backup, without Ray; and backups in memory."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from raykeeper.actors.backup_reader import BackupReader, OpenedSnapshot
+from raykeeper.actors.disk.filesystem import Filesystem
+from raykeeper.clusters.backups.backup import copy_whole
+from raykeeper.clusters.backups.places import LocalPlace, created_output
+from raykeeper.clusters.backups.server_choice import Position, ReadServer
+from raykeeper.zab.effects import LogRun
+from raykeeper.zab.ids import ServerId, Zxid, epoch_of
+from raykeeper.znodes.state import State
+from tests.contract.server_folders import ServerFolder
+
+PIECE_BYTES = 200
+
+
+class FolderSource:
+    """Reads the folder of a server that the test grows."""
+
+    def __init__(self, server: ServerFolder, uuid: str = "8c1f") -> None:
+        self.server = ReadServer(ServerId(1), str(server.folder), "node", uuid)
+        self._folder = server
+        self.reader = BackupReader(str(server.folder), server.files)
+
+    def position(self, at_least: Zxid) -> Position:
+        state = self._folder.state
+        assert state.zxid >= at_least, (state.zxid, at_least)
+        return Position(state.zxid, epoch_of(state.zxid), state.digest())
+
+    def open_snapshot(self) -> OpenedSnapshot | None:
+        return self.reader.open_snapshot()
+
+    def snapshot_chunks(self) -> Iterator[bytes]:
+        while chunks := self.reader.read_snapshot(PIECE_BYTES):
+            yield from chunks
+
+    def open_log(self, after: Zxid, *, holds: bool) -> int:
+        return self.reader.open_log(after, holds=holds)
+
+    def read_log(self, upto: Zxid) -> Iterator[LogRun]:
+        while runs := self.reader.read_log(upto, PIECE_BYTES):
+            yield from runs
+
+
+def back_up(server: ServerFolder, place: LocalPlace) -> None:
+    """Write a backup of a server to a place."""
+    with created_output(place) as output:
+        copy_whole("coord", FolderSource(server), Zxid(0), output, lambda _: None)
+
+
+def written_backup(server: ServerFolder) -> bytes:
+    """Return the bytes of a backup of a server."""
+    output = io.BytesIO()
+    copy_whole("coord", FolderSource(server), Zxid(0), _Written(output), lambda _: None)
+    return output.getvalue()
+
+
+class _Written:
+    def __init__(self, file: io.BytesIO) -> None:
+        self._file = file
+
+    def write(self, data: bytes, /) -> None:
+        self._file.write(data)
+
+    def complete(self) -> None:
+        pass
+
+    def discard(self) -> None:
+        pass
+
+
+def state_at(log: list[tuple[Zxid, bytes]], zxid: Zxid) -> State:
+    """Return the state that the transactions up to `zxid` give."""
+    state = State()
+    for each, data in log:
+        if each <= zxid:
+            state.apply(each, data)
+    return state
+
+
+def place_on(files: Filesystem, path: str) -> LocalPlace:
+    """Return a place in a filesystem in memory."""
+    return LocalPlace(Path(path), files)
