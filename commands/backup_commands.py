@@ -1,15 +1,22 @@
 """`raykeeper backup` and `raykeeper restore`: what they show while they run, and at the end."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.status import Status
 
 from raykeeper.clusters.backups.backup import BackupProgress, BackupReport, Tell
+from raykeeper.clusters.backups.follow import FollowEvent, follow
+from raykeeper.clusters.backups.house_keeping import FollowSettings
 from raykeeper.clusters.backups.restore import RestoreReport, format_time
-from raykeeper.commands.output import Document, print_document
-from raykeeper.zab.ids import format_zxid
+from raykeeper.commands.output import Document, print_document, print_line
+from raykeeper.zab.ids import Millis, format_zxid
+
+_DAY_S: Final = 86_400.0
 
 
 @contextmanager
@@ -57,6 +64,51 @@ def backup_document(report: BackupReport) -> Document:
         "bytes": report.bytes,
         "txns": report.txns,
         "seconds": report.seconds,
+    }
+
+
+def follow_and_tell(
+    name: str,
+    folder: str,
+    days: tuple[float, float],
+    interval_s: float,
+    out: Console,
+    *,
+    as_json: bool,
+) -> None:
+    """Keep an archive until interrupted, and print what happens to it.
+
+    `days` are those that are kept, and those between two whole backups. On a terminal the last line
+    shows how far the log is archived; elsewhere, and with `as_json`, each piece has no line.
+    """
+    keep_days, full_every_days = days
+    settings = FollowSettings(interval_s, full_every_days * _DAY_S, keep_days * _DAY_S)
+    with out.status("") if out.is_terminal and not as_json else nullcontext() as status:
+        follow(name, folder, settings, say=teller(out, status, as_json=as_json))
+
+
+def teller(out: Console, status: Status | None, *, as_json: bool) -> Callable[[FollowEvent], None]:
+    """Return what prints the events of an archive."""
+
+    def tell(event: FollowEvent) -> None:
+        if event.kind == "archived":
+            if status is not None:
+                status.update(event.text)
+        elif as_json:
+            print_line(event_document(event))
+        else:
+            out.print(f"{format_time(Millis(time.time_ns() // 1_000_000))} {event.text}")
+
+    return tell
+
+
+def event_document(event: FollowEvent) -> Document:
+    """Return the document of an event of an archive."""
+    return {
+        "time": format_time(Millis(time.time_ns() // 1_000_000)),
+        "kind": event.kind,
+        "text": event.text,
+        "zxid": None if event.zxid is None else format_zxid(event.zxid),
     }
 
 

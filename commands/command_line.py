@@ -1008,15 +1008,34 @@ def recover(
 @app.command()
 def backup(
     name: Annotated[str, typer.Argument(help="Ensemble.")],
-    file: Annotated[str, typer.Argument(help="New file, as a path or a URL such as s3://…")],
+    file: Annotated[
+        str, typer.Argument(help="New file; with --follow, folder. A path, or a URL such as s3://…")
+    ],
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Archive the log as it grows, until interrupted."),
+    ] = False,
+    keep_days: Annotated[
+        float, typer.Option(min=0.0, help="With --follow: how far back every moment is kept.")
+    ] = 7.0,
+    full_every_h: Annotated[
+        float, typer.Option(min=0.001, help="With --follow: hours between whole backups.")
+    ] = 24.0,
+    interval_s: Annotated[
+        float, typer.Option(min=0.05, help="With --follow: between two looks at the log.")
+    ] = 0.5,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a backup of a running ensemble into one file, as of the moment of the call."""
-    from raykeeper.commands.backup_commands import print_backup, shown_progress
+    """Write a backup of a running ensemble into one file, or archive its log as it grows."""
+    from raykeeper.commands.backup_commands import follow_and_tell, print_backup, shown_progress
 
     _join(address)
     ensemble = _find(name)
+    if follow:
+        days = (keep_days, full_every_h / 24)
+        follow_and_tell(ensemble.name, file, days, interval_s, out, as_json=as_json)
+        return
     with shown_progress(err) as tell:
         report = ensemble.backup(file, tell=tell)
     print_backup(out, report, as_json=as_json)

@@ -5,7 +5,10 @@ backup.py            take one
     source.py            its files, through an actor beside it (actors/backup_reader.py)
     backup_format.py     the bytes of a backup: pure
     places.py            paths and URLs
-archive.py           the files of an archive of the log
+follow.py            archive the log as it grows
+    house_keeping.py     what an archive needs besides the log
+    archive_writer.py    adds to an archive
+    archive.py           its files
 restore.py           found an ensemble with the state of another one
     loading.py           that state, as of a zxid or a time, checked
     staging.py           its way to the nodes
@@ -13,6 +16,8 @@ restore.py           found an ensemble with the state of another one
 
 from raykeeper.clusters.backups.backup import BackupError, BackupProgress, BackupReport
 from raykeeper.clusters.backups.backup_format import BackupFormatError
+from raykeeper.clusters.backups.follow import FollowEvent, follow
+from raykeeper.clusters.backups.house_keeping import FollowSettings
 from raykeeper.clusters.backups.loading import RestorePointError
 from raykeeper.clusters.backups.places import BackupPlaceError
 from raykeeper.clusters.backups.restore import RestoreRefusedError, RestoreReport, restore
@@ -20,6 +25,9 @@ from raykeeper.clusters.backups.restore import RestoreRefusedError, RestoreRepor
 __all__ = [
     "restore",
     "RestoreReport",
+    "follow",
+    "FollowSettings",
+    "FollowEvent",
     "BackupReport",
     "BackupProgress",
     "BackupError",

@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper import __version__
+from raykeeper.actors.backup_reader import OpenedSnapshot
 from raykeeper.clusters.backups.backup_format import BackupWriter, Closing, Opening
 from raykeeper.clusters.backups.places import (
     BackupPlaceError,
@@ -25,6 +26,7 @@ from raykeeper.clusters.backups.places import (
     place_at,
 )
 from raykeeper.clusters.backups.server_choice import (
+    Position,
     ReadServer,
     ask_servers,
     choose_server,
@@ -109,8 +111,8 @@ def take_backup(name: str, url: str | Path, tell: Tell | None = None) -> BackupR
             raise BackupError(f"no server of {name!r} can be read: {told or 'none is in step'}")
         try:
             with SourceFiles(name, server) as files, created_output(place) as output:
-                at_least = newest_applied(answers)
-                closing, size = copy_whole(name, files, at_least, output, tell or _tell_nobody)
+                plan = plan_whole(files, newest_applied(answers))
+                closing, size = copy_whole(name, files, plan, output, tell or _tell_nobody)
         except READ_ERRORS as error:
             failed[server.server_id] = reason_of(error)
             continue
@@ -127,21 +129,44 @@ def take_backup(name: str, url: str | Path, tell: Tell | None = None) -> BackupR
         )
 
 
-def copy_whole(
-    name: str, files: Source, at_least: Zxid, output: OutputFile, tell: Tell
-) -> tuple[Closing, int]:
-    """Copy the newest snapshot and the log behind it; return what it is, and the bytes.
+class WholePlan(Struct, frozen=True):
+    """What a whole backup of a source will hold; the source holds its files open."""
+
+    snapshot: OpenedSnapshot | None
+    position: Position
+    """Where it ends."""
+    log_bytes: int
+    """Of the files with the log behind the snapshot."""
+
+
+def plan_whole(files: Source, at_least: Zxid) -> WholePlan:
+    """Open what a whole backup up to `at_least`, or more, needs.
 
     Raises:
         SourceBehindError: the server does not reach `at_least`.
         StorageError, RayError: its files cannot be read.
-        BackupPlaceError: the output cannot be written.
     """
     snapshot = files.open_snapshot()
-    after = ZERO if snapshot is None else snapshot.zxid
     consistent_at = ZERO if snapshot is None else snapshot.consistent_at
     position = files.position(max(at_least, consistent_at))
-    log_bytes = files.open_log(after, holds=True)
+    log_bytes = files.open_log(ZERO if snapshot is None else snapshot.zxid, holds=True)
+    return WholePlan(snapshot, position, log_bytes)
+
+
+def copy_whole(
+    name: str, files: Source, plan: WholePlan, output: OutputFile, tell: Tell
+) -> tuple[Closing, int]:
+    """Copy the snapshot and the log behind it; return what it is, and the bytes.
+
+    Raises:
+        SourceBehindError: the disk of the server does not get what it has applied.
+        StorageError, RayError: its files cannot be read.
+        BackupPlaceError: the output cannot be written.
+    """
+    snapshot, position = plan.snapshot, plan.position
+    after, consistent_at = (
+        (ZERO, ZERO) if snapshot is None else (snapshot.zxid, snapshot.consistent_at)
+    )
     writer = BackupWriter(
         output.write,
         opening_of(name, files.server, after, consistent_at, has_snapshot=snapshot is not None),
@@ -153,7 +178,7 @@ def copy_whole(
                 time_ms = time_in(chunk)
             writer.add_chunk(chunk)
             tell(BackupProgress("snapshot", writer.snapshot_bytes, snapshot.size))
-    time_ms = copy_log(files, position.zxid, writer, log_bytes, tell) or time_ms
+    time_ms = copy_log(files, position.zxid, writer, plan.log_bytes, tell) or time_ms
     closing = writer.finish(time_ms=time_ms, epoch=position.epoch, digest=position.digest)
     return closing, writer.bytes
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from raykeeper.actors.disk.file_operations import TEMP_SUFFIX
+from raykeeper.actors.disk.file_operations import TEMP_SUFFIX, make_folders
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.zab.errors import RayKeeperError
 
@@ -155,10 +155,7 @@ class LocalPlace:
     def make_folder(self) -> None:
         """See `Place`."""
         with _place_errors(self.name):
-            for path in (*reversed(self.path.parents), self.path):
-                if not self._files.exists(path):
-                    with suppress(FileExistsError):
-                        self._files.make_folder(path)
+            make_folders(self._files, self.path)
 
     def remove(self) -> None:
         """See `Place`."""

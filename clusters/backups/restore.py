@@ -183,7 +183,8 @@ def _found(
     refound(state, first, [KEEPER_ROOT])
     backup = f"{origin.ensemble!r} ({origin.ensemble_uuid}) as of {format_zxid(zxid)}"
     restored = RestoredHistory(f"{backup}, restore {uuid4().hex[:8]}", first)
-    _check_room(config, nodes, plan, state)
+    size = sum(len(chunk) + _CHUNK_HEAD_BYTES for chunk in _chunks_of(state))
+    check_room(config.data_dir, nodes, plan, size)
     _write(config, nodes, plan, state, restored, tell)
     return RestoreReport(
         ensemble=Ensemble(config.name),
@@ -254,18 +255,21 @@ def _epochs_of_kin(origin: str) -> Iterator[Epoch]:
                 yield status.epoch
 
 
-def _check_room(
-    config: EnsembleConfig, nodes: Sequence[NodeReport], plan: LaunchPlan, state: State
+def check_room(
+    data_dir: str, nodes: Sequence[NodeReport], plan: LaunchPlan, snapshot_bytes: int
 ) -> None:
-    """Check that every node has room for the folders of its servers."""
-    size = _LOG_BYTES + sum(len(chunk) + _CHUNK_HEAD_BYTES for chunk in _chunks_of(state))
+    """Check that every node has room for the folders of its servers.
+
+    Raises:
+        RestoreRefusedError: one has not.
+    """
     counts = Counter(each.node_id for each in plan.placements)
     for node in nodes:
-        needed = size * counts[node.node_id]
+        needed = (snapshot_bytes + _LOG_BYTES) * counts[node.node_id]
         if node.free_bytes < needed:
             raise RestoreRefusedError(
-                f"{node.name} has {node.free_bytes:,} bytes free for {config.data_dir}, and "
-                f"{counts[node.node_id]} restored servers need {needed:,}"
+                f"{node.name} has {node.free_bytes:,} bytes free for {data_dir}, and the restored "
+                f"servers there ({counts[node.node_id]}) need {needed:,}"
             )
 
 

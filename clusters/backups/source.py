@@ -8,7 +8,14 @@ import ray
 
 from raykeeper.actors.backup_reader import OpenedSnapshot, start_backup_reader
 from raykeeper.actors.disk.storage_errors import StorageError
-from raykeeper.clusters.backups.server_choice import Position, ReadServer, await_position
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.clusters.actor_calls import call_actors
+from raykeeper.clusters.backups.server_choice import (
+    Position,
+    ReadServer,
+    await_position,
+    position_of,
+)
 from raykeeper.zab.effects import LogRun
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Zxid
@@ -71,6 +78,15 @@ class SourceFiles:
     def close(self) -> None:
         """End the actor."""
         ray.kill(self._reader, no_restart=True)
+
+    def now(self) -> tuple[Position | None, str]:
+        """Ask the server where it is; None if it is not in step, and its role or what is wrong."""
+        try:
+            handle = find_replica(self._ensemble, self.server.server_id)
+        except ValueError:
+            return None, "it does not run any more"
+        (answer,) = call_actors([handle], "status")
+        return position_of(answer), answer if isinstance(answer, str) else answer.role
 
     def position(self, at_least: Zxid) -> Position:
         """See `Source`."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from raykeeper.actors.backup_reader import BackupReader, OpenedSnapshot
 from raykeeper.actors.disk.filesystem import Filesystem
-from raykeeper.clusters.backups.backup import copy_whole
+from raykeeper.clusters.backups.backup import copy_whole, plan_whole
 from raykeeper.clusters.backups.places import LocalPlace, created_output
 from raykeeper.clusters.backups.server_choice import Position, ReadServer
 from raykeeper.zab.effects import LogRun
@@ -48,13 +48,15 @@ class FolderSource:
 def back_up(server: ServerFolder, place: LocalPlace) -> None:
     """Write a backup of a server to a place."""
     with created_output(place) as output:
-        copy_whole("coord", FolderSource(server), Zxid(0), output, lambda _: None)
+        source = FolderSource(server)
+        copy_whole("coord", source, plan_whole(source, Zxid(0)), output, lambda _: None)
 
 
 def written_backup(server: ServerFolder) -> bytes:
     """Return the bytes of a backup of a server."""
     output = io.BytesIO()
-    copy_whole("coord", FolderSource(server), Zxid(0), _Written(output), lambda _: None)
+    source = FolderSource(server)
+    copy_whole("coord", source, plan_whole(source, Zxid(0)), _Written(output), lambda _: None)
     return output.getvalue()
 
 

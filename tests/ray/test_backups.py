@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,14 @@ import ray
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client.errors import NoNodeError
 from raykeeper.clusters import Ensemble, NoLeaderError, launch
-from raykeeper.clusters.backups.backup import BackupProgress
-from raykeeper.clusters.backups.restore import restore
-from raykeeper.zab.ids import ServerId
+from raykeeper.clusters.backups import (
+    BackupProgress,
+    FollowEvent,
+    FollowSettings,
+    follow,
+    restore,
+)
+from raykeeper.zab.ids import ServerId, Zxid
 from tests.ray.conftest import PATIENCE_S, Run, all_serve, eventually, new_name
 
 pytestmark = pytest.mark.ray
@@ -106,6 +112,80 @@ def test_a_backup_under_writes_has_all_that_was_acknowledged(
     with again.connect() as client:
         assert int(client.get("/job/count")[0]) == count
     again.shutdown()
+
+
+class Archiving(threading.Thread):
+    """Keeps an archive until the block ends; `said` are the events."""
+
+    def __init__(self, ensemble: Ensemble, folder: str, **settings: float) -> None:
+        super().__init__(daemon=True)
+        self.said: list[FollowEvent] = []
+        self._ends = threading.Event()
+        self._arguments = ensemble.name, folder, FollowSettings(interval_s=0.1, **settings)
+
+    def run(self) -> None:
+        follow(*self._arguments, say=self.said.append, stop=self._ends)
+
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.said if event.kind != "archived"]
+
+    def reached(self, zxid: Zxid) -> bool:
+        return any((event.zxid or 0) >= zxid for event in list(self.said))
+
+    def __enter__(self) -> "Archiving":
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ends.set()
+        self.join(PATIENCE_S)
+        assert not self.is_alive()
+
+
+def test_an_archive_is_followed_and_restored_at_a_time(
+    origin: Ensemble, run: Run, tmp_path: Path
+) -> None:
+    """Over a change of leader, a restart of the command, and a log that was pruned meanwhile."""
+    folder = f"memory://{tmp_path}/archive"
+    stats = []
+    with origin.connect(timeout_s=PATIENCE_S) as client:
+        client.create("/job/value", b"")
+
+        def write(number: int) -> None:
+            stats.append(client.set("/job/value", b"%d" % number))
+
+        with Archiving(origin, folder) as archiving:
+            for number in range(20):
+                write(number)
+            eventually(lambda: archiving.reached(stats[-1].mzxid))
+            leader = origin.wait_for_leader()
+            os.kill(next(s.pid for s in origin.status().servers if s.server_id == leader), 9)
+            write(20)
+            eventually(lambda: archiving.reached(stats[-1].mzxid))
+        assert archiving.kinds()[0] == "begun" and "pruned" not in archiving.kinds()
+        write(21)
+        with Archiving(origin, folder, full_every_s=0.0) as archiving:
+            write(22)
+            eventually(lambda: archiving.reached(stats[-1].mzxid) and "full" in archiving.kinds())
+        assert archiving.kinds()[0] == "resumed"
+        for _ in range(600):
+            client.set("/big/000", bytes(12_000))
+        eventually(lambda: all_serve(origin))
+        with Archiving(origin, folder) as archiving:
+            write(23)
+            eventually(lambda: archiving.reached(stats[-1].mzxid))
+        assert "pruned" in archiving.kinds()
+    for number in (7, 21):
+        moment = datetime.fromtimestamp(stats[number].mtime / 1000, UTC)
+        expected = sum(stat.mtime <= stats[number].mtime for stat in stats) - 1
+        restored = restore(
+            folder, new_name(), at_time=moment, data_dir=tmp_path / "data", servers=1
+        ).ensemble
+        with restored.connect() as client:
+            assert client.get("/job/value")[0] == b"%d" % expected
+        restored.shutdown()
+    code, out, err = run("backup", origin.name, __file__, "--follow")
+    assert (code, out) == (1, "") and "is no folder" in err
 
 
 def test_the_commands_and_what_they_refuse(origin: Ensemble, run: Run, tmp_path: Path) -> None:

@@ -1,19 +1,26 @@
 """What `raykeeper backup` and `restore` print and show."""
 
 import io
+import json
 
 import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
 from raykeeper.clusters import Ensemble
-from raykeeper.clusters.backups import BackupProgress, BackupReport, RestoreReport
+from raykeeper.clusters.backups import (
+    BackupProgress,
+    BackupReport,
+    FollowEvent,
+    RestoreReport,
+)
 from raykeeper.commands.backup_commands import (
     backup_document,
     print_backup,
     print_restore,
     restore_document,
     shown_progress,
+    teller,
 )
 from raykeeper.commands.output import make_console
 from raykeeper.zab.ids import Epoch, Millis, ServerId, make_zxid
@@ -77,6 +84,25 @@ def test_the_document_of_a_restore(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(document) == set(RESTORE.__struct_fields__) - {"time_ms"} | {"time"}
     print_restore(make_console(), RESTORE, as_json=True)
     assert '"origin": "coord"' in capsys.readouterr().out
+
+
+def test_events_of_an_archive_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    begun = FollowEvent("begun", "begins with [full]", Z)
+    piece = FollowEvent("archived", "archived up to 3:17", Z)
+    tell = teller(make_console(), None, as_json=False)
+    tell(begun)
+    tell(piece)
+    line = capsys.readouterr().out
+    assert line.endswith("+00:00 begins with [full]\n") and line.count("\n") == 1
+    tell = teller(make_console(), None, as_json=True)
+    tell(replace(begun, zxid=None))
+    tell(begun)
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["kind"], first["zxid"], second["zxid"]) == ("begun", None, "3:17")
+    file = io.StringIO()
+    with Console(file=file, force_terminal=True).status("") as status:
+        teller(make_console(), status, as_json=False)(piece)
+        assert status.status == "archived up to 3:17"
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -2,8 +2,16 @@
 
 import pytest
 
-from raykeeper.clusters.backups.restore import EPOCHS_SKIPPED, epoch_after, format_time
-from raykeeper.zab.ids import EPOCH_MAX, Epoch, Millis
+from raykeeper.clusters.backups.restore import (
+    EPOCHS_SKIPPED,
+    RestoreRefusedError,
+    check_room,
+    epoch_after,
+    format_time,
+)
+from raykeeper.clusters.node_report import NodeReport
+from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement
+from raykeeper.zab.ids import EPOCH_MAX, Epoch, Millis, ServerId
 
 MINUTE = 60_000
 YEAR = 365 * 24 * 60 * MINUTE
@@ -36,3 +44,20 @@ def test_an_old_backup_can_be_restored_again_and_again() -> None:
 
 def test_times_are_shown_in_utc() -> None:
     assert format_time(Millis(1_795_647_326_146)) == "2026-11-25T22:55:26.146+00:00"
+
+
+def node(name: str, free_bytes: int) -> NodeReport:
+    return NodeReport(name, f"{name} (10.0.0.1)", {}, [], free_bytes=free_bytes)
+
+
+def test_every_node_needs_room_for_all_its_servers() -> None:
+    places = [Placement(ServerId(n), at, FolderFormat.FOUNDING) for n, at in enumerate("aab", 1)]
+    plan = LaunchPlan(places, None, [])
+    size, log = 100 << 20, 4 << 20
+    enough = [node("a", 2 * (size + log)), node("b", size + log), node("c", 0)]
+    check_room("/data", enough, plan, size)
+    for index in (0, 1):
+        short = [*enough]
+        short[index] = node(short[index].node_id, short[index].free_bytes - 1)
+        with pytest.raises(RestoreRefusedError, match=rf"{'ab'[index]} \(10.0.0.1\) has .* /data"):
+            check_room("/data", short, plan, size)

@@ -1,0 +1,123 @@
+"""What an archive needs besides the log: whole backups, joined pieces, the end of what is too old.
+
+One thing at a time is done, in a thread of its own, because each may take longer than the log may
+wait; a whole backup has a reader of its own.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.clusters.backups.archive_writer import PIECE_BYTES, ArchiveWriter
+from raykeeper.clusters.backups.server_choice import ask_servers, choose_server
+from raykeeper.clusters.backups.source import READ_ERRORS, SourceFiles, reason_of
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import Millis
+
+_JOIN_S: Final = 60.0
+_REMOVE_S: Final = 60.0
+_RETRY_S: Final = 60.0
+_MS: Final = 1000
+
+Report = tuple[str, str]
+"""The kind and the text of what was done."""
+
+
+class FollowSettings(Struct, frozen=True):
+    """How an archive is kept."""
+
+    interval_s: float = 0.5
+    """Between two looks at the log. The archive is so much behind, and the time of a write."""
+    full_every_s: float = 86_400.0
+    """How often a whole backup is taken. A restore reads one, and the log behind it."""
+    keep_s: float = 7 * 86_400.0
+    """How far back every moment can be restored; what is not needed for that is removed."""
+
+
+class HouseKeeper:
+    """Does what is due for an archive, one thing after the other."""
+
+    def __init__(self, ensemble: str, settings: FollowSettings) -> None:
+        self._ensemble = ensemble
+        self._settings = settings
+        self._thread: threading.Thread | None = None
+        self._reports: list[Report] = []
+        self._source: SourceFiles | None = None
+        now = time.monotonic()
+        self._full_at: float | None = None
+        self._joined_at = self._removed_at = now
+
+    def keep(self, archive: ArchiveWriter) -> list[Report]:
+        """Begin what is due if nothing is under way; return what was done since the last call."""
+        if self._thread is not None and self._thread.is_alive():
+            return []
+        reports, self._reports, self._thread = self._reports, [], None
+        task = self._due(archive)
+        if task is not None:
+            self._thread = threading.Thread(target=self._run, args=(task,), daemon=True)
+            self._thread.start()
+        return reports
+
+    def close(self) -> None:
+        """End what is under way."""
+        source = self._source
+        if source is not None:
+            source.close()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _due(self, archive: ArchiveWriter) -> Callable[[], Report | None] | None:
+        now = time.monotonic()
+        if self._full_at is None:  # those of an earlier run count
+            age_s = max(0.0, time.time() - (archive.newest_time_ms or 0) / _MS)
+            self._full_at = now - min(age_s, self._settings.full_every_s)
+        is_much = archive.small_bytes >= PIECE_BYTES
+        if archive.small_count > 1 and (is_much or now >= self._joined_at + _JOIN_S):
+            self._joined_at = now
+            return lambda: _join(archive)
+        if now >= self._removed_at + _REMOVE_S:
+            self._removed_at = now
+            return lambda: self._remove(archive)
+        if now >= self._full_at + self._settings.full_every_s:
+            self._full_at = now
+            return lambda: self._take_full(archive)
+        return None
+
+    def _run(self, task: Callable[[], Report | None]) -> None:
+        try:
+            report = task()
+        except READ_ERRORS as error:
+            report = "problem", f"no whole backup was taken: {reason_of(error)}"
+        except RayKeeperError as error:
+            report = "problem", str(error)
+        if report is not None:
+            self._reports.append(report)
+
+    def _take_full(self, archive: ArchiveWriter) -> Report | None:
+        # Until it is done it is due again soon.
+        done_at, self._full_at = self._full_at, self._full_at_in(_RETRY_S)
+        server = choose_server(self._ensemble, ask_servers(self._ensemble))
+        if server is None or archive.end is None:
+            return None
+        known = len(archive.full)
+        with SourceFiles(self._ensemble, server) as self._source:
+            full = archive.add_full(self._source, archive.end)
+        self._source, self._full_at = None, done_at
+        is_new = len(archive.full) > known
+        return ("full", f"took {full.name}, of server {server.server_id}") if is_new else None
+
+    def _full_at_in(self, wait_s: float) -> float:
+        """Return when the last whole backup would have been if one is due in `wait_s`."""
+        return time.monotonic() - self._settings.full_every_s + wait_s
+
+    def _remove(self, archive: ArchiveWriter) -> Report | None:
+        before_ms = Millis(round((time.time() - self._settings.keep_s) * _MS))
+        names = archive.remove_older(before_ms)
+        return ("removed", f"removed {len(names)} files that are too old") if names else None
+
+
+def _join(archive: ArchiveWriter) -> None:
+    archive.join_small()
