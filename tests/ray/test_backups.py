@@ -142,9 +142,7 @@ class Archiving(threading.Thread):
         assert not self.is_alive()
 
 
-def test_an_archive_is_followed_and_restored_at_a_time(
-    origin: Ensemble, run: Run, tmp_path: Path
-) -> None:
+def test_an_archive_is_followed_and_restored_at_a_time(origin: Ensemble, tmp_path: Path) -> None:
     """Over a change of leader, a restart of the command, and a log that was pruned meanwhile."""
     folder = f"memory://{tmp_path}/archive"
     stats = []
@@ -184,14 +182,17 @@ def test_an_archive_is_followed_and_restored_at_a_time(
         with restored.connect() as client:
             assert client.get("/job/value")[0] == b"%d" % expected
         restored.shutdown()
-    code, out, err = run("backup", origin.name, __file__, "--follow")
-    assert (code, out) == (1, "") and "is no folder" in err
+
+
+def own(printed: str) -> str:
+    """What a command printed, without what Ray prints of servers that were killed before."""
+    return "".join(line for line in printed.splitlines(True) if "(raylet)" not in line)
 
 
 def test_the_commands_and_what_they_refuse(origin: Ensemble, run: Run, tmp_path: Path) -> None:
     file, data = tmp_path / "b.rkb", str(tmp_path / "restored")
     code, out, _ = run("backup", origin.name, str(file), "--json")
-    told = json.loads(out)
+    told = json.loads(own(out))
     assert (code, told["ensemble"], told["bytes"]) == (0, origin.name, file.stat().st_size)
     whole = file.read_bytes()
     cut, altered = tmp_path / "cut.rkb", tmp_path / "altered.rkb"
@@ -203,12 +204,13 @@ def test_the_commands_and_what_they_refuse(origin: Ensemble, run: Run, tmp_path:
 
     def refused(*words: str) -> tuple[int, str]:
         code, out, err = run(*words, "--data-dir", data) if words[0] == "restore" else run(*words)
-        assert out == ""
+        assert own(out) == ""
         assert err.startswith("error: ") and err.count("\n") == 1, err
         return code, err
 
     for words, code, problem in (
         (("backup", origin.name, str(file)), 1, "exists already"),
+        (("backup", origin.name, __file__, "--follow"), 1, "is no folder"),
         (("backup", "nobody", str(tmp_path / "x.rkb")), 3, "nobody"),
         (("backup", origin.name, str(tmp_path / "no" / "x.rkb")), 1, "No such file"),
         (("restore", str(file), "--name", origin.name), 1, "runs in this Ray cluster"),
@@ -226,7 +228,7 @@ def test_the_commands_and_what_they_refuse(origin: Ensemble, run: Run, tmp_path:
         assert (found, problem in text) == (code, True), (words, text)
     assert [path.name for path in (tmp_path / "restored").iterdir()] == ["used"]  # nothing written
     code, out, _ = run("restore", str(file), "--name", "new", "--data-dir", data, "--json")
-    restored = json.loads(out)
+    restored = json.loads(own(out))
     assert (code, restored["origin"], restored["zxid"]) == (0, origin.name, told["zxid"])
     ensemble = Ensemble("new")
     with ensemble.connect() as client, pytest.raises(NoNodeError):
