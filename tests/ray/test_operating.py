@@ -104,4 +104,4 @@ def test_the_commands_of_each_page_run(situations: Situations, run: Run, tmp_pat
             assert code in codes_of(comment), (title, line, code, out, error)
             ran += 1
         situations.after(title)
-    assert ran > 20
+    assert ran > 30
