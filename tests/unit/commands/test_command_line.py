@@ -259,17 +259,30 @@ def test_the_dashboard_is_written_where_it_is_asked_for(
     assert run("--alerts", "--install")[0] == 2
 
 
-def test_a_migration_without_kazoo_says_what_to_install() -> None:
-    program = f"import sys\nsys.modules['kazoo'] = None\n{_MODULES_OF}"
+@pytest.mark.parametrize(
+    ("package", "words", "code", "told"),
+    [
+        (
+            *("kazoo", ["import", "zookeeper", "zk1", "coord"], 2),
+            "this command needs kazoo: pip install 'raykeeper[zookeeper]'",
+        ),
+        ("aiohttp", ["ui"], 1, "aiohttp is not installed: pip install 'raykeeper[ui]'"),
+    ],
+)
+def test_a_command_without_its_package_says_what_to_install(
+    package: str, words: list[str], code: int, told: str
+) -> None:
+    """In a process of its own: modules that are loaded anew here are others than those of tests."""
+    program = f"import sys\nsys.modules[{package!r}] = None\n{_MODULES_OF}"
     done = subprocess.run(
-        [sys.executable, "-c", program, "import", "zookeeper", "zk1", "coord"],
+        [sys.executable, "-c", program, *words],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    assert json.loads(done.stdout.splitlines()[-1])[0] == 2
-    assert done.stderr == "error: this command needs kazoo: pip install 'raykeeper[zookeeper]'\n"
+    assert json.loads(done.stdout.splitlines()[-1])[0] == code
+    assert done.stderr == f"error: {told}\n"
 
 
 @pytest.mark.parametrize(
@@ -277,16 +290,3 @@ def test_a_migration_without_kazoo_says_what_to_install() -> None:
 )
 def test_wrong_places_of_a_migration_are_wrong_usage(hosts: str, options: list[str]) -> None:
     assert modules_of("import", "zookeeper", hosts, "coord", *options)[0] == 2
-
-
-def test_a_page_without_its_package_says_what_to_install(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in [each for each in sys.modules if each.startswith("raykeeper.commands.ui")]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.setattr(sys, "argv", ["raykeeper", "ui"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    told = "error: aiohttp is not installed: pip install 'raykeeper[ui]'\n"
-    assert (ended.value.code, capsys.readouterr().err) == (1, told)
