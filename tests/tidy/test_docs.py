@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+from raykeeper.commands.shell_usage import USAGE
 from tests.tidy.test_tidy import ROOMS
 
 ROOT = Path(__file__).parents[2]
@@ -11,6 +12,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 TEST_NAME = re.compile(r"`(tests/[\w/]+\.(?:py|txt))(?:::(\w+))?`")
 PROMISE = re.compile(r'(?<=")([A-Z][A-Za-z]+)(?=: )')
 SOURCE = re.compile(rf"`((?:{'|'.join(ROOMS)})/[\w/]+\.py)`(?:: ((?:`\w+`(?:, )?)+))?")
+SHELL_COMMAND = re.compile(r"raykeeper shell(?: --json)?(?: -n \w+)? ([a-z]+)")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[\w-]+)?\)")
 
 
@@ -117,6 +119,12 @@ def strays(tests: list[str], sources: set[str]) -> list[str]:
         if not modules & sources:
             found.append(test)
     return found
+
+
+def test_every_command_of_the_shell_in_a_page_exists() -> None:
+    named = {word: page.name for page in PAGES for word in SHELL_COMMAND.findall(page.read_text())}
+    assert len(named) > 1
+    assert {word: page for word, page in named.items() if word not in USAGE} == {}
 
 
 def test_unit_tests_mirror_the_rooms() -> None:
