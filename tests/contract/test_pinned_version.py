@@ -24,6 +24,28 @@ PINNED = "50e7bd5"
 """The last commit of feature level 1."""
 PATIENCE_S = 60.0
 IDS = (1, 2, 3)
+ROOMS_OF_FORMATS = (
+    *("zab.messages", "server.peer_messages", "links.hello", "znodes.txns", "znodes.snapshot"),
+    *("znodes.sessions", "znodes.requests", "znodes.replies", "znodes.stat", "znodes.acl"),
+)
+"""The modules of messages, transactions and snapshots."""
+RENAMED = {("Vote", "has_disk_space"): "is_willing"}
+"""Names are not written, so they may change."""
+LAYOUTS = """
+import importlib, json, sys
+from msgspec import Struct
+found = {}
+for name in sys.argv[1:]:
+    module = importlib.import_module(f"raykeeper.{name}")
+    for each in vars(module).values():
+        is_own = getattr(each, "__module__", "") == module.__name__
+        if is_own and isinstance(each, type) and issubclass(each, Struct):
+            config, fields = each.__struct_config__, each.__struct_fields__
+            if config.array_like:
+                needed = len(fields) - len(each.__struct_defaults__)
+                found[each.__name__] = [config.tag, needed, fields]
+print(json.dumps(found))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +198,28 @@ def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Mixed]:
     ensemble = Mixed(tmp_path, snapshots=request.param)
     yield ensemble
     ensemble.close()
+
+
+def layouts(version: Path) -> dict[str, tuple[int | None, int, list[str]]]:
+    """The tag, the number of fields without a default, and all fields of what is written."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", LAYOUTS, *ROOMS_OF_FORMATS],
+        env={**os.environ, "PYTHONPATH": str(version)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name: tuple(layout) for name, layout in json.loads(done.stdout).items()}
+
+
+def test_each_format_has_grown_at_its_end_alone(pinned: Path) -> None:
+    """So the pinned version reads what this one writes, and passes over what is new."""
+    before, now = layouts(pinned), layouts(ROOT)
+    assert {"ErrorTxn", "SessionRecord", "FollowerInfo", "Hello", "Vote"} <= before.keys()
+    for name, (tag, needed, fields) in before.items():
+        known = [RENAMED.get((name, field), field) for field in fields]
+        assert now[name][:2] == (tag, needed), name
+        assert now[name][2][: len(known)] == known, name
 
 
 def test_forward_and_back_and_refused_after(pinned: Path, mixed: Mixed) -> None:
