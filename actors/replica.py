@@ -343,8 +343,7 @@ class _ServerRunner:
         self._storage = storage
         self._loop = asyncio.get_running_loop()
         self._events: list[Event] = []
-        self._is_scheduled = False
-        self._is_stopped = False
+        self._is_scheduled = self._is_stopped = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Millis | None = None
         self._collected_at = self._loop.time()
@@ -378,7 +377,6 @@ class _ServerRunner:
                 config.zookeeper_address, config.zookeeper_admin_port, self._answer_admin, log.line
             )
         self._transfers: dict[int, asyncio.Future[TransferOutcome]] = {}
-        self._transfers_requested = 0
         self._metrics = self._flush_metrics(config) if config.metrics else None
         self._handlers = self._make_handlers()
         self._perform(server.start(_now()))
@@ -416,8 +414,7 @@ class _ServerRunner:
         self, to: ServerId | None, within_ms: int, lag_max: int
     ) -> TransferOutcome:
         """Have the server transfer the lead; return how that ended."""
-        self._transfers_requested += 1
-        number = self._transfers_requested
+        number = max(self._transfers, default=0) + 1
         answer: asyncio.Future[TransferOutcome] = self._loop.create_future()
         self._transfers[number] = answer
         self._deliver(TransferRequested(number, to, within_ms, lag_max))
