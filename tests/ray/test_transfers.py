@@ -61,3 +61,23 @@ def test_the_lead_moves_while_a_client_writes(shared: Ensemble, run: Run) -> Non
 def test_a_transfer_that_is_not_possible_says_why(shared: Ensemble, to: Any, words: str) -> None:
     with pytest.raises(LeadershipTransferError, match=words):
         shared.transfer_leadership(to)
+
+
+def test_servers_restart_in_turn_while_a_client_writes(shared: Ensemble, run: Run) -> None:
+    eventually(lambda: all_serve(shared))
+    writer = Writer(shared, "/rolling")
+    writer.start()
+    before = {each.server_id: each.pid for each in shared.status().servers}
+    leader = shared.wait_for_leader()
+    told: list[str] = []
+    restarted = shared.rolling_restart(wait_s=90.0, tell=told.append)
+    assert sorted(restarted) == [1, 2, 3] and restarted[-1] == leader
+    eventually(lambda: all_serve(shared))
+    after = {each.server_id: each.pid for each in shared.status().servers}
+    assert all(before[server] != after[server] for server in before)
+    assert [line.partition(" ")[0] for line in told] == ["restarting"] * 2 + [
+        "server",
+        "restarting",
+    ]
+    writer.finish()
+    assert run("restart", shared.name)[0] == 2  # not without --rolling
