@@ -7,7 +7,7 @@ import pytest
 
 from raykeeper.zab.effects import Send
 from raykeeper.zab.errors import PeerProtocolError
-from raykeeper.zab.ids import COUNTER_MAX, FOUNDING_DISK, Epoch, Zxid
+from raykeeper.zab.ids import COUNTER_MAX, FOUNDING_DISK, Epoch, Millis, Zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.messages import (
     Ack,
@@ -16,6 +16,7 @@ from raykeeper.zab.messages import (
     Commit,
     Diff,
     FollowerInfo,
+    Pong,
     UpToDate,
 )
 from tests.unit.zab.histories import S1, S2, S3, Bench, make_history, run, sent, z
@@ -54,6 +55,17 @@ def test_counts_the_read_indexes_that_wait_for_a_quorum() -> None:
     assert leader.role.read_indexes_pending == 0
     leader.role.read_index(7)
     assert leader.role.read_indexes_pending == 1
+
+
+def test_hands_over_from_the_nominees_answer_until_it_is_abandoned() -> None:
+    leader = Leader()
+    leader.role.propose([b"a"], leader.now)
+    assert leader.role.transfer_leadership(S1, Millis(leader.now + 100), 1) == S1
+    assert not leader.role.is_handing_over  # writes go on
+    leader.hear(S1, Pong(1))
+    assert leader.role.is_handing_over
+    leader.role.abandon_transfer("enough")
+    assert not leader.role.is_handing_over
 
 
 @pytest.mark.parametrize("count", [0, 2])
