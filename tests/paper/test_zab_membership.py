@@ -156,18 +156,104 @@ _kept = (Members, "forget_logged_lists", lambda _self: None)
 _fault("a logged list is kept after its role", 578, _kept)
 
 
-def swapped(*, said_twice: bool) -> MembershipWorld:
-    """Server 1 of three was swapped for 4, and all servers lost power when that was done."""
-    world = MembershipWorld(Random(1), 3, 1)
-    world.rules.said_twice = said_twice
+def settled(voters: int, strangers: int) -> MembershipWorld:
+    """An ensemble whose last voter leads, and which has committed something."""
+    world = MembershipWorld(Random(1), voters, strangers)
     for server_id in world.servers:
         world.start(server_id)
     world.run_until(world.now + 3_000)
-    (leader,) = world.leaders()
-    assert leader == 3
-    world.propose(leader, 1)
+    assert world.leaders() == [voters]
+    world.propose(ServerId(voters), 1)
     world.run_until(world.now + 1_000)
-    world.change_to(leader, dict.fromkeys(map(ServerId, (2, 3, 4)), FOUNDING_DISK))
+    return world
+
+
+def change(world: MembershipWorld, leader: int, *voters: int) -> None:
+    world.change_to(ServerId(leader), dict.fromkeys(map(ServerId, voters), FOUNDING_DISK))
+
+
+def part(world: MembershipWorld, *side: int) -> None:
+    """Cut these servers off from all others."""
+    for one in map(ServerId, side):
+        for other in world.servers:
+            if other not in side:
+                world.cut(one, other)
+                world.cut(other, one)
+
+
+def test_rafts_bug_of_single_server_changes_does_not_occur() -> None:
+    """Two leaders with different changes of one list, each of which is logged by its own side.
+
+    1. Leader 4 of four adds 5, and reaches only 5: three of the five do not have it.
+    2. The others elect 3, which removes 1: that is committed by 2 and 3, and by 1.
+    3. 1, 4 and 5 are three of five servers by the list of 4. In Raft they would go on with it.
+    4. Here 4 needs three of the four before, too, so nobody leads. All together go on with the list
+       of 3.
+    """
+    world = settled(4, 1)
+    part(world, 4, 5)
+    change(world, 4, 1, 2, 3, 4, 5)
+    world.run_until(world.now + 6_000)
+    assert world.leaders() == [3]
+    change(world, 3, 2, 3, 4)
+    world.run_until(world.now + 1_000)
+    assert world.newest.voters.keys() == {2, 3, 4}
+    world.heal()
+    part(world, 2, 3)
+    world.run_until(world.now + 100)
+    for server_id in (2, 3):
+        world.crash(ServerId(server_id))
+    world.run_until(world.now + 10_000)
+    assert world.leaders() == []
+    world.heal()
+    for server_id in (2, 3):
+        world.start(ServerId(server_id))
+    properties.run_liveness(world)
+    assert world.newest.voters.keys() == {2, 3, 4}
+
+
+def test_zookeeper_1699_a_leader_steps_down_without_a_quorum_of_the_new_list() -> None:
+    """The change is in flight, and too few of the servers of the new list are left.
+
+    1. Three servers; the leader, 3, adds 4. Then 1 and 4 are lost.
+    2. 2 and 3 are a majority of the list before, and none of the new one: nobody leads.
+    3. When 4 is back, there is one again.
+    """
+    world = settled(3, 1)
+    change(world, 3, 1, 2, 3, 4)
+    for server_id in (1, 4):
+        world.crash(ServerId(server_id))
+    world.run_until(world.now + 10_000)
+    assert world.leaders() == []
+    world.start(ServerId(4))
+    world.run_until(world.now + 10_000)
+    assert len(world.leaders()) == 1
+
+
+def test_zookeeper_2819_a_server_with_an_old_list_finds_the_leader() -> None:
+    """It was down while servers were swapped, one after the other.
+
+    1. Server 1 of three goes down; 2 is swapped for 4, 4 for 5, and 1 for 4.
+    2. Server 2 is stopped for good, and 1 starts with the list of the founding.
+    3. It finds the leader of 3, 4 and 5, and takes over everything.
+    """
+    world = settled(3, 2)
+    world.crash(ServerId(1))
+    for voters in ((1, 3, 4), (1, 3, 5), (3, 4, 5)):
+        change(world, 3, *voters)
+        world.run_until(world.now + 1_000)
+    assert world.newest.voters.keys() == {3, 4, 5}
+    world.crash(ServerId(2))
+    world.gone[ServerId(2)] = None
+    world.start(ServerId(1))
+    properties.run_liveness(world)
+
+
+def swapped(*, said_twice: bool) -> MembershipWorld:
+    """Server 1 of three was swapped for 4, and all servers lost power when that was done."""
+    world = settled(3, 1)
+    world.rules.said_twice = said_twice
+    change(world, 3, 2, 3, 4)
     world.run_until(world.now + 1_000)
     assert world.newest.voters.keys() == {2, 3, 4}
     for server_id in world.servers:
