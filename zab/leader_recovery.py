@@ -132,13 +132,16 @@ class LeaderRecovery:
 
     def _on_ack_epoch(self, learner: Learner, ack: AckEpoch) -> None:
         ours = (self._history.rank_epoch, self._history.logged)
-        if learner.has_vote and (ack.current_epoch, ack.last_zxid) > ours:
-            # The election missed it. The server with the newest history must lead: servers 2 and 3
-            # committed 1:5, 3 is away, and led by server 1, which lacks 1:5, 2 would cut it.
+        is_newer = (ack.current_epoch, ack.last_zxid) > ours
+        if is_newer and self._settings.members.is_counted(learner.seat):
             detail = (learner.server_id, ack.current_epoch, format_zxid(ack.last_zxid))
             self._out.append(TraceEvent(trace_events.NEWER_HISTORY_FOUND, detail))
+        if is_newer and learner.has_vote:
+            # The election missed it. The server with the newest history must lead: servers 2 and 3
+            # committed 1:5, 3 is away, and led by server 1, which lacks 1:5, 2 would cut it.
             self.transition = StepDown("a follower has a newer history")
             return
+        learner.is_ahead = is_newer
         if self._history.recent_log.has(ack.committed):
             # It may give a learner its vote, without which no quorum would ever be here.
             self._history.deliver(ack.committed)
@@ -172,10 +175,10 @@ class LeaderRecovery:
         members = self._settings.members
         healthy, uncertain = self._promised()
         is_promised = members.is_quorum(healthy + uncertain)
-        if not is_promised or not members.covers_all_acked(healthy, uncertain):
+        if not is_promised or not self._has_all_acked(healthy, uncertain):
             if self._is_epoch_spent():
                 self.transition = StepDown("the epoch was promised to another leader")
-            elif is_promised:
+            elif is_promised and uncertain:
                 self._out.append(
                     TraceEvent(trace_events.LOG_UNCERTAIN, sorted(s for s, _ in uncertain))
                 )
@@ -185,6 +188,20 @@ class LeaderRecovery:
         for learner in self.learners:
             if learner.stage is Stage.PROMISED:
                 self.learners.synchronize(learner)
+
+    def _has_all_acked(self, healthy: list[Seat], uncertain: list[Seat]) -> bool:
+        """Return whether this log has all that any quorum ever acknowledged.
+
+        Counterexample for counting those ahead: 4 takes the place of 3 of three. Leader 2 commits
+        the step, and then by the new list 1:5 on 2 and 4, and dies before 4 hears of either. 1 has
+        the step in its log; 1 and 3 are a majority of the old list, 1 and 4 of the new one. Led by
+        1, 4 would cut 1:5. It cannot lead, for no list that is known to be committed has its seat.
+        """
+        members = self._settings.members
+        ahead = {learner.seat for learner in self.learners if learner.is_ahead}
+        sound = [seat for seat in healthy if seat not in ahead]
+        unsure = [seat for seat in uncertain if seat not in ahead]
+        return members.covers_all_acked(sound, unsure) or members.meet_every_majority(sound)
 
     def _promised(self) -> tuple[list[Seat], list[Seat]]:
         """Return the seats that promised the epoch, with ours: of whole and of uncertain logs."""

@@ -79,6 +79,8 @@ class Learner:
         self.stage = Stage.FOLLOWER_INFO_RECEIVED
         self.has_promised = False
         self.is_uncertain = False
+        self.is_ahead = False
+        """Whether it has a better history than this leader, and not every list has its seat."""
         self.is_logging = True
         self.last_zxid = ZERO
         self.snapshot_zxid = ZERO

@@ -103,6 +103,11 @@ class Members:
         sound, unsure = set(healthy), set(uncertain)
         return all(quorum.covers_all_acked(sound, unsure) for quorum in self._in_force)
 
+    def meet_every_majority(self, seats: Iterable[Seat]) -> bool:
+        """Return whether each majority of each list that counts has one of `seats`."""
+        given = set(seats)
+        return all(quorum.meets_every_majority(given) for quorum in self._in_force)
+
     def quorum_value(self, cursors: list[tuple[Seat, int]]) -> int:
         """Return the highest value that a majority of every list has reached."""
         return min([quorum.quorum_value(cursors) for quorum in self._in_force])

@@ -39,6 +39,10 @@ class Quorum(Generic[Voter]):
         enough = max(self.size, 2 * (len(self.voters) - self.size) + 1)
         return len(sound) >= self.size or len(told) >= enough
 
+    def meets_every_majority(self, voters: Iterable[Voter]) -> bool:
+        """Return whether each majority has one of `voters`."""
+        return len(self.voters.intersection(voters)) > len(self.voters) - self.size
+
     def quorum_value(self, cursors: Iterable[tuple[Voter, int]]) -> int:
         """Return the highest value that a quorum has reached, given each voter's cursor.
 

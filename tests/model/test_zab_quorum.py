@@ -34,6 +34,13 @@ def test_any_two_quorums_intersect(voters: set[ServerId]) -> None:
     assert all(not quorum.is_quorum(voters - one) for one in quorums)
 
 
+@given(VOTERS, st.lists(IDS, max_size=12))
+def test_what_meets_every_majority(voters: set[ServerId], servers: list[ServerId]) -> None:
+    quorum = Quorum(voters)
+    majorities = [{*some} for some in combinations(sorted(voters), quorum.size)]
+    assert quorum.meets_every_majority(servers) == all(some & {*servers} for some in majorities)
+
+
 @given(VOTERS, st.data())
 def test_quorum_value_is_the_highest_that_a_quorum_has(
     voters: set[ServerId], data: st.DataObject

@@ -5,9 +5,11 @@ Its steps are scenarios, data/leader_recovery.txt.
 
 import pytest
 
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import SaveEpochs
 from raykeeper.zab.ids import FOUNDING_DISK, Epoch, ServerId
 from raykeeper.zab.leader_recovery import LeaderRecovery
+from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.messages import AckEpoch, Diff, FollowerInfo
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.transitions import StepDown
@@ -21,6 +23,7 @@ from tests.unit.zab.histories import (
     THREE,
     Bench,
     make_history,
+    noted,
     run,
     z,
 )
@@ -69,6 +72,49 @@ def test_count_with_enough_others(
         bench.hear(server, promise)
     assert (SaveEpochs(E2, E2) in bench.out) is goes_on
     assert isinstance(bench.peer._role, LeaderRecovery)
+
+
+ADDED = MemberList(z(1, 2), dict.fromkeys((S1, S2, S3, S4), FOUNDING_DISK))
+REMOVED = MemberList(z(1, 2), dict.fromkeys((S1, S3), FOUNDING_DISK))
+SWAPPED = MemberList(z(1, 2), dict.fromkeys((S1, S3, S4), FOUNDING_DISK))  # 4 takes 2's place
+AHEAD = AckEpoch(E1, z(1, 3), True)
+
+
+@pytest.mark.parametrize(
+    ("new", "promises", "goes_on"),
+    [
+        (SWAPPED, {S2: PROMISE, S4: PROMISE}, True),
+        # What 4 has beyond the step may be committed by the new list alone.
+        (SWAPPED, {S2: PROMISE, S4: AHEAD}, False),
+        (SWAPPED, {S2: PROMISE, S4: AHEAD, S1: PROMISE}, True),
+        # What 2 has may be committed by the old list alone, in an epoch without the step.
+        (SWAPPED, {S2: AHEAD, S4: PROMISE}, False),
+        (SWAPPED, {S2: AHEAD, S4: PROMISE, S1: PROMISE}, True),
+        # A majority of the new list has others than the newcomer, two of which are here.
+        (ADDED, {S1: PROMISE, S4: AHEAD}, True),
+        (REMOVED, {S1: PROMISE, S2: AHEAD}, True),
+        # The disks of both must be whole.
+        (SWAPPED, {S1: UNCERTAIN, S4: AHEAD}, False),
+        (SWAPPED, {S1: UNCERTAIN, S2: UNCERTAIN, S4: UNCERTAIN}, True),
+    ],
+)
+def test_who_is_ahead_by_one_list_alone_does_not_tell_what_was_acknowledged(
+    new: MemberList, promises: dict[ServerId, AckEpoch], goes_on: bool
+) -> None:
+    bench = Bench(S3, run(z(1, 1), b"a", b"b"), accepted=1, current=1)
+    bench.elect(S3, S1, S2)
+    bench.peer.list_logged(new)
+    bench.link(S4)
+    for server in promises:
+        bench.hear(server, HELLO)
+    bench.save_epochs()
+    bench.take()
+    for server, promise in promises.items():
+        bench.hear(server, promise)
+    assert isinstance(bench.peer._role, LeaderRecovery)
+    assert (SaveEpochs(E2, E2) in bench.out) is goes_on
+    is_ahead = AHEAD in promises.values()
+    assert (trace_events.NEWER_HISTORY_FOUND in noted(bench.out)) is is_ahead
 
 
 def make_leader() -> LeaderRecovery:
