@@ -120,7 +120,8 @@ class LeadershipTransfer:
     def on_role_changed(self, role: Role) -> None:
         """Drop what is held when this server leads no more, and await the next leader."""
         self._held, self._held_bytes = [], 0
-        if self._request is not None and role is Role.LOOKING:
+        # Once: elections may be vain for ever.
+        if self._request is not None and self._answer_at is None and role is Role.LOOKING:
             self._answer_at = Millis(self._context.now.mono + self._request.within_ms)
 
     def on_activated(self) -> None:

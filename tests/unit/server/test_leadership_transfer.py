@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from raykeeper.server.effects import TransferAnswered, TransferResult
 from raykeeper.server.events import SessionsOverdue, TransferRequested
-from raykeeper.zab.effects import Append
+from raykeeper.zab.effects import Append, Role
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.replies import WriteReply
 from raykeeper.znodes.txns import ReplaceVoterTxn, decode_txn
@@ -168,6 +168,20 @@ def test_the_operator_is_told_that_no_leader_was_elected() -> None:
     assert answers(servers[3]) == []
     assert servers[3].server.deadline() is not None
     servers.pass_time(200)
+    assert answers(servers[3]) == [TransferResult(None, False, "no leader was elected in time")]
+
+
+def test_vain_elections_do_not_put_the_answer_off() -> None:
+    servers = handing_over()
+    servers.hold(3, 1)
+    servers[1].release_disk()
+    servers.run()
+    servers.crash(2)
+    servers.cut(1, 3)
+    for _ in range(4):
+        servers.pass_time(WITHIN_MS // 4)
+        servers[3].server._transfer.on_role_changed(Role.LOOKING)
+    servers.pass_time(100)
     assert answers(servers[3]) == [TransferResult(None, False, "no leader was elected in time")]
 
 
