@@ -58,7 +58,12 @@ class LeaderRequestProcessor:
         """`inherited_votes`: the disk of each vote that the epoch's initial history moved."""
         self.epoch = epoch
         self._changes = MemberChanges(context, has_digest)
-        self.prep = PrepRequestProcessor(context.state, context.limits, self._next_list)
+        # Told since this server leads, also by servers that are no members yet.
+        self._addresses: dict[ServerId, str] = {}
+        self._is_config_due = False
+        self.prep = PrepRequestProcessor(
+            context.state, context.limits, self._next_list, self._addresses
+        )
         self._container_manager = ContainerManager(context.state, context.now.mono)
         self._has_more_due = False
         self._context = context
@@ -69,7 +74,6 @@ class LeaderRequestProcessor:
         self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
         self._unrepeated_votes = dict(inherited_votes)
         self._proposed_level = LEVEL_MIN
-        self._told_addresses: dict[ServerId, str] = {}  # since /zookeeper/config was last written
         # Sessions: the content of the next report, and the report that last touched each session.
         self._report_number = 0
         self._touched: dict[SessionId, None] = {}
@@ -252,14 +256,19 @@ class LeaderRequestProcessor:
 
     def learn_address(self, server: ServerId, address: str) -> None:
         """Have /zookeeper/config name this address of a server for clients of ZooKeeper."""
-        self._told_addresses[server] = address
+        self._addresses[server] = address
+        self._is_config_due = True
 
     def update_config(self) -> None:
-        """Write the addresses that servers have told into /zookeeper/config, if they are new."""
-        told = self._told_addresses
-        if told and (zxid := self._next_zxid()) is not None:
-            self._told_addresses = {}
-            context = self._context
+        """Write the addresses that servers have told into /zookeeper/config, if they are new.
+
+        Not while a step is open: the list that it makes is there already, and not delivered yet.
+        """
+        if not self._is_config_due or self._changes.is_open:
+            return
+        if (zxid := self._next_zxid()) is not None:
+            self._is_config_due = False
+            context, told = self._context, self._addresses
             members, wall = context.peer.settings.members.delivered, context.now.wall
             txn = self.prep.prepare_config(zxid, wall, told, members.voters, members.observers)
             if txn is not None:

@@ -54,14 +54,17 @@ def updated_servers(
 
 
 def member_lines(
-    text: bytes, voters: Collection[ServerId], observers: Collection[ServerId]
+    text: bytes,
+    addresses: Mapping[ServerId, str],
+    voters: Collection[ServerId],
+    observers: Collection[ServerId],
 ) -> dict[ServerId, str]:
-    """Return the lines of these members, each with the address that `text` has for it, if any."""
+    """Return the lines of these members, each with its address, or that of `text`, if any."""
     lines = {}
     known = parse_servers(text)
     for server in sorted((*voters, *observers)):
         kind = "participant" if server in voters else "observer"
-        address = known.get(server, "").rpartition(";")[2]
+        address = addresses.get(server) or known.get(server, "").partition(";")[2]
         host = address.rpartition(":")[0] or UNKNOWN_HOST
         lines[server] = f"{host}:{_NO_LISTENER}:{kind}" + (f";{address}" if address else "")
     return lines

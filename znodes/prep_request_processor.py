@@ -14,6 +14,7 @@ ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the s
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -122,12 +123,17 @@ class PrepRequestProcessor:
         state: State,
         limits: Limits,
         next_list: NextList = _no_next_list,
+        addresses: Mapping[ServerId, str] = MappingProxyType({}),
     ) -> None:
-        """`next_list` returns the member list that a step makes, or its refusal."""
+        """`next_list` returns the member list that a step makes, or its refusal.
+
+        `addresses`: where clients of ZooKeeper find the servers that have told it. It may grow.
+        """
         assert state.zxid >= state.consistent_at, (state.zxid, state.consistent_at)
         self._state = state
         self._limits = limits
         self._next_list = next_list
+        self._addresses = addresses
         self._tree = tree = OutstandingChanges(state.tree)
         self._operations = OpPreparer(tree, limits)
         self._transactions = MultiPreparer(tree, self._operations, limits.transaction_ops_max)
@@ -376,7 +382,8 @@ class PrepRequestProcessor:
         members = self._next_list(op, zxid)
         if isinstance(members, ReconfigErrorTxn):
             return members
-        lines = member_lines(record.value or b"", members.voters, members.observers)
+        known = record.value or b""
+        lines = member_lines(known, self._addresses, members.voters, members.observers)
         text = SetData(CONFIG_PATH, format_config(lines, zxid), ANY_VERSION)
         config = self._operations.set_data(zxid, time_ms, (SUPER,), text)
         assert isinstance(config, SetDataTxn), config

@@ -38,11 +38,12 @@ def step_is_justified(truth: Truth, zxid: Zxid, txn: Txn, op: Reconfig, who: Ide
     is_voter, is_observer = op.joining in new.voters, op.joining in new.observers
     assert not op.joining or (is_observer if op.as_observer else is_voter), f"Membership: {where}"
     assert op.leaving not in {*new.voters, *new.observers}, f"Membership: {where}"
-    names = [f"server.{server}=" for server in sorted({*new.voters, *new.observers})]
+    kinds = dict.fromkeys(new.observers, "observer") | dict.fromkeys(new.voters, "participant")
+    due = [f"server.{server}=unknown:2888:3888:{kind}" for server, kind in sorted(kinds.items())]
     lines = (change.config.value or b"").decode().splitlines()
-    assert change.config.path == CONFIG and len(lines) == len(names) + 1, f"Membership: {lines}"
-    for name, line in zip(names, lines, strict=False):
-        assert line.startswith(name), f"Membership: {line} where {name} belongs"
+    assert change.config.path == CONFIG and lines == [*due, f"version={zxid:x}"], (
+        f"Membership: {lines} where {due} belongs"
+    )
 
 
 def is_said_again(truth: Truth, change: ReconfigTxn) -> None:

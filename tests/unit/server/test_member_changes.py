@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.server.events import DiskSpaceChanged
+from raykeeper.server.events import DiskSpaceChanged, PeerFrame
+from raykeeper.server.peer_messages import MemberAddress
 from raykeeper.zab.effects import Role
 from raykeeper.zab.feature_levels import LEVEL_MIN, LEVEL_OF_MEMBERS, FeatureLevel
 from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, ServerId
@@ -141,6 +142,33 @@ def test_the_list_and_its_version_are_in_the_config() -> None:
     assert reply.stat is not None and reply.stat.mzxid == reply.zxid
     members = ensemble.servers[1].settings.members.delivered
     assert members.version == reply.zxid
+
+
+def test_a_server_that_told_its_address_before_it_became_a_member_is_found() -> None:
+    ensemble = Ensemble(strangers=1)
+    ensemble.servers[3].step(PeerFrame(ServerId(4), [MemberAddress("four:2181")]))
+    ensemble.servers.pass_time(200)  # no member yet
+    ensemble.does(4, observes=True)
+    version = ensemble.servers[1].settings.members.delivered.version
+    assert b"server.4=four:2888:3888:observer;four:2181\n" in ensemble.config()
+    assert f"version={version:x}".encode() in ensemble.config()
+
+
+def test_an_address_that_is_told_while_a_step_is_open_changes_no_member() -> None:
+    """Until the step is delivered, the config names other members than the list in force."""
+    ensemble = Ensemble(strangers=1)
+    servers, operator = ensemble.servers, ensemble.operator_at(3)
+    for server in (1, 2):
+        servers.hold(server, 3)
+    assert operator.ask(operator.write(Reconfig(4, 0, True))) == []
+    servers[3].step(PeerFrame(ServerId(1), [MemberAddress("one:2181")]))
+    servers.pass_time(200)
+    for server in (1, 2):
+        servers.release(server, 3)
+    servers.pass_time(200)
+    lines = ensemble.config().decode().splitlines()
+    assert lines[0] == "server.1=one:2888:3888:participant;one:2181"
+    assert lines[3] == "server.4=unknown:2888:3888:observer"
 
 
 @pytest.mark.parametrize(

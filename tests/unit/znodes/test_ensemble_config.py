@@ -92,7 +92,14 @@ def test_a_transaction_writes_it_though_clients_may_not() -> None:
 
 
 def test_every_member_has_a_line_whether_its_address_is_known_or_not() -> None:
-    assert member_lines(TEXT, [TWO], [ONE]) == {
+    lines = {
         ONE: LINES[ONE].replace("participant", "observer"),
         TWO: "unknown:2888:3888:participant",
+    }
+    assert member_lines(TEXT, {}, [TWO], [ONE]) == lines
+    # Said again by the next step, and when it was told.
+    assert member_lines(format_config(lines, Zxid(7)), {}, [TWO], [ONE]) == lines
+    assert member_lines(TEXT, {TWO: "[fe80::1]:2181"}, [TWO], [ONE]) == {
+        ONE: lines[ONE],
+        TWO: "[fe80::1]:2888:3888:participant;[fe80::1]:2181",
     }
