@@ -6,9 +6,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from tests.simulation.plan import Fault, FaultKind, MembersPlan, Plan, draw_mix
+from tests.simulation.transfers.plans import TRIGGERS, draw_transfers
 from tests.simulation.triggers import Reaction
 
 MEMBERS: Final = "members"
+_TRANSFER_SHARE: Final = 0.5
+_TRIGGERS: Final = (*["members.changed"] * 6, *TRIGGERS)
 _SAFETY_MS_MIN: Final = 6_000
 _LOSES_DISKS: Final = frozenset(
     {
@@ -33,11 +36,15 @@ def draw_members_plan(seed: int) -> Plan:
     servers = tuple(
         replace(server, is_voter=place < founders) for place, server in enumerate(plan.servers)
     )
+    faults = list(plan.faults)
+    beside = Random(f"{seed}.members.transfers")
+    if beside.random() < _TRANSFER_SHARE:
+        faults += draw_transfers(beside, plan, _TRIGGERS)
     return replace(
         plan,
         safety_ms=max(plan.safety_ms, _SAFETY_MS_MIN),
         servers=servers,
-        faults=tuple(fault for fault in plan.faults if _is_borne(fault)),
+        faults=tuple(sorted(filter(_is_borne, faults), key=lambda fault: fault.at_ms)),
         counter_bits=max(plan.counter_bits, 8),
         loses_majority=False,
         members=MembersPlan(random.choice([50, 200, 200, 600])),

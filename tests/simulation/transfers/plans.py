@@ -27,6 +27,14 @@ def draw_transfer_plan(seed: int) -> Plan:
     plan = draw_rotating_outages(seed) or draw_campaign(seed) or draw_mix(seed)
     random = Random(f"{seed}.transfers")
     faults = [] if random.random() < _CALM_SHARE else list(plan.faults)
+    faults += draw_transfers(random, plan, TRIGGERS)
+    ordered = tuple(sorted(faults, key=lambda fault: fault.at_ms))
+    return replace(plan, faults=ordered, transfers_in_calm=True)
+
+
+def draw_transfers(random: Random, plan: Plan, triggers: tuple[str, ...]) -> list[Fault]:
+    """Return transfers of the lead, and faults that strike at these triggers."""
+    faults = []
     servers = len(plan.servers)
     for _ in range(max(1, round(random.choice([0.3, 1, 3]) * plan.safety_ms / 1_000))):
         target = random.choice([0, 0, *range(1, servers + 1)])
@@ -37,18 +45,17 @@ def draw_transfer_plan(seed: int) -> Plan:
             # Writes wait for it, and in the end the leader goes on with them.
             slow = Fault(at_ms, FaultKind.SLOW_DISK, target, lasts_ms=2_000, amount=3_000)
             faults.append(slow)
-    for _ in range(random.choice([0, 0, 1, 2, 4])):
-        faults.append(
-            Fault(
-                random.randint(0, 1_000),
-                FaultKind.TRIGGERED,
-                lasts_ms=random.choice([10, 50, 300, 1_500]),
-                amount=random.choice([1, 1, 2, 3]),
-                trigger=random.choice(TRIGGERS),
-                reaction=random.choice(COMMON).value,
-                delay_ms=random.choice([0, 0, 0, 1, 3, 10]),
-                again_ms=random.choice([0, 300, 1_000]),
-            )
+    faults.extend(
+        Fault(
+            random.randint(0, 1_000),
+            FaultKind.TRIGGERED,
+            lasts_ms=random.choice([10, 50, 300, 1_500]),
+            amount=random.choice([1, 1, 2, 3]),
+            trigger=random.choice(triggers),
+            reaction=random.choice(COMMON).value,
+            delay_ms=random.choice([0, 0, 0, 1, 3, 10]),
+            again_ms=random.choice([0, 300, 1_000]),
         )
-    ordered = tuple(sorted(faults, key=lambda fault: fault.at_ms))
-    return replace(plan, faults=ordered, transfers_in_calm=True)
+        for _ in range(random.choice([0, 0, 1, 2, 4]))
+    )
+    return faults
