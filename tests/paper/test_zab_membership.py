@@ -9,12 +9,14 @@ from random import Random
 
 import pytest
 
-from raykeeper.zab.ids import FOUNDING_DISK, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, ServerId
 from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.members import Members, Seat
+from raykeeper.zab.messages import Commit, Proposals, UpToDate, ZabMessage
 from raykeeper.zab.quorum import Quorum
 from raykeeper.zab.settings import RecentLogLimits
 from tests.harness.membership_world import MembershipWorld, Rules
+from tests.harness.zab_world import ZabServer
 from tests.paper import test_zab_properties as properties
 
 ENSEMBLES = [(1, 2), (1, 4), (2, 1), (3, 1), (3, 1), (3, 2), (3, 2), (4, 1), (5, 1)]
@@ -282,6 +284,52 @@ def test_said_once_a_list_may_need_the_server_that_has_left() -> None:
     world.start(ServerId(1))
     world.run_until(world.now + 20_000)
     assert len(world.leaders()) == 1
+
+
+def test_what_the_new_list_committed_alone_is_not_cut_by_a_leader_that_does_not_know_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Server 4 takes the place of 2. Leader 3 commits that, and a write on 3 and 4, and is lost.
+
+    1 has the step and not the write, 4 does not know that the step is committed, so 1 is elected.
+    It goes on with 2 by the old list and with 4 by the new one, unless it minds what 4 has.
+    """
+    world = MembershipWorld(Random(1), 3, 1)
+    for server_id in world.servers:
+        world.start(server_id)
+    world.run_until(world.now + 3_000)
+    one, three, four = map(ServerId, (1, 3, 4))
+    assert world.leaders() == [three]
+    world.propose(three, 1)
+    world.run_until(world.now + 1_000)
+    deliver = world._send
+
+    def lose_some(server: ZabServer, peer: ServerId, message: ZabMessage) -> None:
+        is_late = isinstance(message, Proposals) and peer != four and bool(lost)
+        if server.id == three and (is_late or isinstance(message, Commit)):
+            lost.append(message)
+        else:
+            deliver(server, peer, message)
+
+    lost: list[ZabMessage] = []
+    monkeypatch.setattr(world, "_send", lose_some)
+    world.servers[one].slow_until = world.now + 100  # its ack of the step comes last
+    world.rules.said_twice = False
+    world.change_to(three, dict.fromkeys((one, three, four), FOUNDING_DISK))
+    lost.append(UpToDate(ZERO))  # from here on
+    world.propose(three, 1)
+    world.run_until(world.now + 200)
+    committed = list(world.properties.committed)
+    assert len(committed) == 3 and isinstance(lost[-1], Commit)
+    world.crash(three)
+    monkeypatch.setattr(world, "_send", deliver)
+    world.run_until(world.now + 30_000)
+    assert world.leaders() == []
+    world.start(three)
+    world.run_until(world.now + 30_000)
+    (leader,) = world.leaders()
+    assert leader in (three, four)
+    assert world.properties.committed[:3] == committed
 
 
 @pytest.mark.parametrize("name", FAULTS)
