@@ -594,12 +594,22 @@ def ui(
         float, typer.Option(min=1.0, help="When the session of an idle viewer is closed.")
     ] = 900.0,
     timeout_s: WalkTimeout = 30.0,
+    backups: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PLACE", help="Show the backups or the archive there; repeatable."),
+    ] = None,
+    backup_files: Annotated[
+        int, typer.Option(min=1, help="So many files of each place are read at most.")
+    ] = 200,
+    backup_timeout_s: Annotated[
+        float, typer.Option(min=0.1, help="How long reading a place may take.")
+    ] = 10.0,
     address: Address = None,
 ) -> None:
     """Serve a page on this machine that shows an ensemble, and the same data as JSON."""
     from raykeeper.commands.ui.errors import PageError
 
-    if not all(map(math.isfinite, (interval_s, idle_s, timeout_s))):
+    if not all(map(math.isfinite, (interval_s, idle_s, timeout_s, backup_timeout_s))):
         raise typer.BadParameter("a time is a number of seconds, not nan or inf")
     try:
         from raykeeper.commands.ui.command import serve_page
@@ -616,6 +626,9 @@ def ui(
         looks_kept=looks,
         viewers_max=viewers,
         idle_s=idle_s,
+        backups=tuple(dict.fromkeys(backups or ())),
+        backup_files_max=backup_files,
+        backup_timeout_s=backup_timeout_s,
     )
     serve_page(_find(name), settings, port, timeout_s, out)
 

@@ -9,6 +9,7 @@ follow.py            archive the log as it grows
     house_keeping.py     what an archive needs besides the log
     archive_writer.py    adds to an archive
     archive.py           its files
+catalog.py           what backups are in a place, from their manifests
 restore.py           found an ensemble with the state of another one
     loading.py           that state, as of a zxid or a time, checked
     staging.py           its way to the nodes

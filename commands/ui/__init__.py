@@ -10,6 +10,7 @@ viewers.py          the sessions with which viewers read and change znodes
 query.py            the arguments in a query
 answers.py          errors as JSON, with the status of each
 tables.py           routes: status, load, sessions, locks, watches, sizes, children, events
+backups.py          route: the backups in the places that the command was given
 znodes.py           routes: a znode and its value, changes, the viewer's identities
 web_server.py       the application and its port
 page/               HTML, CSS and JavaScript, as the browser gets them

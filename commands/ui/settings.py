@@ -16,3 +16,9 @@ class PageSettings(Struct, frozen=True, kw_only=True):
     """Sessions of viewers, and open pages."""
     idle_s: float = 900.0
     """After how long without a request the session of a viewer is closed."""
+    backups: tuple[str, ...] = ()
+    """Paths and URLs of backup files, folders of them, or archives, to be shown."""
+    backup_files_max: int = 200
+    """How many files of each place are read."""
+    backup_timeout_s: float = 10.0
+    """How long a place may take."""

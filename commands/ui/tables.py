@@ -81,6 +81,7 @@ class TableRoutes:
                 "may_edit": settings.may_edit,
                 "interval_s": settings.interval_s,
                 "looks_kept": settings.looks_kept,
+                "shows_backups": bool(settings.backups),
                 "value_bytes_max": self._source.value_bytes_max,
             }
         )

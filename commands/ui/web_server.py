@@ -22,6 +22,7 @@ from raykeeper.commands.ui.access import (
     foreign_problem,
 )
 from raykeeper.commands.ui.answers import ApiError, error_answer
+from raykeeper.commands.ui.backups import BackupRoutes
 from raykeeper.commands.ui.errors import PageError
 from raykeeper.commands.ui.load_feed import LoadFeed
 from raykeeper.commands.ui.settings import PageSettings
@@ -59,6 +60,7 @@ class PageServer:
         self._files = {file.name: file.read_bytes() for file in sorted(PAGE.iterdir())}
         tables = TableRoutes(source, self.feed, self.viewers, self._viewer_of, settings)
         znodes = ZnodeRoutes(self.viewers, self._viewer_of, settings)
+        backups = BackupRoutes(source, settings)
         self.app = web.Application(
             middlewares=[self._guard],
             client_max_size=source.value_bytes_max * 4 // 3 + HEAD_BYTES,
@@ -73,6 +75,7 @@ class PageServer:
                 web.get("/static/{name}", self._static),
                 *tables.routes(),
                 *znodes.routes(),
+                *backups.routes(),
             ]
         )
 

@@ -1,18 +1,20 @@
 """A server's folder as the source of a backup, without Ray; and backups in memory."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from raykeeper.actors.backup_reader import BackupReader, OpenedSnapshot
 from raykeeper.actors.disk.filesystem import Filesystem
+from raykeeper.clusters.backups.archive_writer import ArchiveWriter
 from raykeeper.clusters.backups.backup import copy_whole, plan_whole
 from raykeeper.clusters.backups.places import LocalPlace, created_output
 from raykeeper.clusters.backups.server_choice import Position, ReadServer
 from raykeeper.zab.effects import LogRun
-from raykeeper.zab.ids import ServerId, Zxid, epoch_of
+from raykeeper.zab.ids import ZERO, ServerId, Zxid, epoch_of
 from raykeeper.znodes.state import State
-from tests.contract.server_folders import ServerFolder
+from tests.contract.server_folders import Entry, ServerFolder, UnforcedFiles
 
 PIECE_BYTES = 200
 
@@ -58,6 +60,28 @@ def written_backup(server: ServerFolder) -> bytes:
     source = FolderSource(server)
     copy_whole("coord", source, plan_whole(source, Zxid(0)), _Written(output), lambda _: None)
     return output.getvalue()
+
+
+def write_archive(folder: Path, log: Sequence[Entry], ends: Sequence[int]) -> ServerFolder:
+    """Keep an archive in a folder of the disk; return its server.
+
+    A whole backup is taken at the first of `ends`, which are numbers of transactions; a piece ends
+    at each other one.
+    """
+    server = ServerFolder()
+    server.append(log[: ends[0]])
+    source = FolderSource(server)
+    archive = ArchiveWriter(
+        LocalPlace(folder, UnforcedFiles()), "coord", source.server.ensemble_uuid
+    )
+    full = archive.add_full(source, ZERO)
+    archive.restart(full)
+    source.open_log(full.zxid, holds=False)
+    for begin, end in pairwise(ends):
+        server.append(log[begin:end])
+        position = source.position(ZERO)
+        archive.add_log(source.read_log(position.zxid), source, position)
+    return server
 
 
 class _Written:

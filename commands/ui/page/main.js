@@ -1,7 +1,8 @@
 // The frame of the page: which view is shown, and what the header tells.
 
 import { follow, get } from "./api.js";
-import { problem } from "./dom.js";
+import { showBackups } from "./backups.js";
+import { el, problem } from "./dom.js";
 import { showEvents } from "./events.js";
 import { openIdentities } from "./identities.js";
 import { showLocks } from "./locks.js";
@@ -85,6 +86,10 @@ async function start() {
     return;
   }
   document.getElementById("ensemble").textContent = ensemble.name;
+  if (ensemble.shows_backups) {
+    VIEWS.backups = showBackups;
+    document.querySelector("nav").append(el("a", { href: "#/backups" }, "Backups"));
+  }
   tellState();
   follow(addLook, (there) => {
     isThere = there;

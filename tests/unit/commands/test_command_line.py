@@ -206,6 +206,8 @@ def test_installed_completion_offers_the_ensembles_that_are_known(tmp_path: Path
         ["ui", "--timeout-s", "inf"],
         ["ui", "--port", "65536"],
         ["ui", "--viewers", "0"],
+        ["ui", "--backup-files", "0"],
+        ["ui", "--backup-timeout-s", "nan"],
     ],
 )
 def test_a_number_out_of_range_is_refused_before_ray_is_looked_for(

@@ -112,7 +112,8 @@ async def test_every_route_and_option_is_documented() -> None:
     }
     documented = set(re.findall(r"^\| `((?:GET|PUT|POST|DELETE) \w+)`", document, re.MULTILINE))
     assert documented == {each for each in routes if not each.startswith("HEAD")}
-    options = {"--port", "--edit", "--interval-s", "--looks", "--viewers", "--idle-s"}
+    options = {"--port", "--edit", "--interval-s", "--looks", "--viewers", "--idle-s", "--backups"}
+    options |= {"--backup-files", "--backup-timeout-s"}
     assert options <= set(re.findall(r"^\| `(--[\w-]+)`", document, re.MULTILINE))
 
 
