@@ -159,12 +159,23 @@ class FolderReader:
         """
         folder = self.generation()[0]
         with storage_errors(folder):
-            names = self.files.names(folder)
+            names = self._names(folder)
         check_snapshot_names(names)
         zxids = snapshot_zxids(names)
         # Segments too: a server may prune the log before `log` lists it.
         self._listed += [folder / name for name in names]
         return [self._verified(folder / snapshot_name(zxid), zxid) for zxid in zxids]
+
+    def _names(self, folder: Path) -> list[str]:
+        """Return the names as of one moment: the list of a folder is not read in one step.
+
+        Counterexample for one look: a server publishes a snapshot, which the list is past already,
+        and removes the segments before it, which the list has not come to; then both are missing.
+        """
+        before, names = None, self.files.names(folder)
+        while names != before:
+            before, names = names, self.files.names(folder)
+        return names
 
     def _verified(self, path: Path, zxid: Zxid) -> SnapshotFile:
         with opened(self.files, path) as fd:

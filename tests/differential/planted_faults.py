@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from raykeeper.jute.multi import Result
 from raykeeper.jute.records import ErrorResponse
 from raykeeper.server import jute_replies, read_processor
@@ -11,9 +13,10 @@ from raykeeper.server.jute_translator import JuteTranslator
 from raykeeper.znodes import op_preparer, prep_request_processor, reads
 from raykeeper.znodes.acl import OPEN_ACL
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.op_preparer import ERROR_TXNS, OpPreparer
+from raykeeper.znodes.op_preparer import OpPreparer
 from raykeeper.znodes.outstanding_changes import OutstandingChanges
 from raykeeper.znodes.replies import EventType, ExistsReply
+from raykeeper.znodes.txns import ErrorTxn
 from raykeeper.znodes.watch_replay import WatchReplay
 from raykeeper.znodes.watches import WatchTable
 from tests.simulation.mutations.mutation import Change
@@ -56,8 +59,8 @@ def _later_operations_succeed(right: Any) -> Any:
 def _bad_version_is_no_node(right: Any) -> Any:
     def set_data(self: OpPreparer, *asked: Any) -> Any:
         done = right(self, *asked)
-        is_bad = done is ERROR_TXNS[Code.BAD_VERSION]
-        return ERROR_TXNS[Code.NO_NODE] if is_bad else done
+        is_bad = isinstance(done, ErrorTxn) and done.code == Code.BAD_VERSION
+        return replace(done, code=Code.NO_NODE.value) if is_bad else done
 
     return set_data
 

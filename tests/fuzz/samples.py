@@ -56,7 +56,8 @@ class _Builder:
             case inspect.VarTupleType():
                 return st.lists(self.of(info.item_type), max_size=4).map(tuple)
             case inspect.DictType():
-                return st.dictionaries(self.of(info.key_type), self.of(info.value_type), max_size=3)
+                kinds = self.of(info.key_type), self.of(info.value_type)
+                return st.dictionaries(*kinds, min_size=info.min_length or 0, max_size=3)
             case inspect.EnumType():
                 return st.sampled_from(list(info.cls))
             case _:

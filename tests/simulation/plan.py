@@ -145,6 +145,8 @@ OF_RAY_NODES = frozenset(
     {FaultKind.NODE_DIES, FaultKind.NODE_FLAPS, FaultKind.NODE_CUT, FaultKind.LAUNCH}
 )
 """Drawn by keepers/plans.py alone."""
+OF_OTHER_WORLDS = OF_RAY_NODES | {FaultKind.TRANSFER}
+"""Drawn by worlds that have a recipe of their own, and not by the first one."""
 
 
 class Fault(Struct, frozen=True, omit_defaults=True):

@@ -19,7 +19,7 @@ from raykeeper.server import server_trace_events
 from raykeeper.zab import trace_events
 from tests.simulation import client_log
 from tests.simulation.attempt import Failure, Outcome
-from tests.simulation.plan import OF_RAY_NODES, FaultKind
+from tests.simulation.plan import OF_OTHER_WORLDS, FaultKind
 
 
 def names_in(module: object) -> set[str]:
@@ -116,7 +116,7 @@ def expected_notes() -> set[str]:
 def never_exercised(tally: Tally) -> dict[str, list[str]]:
     """Return what should have occurred and did not, by its category."""
     expected = {
-        "faults": {kind.value for kind in set(FaultKind) - OF_RAY_NODES} - set(+tally.faults),
+        "faults": {kind.value for kind in set(FaultKind) - OF_OTHER_WORLDS} - set(+tally.faults),
         "notes": expected_notes() - set(+tally.notes),
         "counts": COUNTS - set(+tally.counts),
     }

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.simulation import known_bug
 from tests.simulation.attempt import Failure, Outcome
-from tests.simulation.plan import OF_RAY_NODES, FaultKind
+from tests.simulation.plan import OF_OTHER_WORLDS, FaultKind
 from tests.simulation.plan_file import read_plan
 from tests.simulation.simulate import GRACE_S, Options, simulate
 from tests.simulation.summary import (
@@ -92,7 +92,7 @@ def test_never_exercised_is_everything_declared_that_did_not_occur() -> None:
     tally = Tally()
     everything = never_exercised(tally)
     assert everything == {
-        "faults": sorted(kind.value for kind in set(FaultKind) - OF_RAY_NODES),
+        "faults": sorted(kind.value for kind in set(FaultKind) - OF_OTHER_WORLDS),
         "notes": sorted(expected_notes()),
         "counts": sorted(COUNTS),
     }
