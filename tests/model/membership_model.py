@@ -32,6 +32,8 @@ class Rules(Struct, frozen=True):
     """Whether a list that another server has delivered counts in place of an older one."""
     hears_only_while_looking: bool = True
     """Whether a leader ignores lists that it hears of after its election."""
+    minds_seats_of_one_list: bool = True
+    """Whether a seat that only one of two lists has tells nothing if its history is better."""
     one_seat: bool = True
     one_change_open: bool = True
 
@@ -172,28 +174,29 @@ class Model:
     # Actions.
 
     def elect(self, state: State) -> Iterator[State]:
-        """A quorum promises the next epoch to the best of its servers."""
+        """A quorum promises the next epoch to one of its servers, which sees no better one."""
         epoch = len(state.leaders) + 1
         if epoch > self.bounds.epochs:
             return
         for size in range(1, self.bounds.seats + 1):
             for seats in combinations(self._seats, size):
-                best = max(state.disks[seat].rank for seat in seats)
                 for seat in seats:
-                    if state.disks[seat].rank == best:
-                        yield from self._elected(state, epoch, seat, seats)
+                    yield from self._elected(state, epoch, seat, seats)
 
     def _elected(
         self, state: State, epoch: int, leader: int, seats: tuple[int, ...]
     ) -> Iterator[State]:
         disk = state.disks[leader]
-        known = max(min(state.disks[each].known, len(disk.log)) for each in seats)
+        better = [each for each in seats if state.disks[each].rank > disk.rank]
+        known = max(_known_in(disk, state.disks[each]) for each in seats)
         disk = replace(disk, accepted=epoch, current=epoch, known=known)
-        counted = sum(1 << each for each in seats)
-        if not self.is_quorum(disk, counted):
+        if any(all(members >> each & 1 for members in self.lists(disk)) for each in better):
+            return  # it steps down
+        counted, ahead = (sum(1 << each for each in some) for some in (seats, better))
+        if not self._may_lead(disk, counted, ahead):
             return
         others = [each for each in seats if each != leader]
-        if any(self.is_quorum(disk, counted & ~(1 << each)) for each in others):
+        if any(self._may_lead(disk, counted & ~(1 << each), ahead) for each in others):
             return  # those who are not needed may promise later
         disks = list(state.disks)
         for each in others:
@@ -202,6 +205,18 @@ class Model:
         acked = tuple(len(disk.log) if each == leader else -1 for each in self._seats)
         new = Leader(epoch, leader, len(disk.log), -1, acked)
         yield replace(state, disks=tuple(disks), leaders=(*state.leaders, new))
+
+    def _may_lead(self, disk: Disk, counted: Seats, ahead: Seats) -> bool:
+        """Return whether a quorum promises, and each majority has one that has no more than this.
+
+        Those `ahead`, which not every list has, promise and tell nothing.
+        """
+        told = counted & ~ahead if self.rules.minds_seats_of_one_list else counted
+        meets = all(
+            (members & told).bit_count() > (members.bit_count() - 1) // 2
+            for members in self.lists(disk)
+        )
+        return self.is_quorum(disk, counted) and meets
 
     def commit(self, state: State) -> Iterator[State]:
         """A leader commits what a quorum has acknowledged, first of all its initial history."""
@@ -286,6 +301,12 @@ class Model:
             disk = state.disks[leader.seat]
             if disk.accepted == leader.epoch:
                 yield place, leader, disk
+
+
+def _known_in(disk: Disk, other: Disk) -> int:
+    """Return how much of the log of `disk` the other one knows to be committed."""
+    known = other.known
+    return known if disk.log[:known] == other.log[:known] else 0
 
 
 def _next_of(disk: Disk, source: Disk, leader: Leader) -> Disk | None:

@@ -91,7 +91,11 @@ def test_no_walk_loses_a_commit() -> None:
 
 
 @pytest.mark.parametrize(
-    "without", ["old_counts_until_delivered", "new_counts_once_logged", "one_change_open"]
+    "without",
+    [
+        *("old_counts_until_delivered", "new_counts_once_logged", "one_change_open"),
+        "minds_seats_of_one_list",
+    ],
 )
 def test_without_a_rule_a_walk_loses_a_commit(without: str) -> None:
     model = Model(WALKS, replace(Rules(), **{without: False}))
