@@ -71,7 +71,7 @@ class LeaderRecovery:
     def members_changed(self) -> None:
         """Count every learner under the disk that the member list names now (rule D3)."""
         if not self._settings.has_vote:
-            self.transition = StepDown("the vote of this server rests on another disk")
+            self.transition = StepDown("the member list has no vote of this server on this disk")
             return
         self.learners.members_changed()
         self._check()

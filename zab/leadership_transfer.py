@@ -65,7 +65,7 @@ def obstacle_to_succession(server: ServerId, learner: Learner | None, history: H
     if learner is None:
         return f"server {server} does not follow"
     if not learner.has_vote:
-        return f"server {server} waits for its vote"
+        return f"server {server} waits for its vote, or is about to lose it"
     if learner.stage is not Stage.FOLLOWING:
         span = f"it had {format_zxid(learner.last_zxid)} of {format_zxid(history.logged)}"
         return f"server {server} is being synchronized: {span}"
