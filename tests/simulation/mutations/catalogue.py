@@ -17,6 +17,7 @@ MODULES: Final = (
     *("elections", "broadcast", "reads", "disks", "snapshots"),
     *("exactly_once", "session_deadlines", "dead_clients", "tree_and_watches", "contract"),
     *("persistent_watches", "recipes", "keepers", "jute_clients", "upgrades", "transfers"),
+    "members",
 )
 FOUND: Final = Path(__file__).with_name("found.json")
 LIMIT_S: Final = 12.0

@@ -1,0 +1,95 @@
+"""Members that change: lists that do not count or count too long, said once, two at a time."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from raykeeper.server.leader_request_processor import LeaderRequestProcessor
+from raykeeper.server.member_changes import MemberChanges
+from raykeeper.zab.member_list import MemberList
+from raykeeper.zab.members import Members
+from raykeeper.zab.quorum import Quorum
+from tests.simulation.members.plans import MEMBERS
+from tests.simulation.mutations.mutation import Mutation, instead
+
+
+def _count_by(lists: Callable[[Members], Iterable[MemberList]]) -> Any:
+    def make(right: Any) -> Any:
+        def update(self: Members) -> None:
+            right(self)
+            self._in_force = tuple(Quorum(each.voters.items()) for each in lists(self))
+
+        return update
+
+    return make
+
+
+def _newest_alone(self: Members) -> list[MemberList]:
+    return [[self.newest, *self._logged][-1]]
+
+
+def _with_removed(right: Any) -> Any:
+    def update(self: Members) -> None:
+        before = getattr(self, "_in_force", ())
+        right(self)
+        for quorum in self._in_force:
+            quorum.voters |= {seat for each in before for seat in each.voters}
+
+    return update
+
+
+def _say_once(self: LeaderRequestProcessor) -> None:
+    if self._changes.needs_repeat:
+        self._changes.repeated(self._context.state.zxid)
+
+
+MUTATIONS = [
+    Mutation(
+        "members",
+        "the new list counts alone when it is logged",
+        [(Members, "_update", _count_by(_newest_alone))],
+        100,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "the new list counts only when it is delivered",
+        [(Members, "_update", _count_by(lambda self: [self.newest]))],
+        100,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "a list is said once",
+        [(LeaderRequestProcessor, "say_members_again", instead(_say_once))],
+        50,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "two changes are open",
+        [(MemberChanges, "is_open", instead(property(lambda self: False)))],
+        50,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "a removed server counts",
+        [(Members, "_update", _with_removed)],
+        100,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "a list that others have delivered is not used",
+        [(Members, "learn_delivered", instead(lambda self, members: False))],
+        100,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "a request that is wrong is granted",
+        [(MemberChanges, "_fault_of", instead(lambda self, op, members: ""))],
+        50,
+        MEMBERS,
+    ),
+]
