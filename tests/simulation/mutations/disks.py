@@ -94,10 +94,6 @@ def _as_soon_as_it_comes(right: Any) -> Any:
     return greet
 
 
-def _when_it_is_proposed(self: Members, server: Any, disk: Any, version: Any) -> None:
-    self.disk_delivered(server, disk, version)
-
-
 def _as_good_as_any(self: Quorum[Any], healthy: Any, uncertain: Any) -> bool:
     return self.is_quorum({*healthy, *uncertain})
 
@@ -238,12 +234,6 @@ MUTATIONS = [
         "D3",
         "the vote is granted as soon as a server connects",
         [(Learners, "on_follower_info", _as_soon_as_it_comes)],
-        200,
-    ),
-    Mutation(
-        "D3",
-        "a new disk counts when its transaction is proposed",
-        [(Members, "disk_logged", instead(_when_it_is_proposed))],
         200,
     ),
     Mutation(
