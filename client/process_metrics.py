@@ -107,6 +107,10 @@ class ProcessMetrics:
         self._waits = waits
         self.forget()
 
+    def __reduce__(self) -> str:
+        """Be pickled by name, as a function: what names it may be sent to another process."""
+        return "process_metrics"
+
     def forget(self) -> None:
         """Begin anew: a process that was forked off has neither the handles nor the thread."""
         self._lock = threading.Lock()

@@ -1,11 +1,14 @@
 """ProcessMetrics: the counts of all handles of a process, also of those that have ended."""
 
+import functools
+import pickle
 import threading
 from collections.abc import Callable
 
 import pytest
 import ray
 
+from raykeeper.client import AsyncClient
 from raykeeper.client import process_metrics as process_metrics_module
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.process_metrics import CLIENT_METRICS, SETTING, ProcessMetrics
@@ -158,3 +161,11 @@ def test_each_number_is_of_a_metric_with_its_labels(started: list[Callable[[], N
     key = ("raykeeper_client_wait_seconds_bucket", ("Lock", "acquire", "/locks", "0.064"))
     assert samples[key] == 1
     assert wire.now == Millis(1_000)
+
+
+def test_an_opening_of_an_async_client_can_be_sent_to_another_process() -> None:
+    # Ray pickles the method of a class by value, with all that it names.
+    opening = functools.partial(AsyncClient.connect, "coord")
+    assert ray.cloudpickle.loads(ray.cloudpickle.dumps(opening)).args == ("coord",)
+    sent = pickle.dumps(process_metrics_module.process_metrics)
+    assert pickle.loads(sent) is process_metrics_module.process_metrics
