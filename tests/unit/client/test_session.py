@@ -57,10 +57,11 @@ def test_a_blocking_reply_waits_for_the_callbacks_before_it(stage: ClientStage) 
 def test_a_call_inside_a_callback_overtakes_the_callbacks_queued(stage: ClientStage) -> None:
     client = stage.open()
     order: list[Any] = []
-    finished = threading.Event()
+    sent, finished = threading.Event(), threading.Event()
 
     def outer(_: WatchedEvent) -> None:
         # The callback of the child watch is queued behind this one and cannot run now.
+        assert sent.wait(5)
         order.append(client.get("/")[0])
         order.append(client.exists_async("/a").result(5) is not None)
         order.append(client.create("/b/c", makepath=True))
@@ -69,6 +70,7 @@ def test_a_call_inside_a_callback_overtakes_the_callbacks_queued(stage: ClientSt
     client.get_children("/", watch=lambda _: order.append("queued"))
     first = client.set_async("/", b"new")
     second = client.create_async("/a")
+    sent.set()
     second.add_done_callback(lambda _: finished.set())
     assert finished.wait(5)
     assert order == [b"new", True, "/b/c", "queued"]
