@@ -19,7 +19,7 @@ contextlib: `ContextDecorator`, which cannot pass anything to the function.
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -134,16 +134,18 @@ def _with_client(
         BadArgumentsError: the function has no such parameter.
     """
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        make: Callable[[], Any] = functools.partial(_async_session, name, settings)
+        opening = functools.partial(AsyncClient.connect, name, **settings)
+        make: Callable[[], Any] = functools.partial(_async_session, opening)
     else:
         make = functools.partial(connect, name, **settings)
     return context_decorator(function, make, _client_inserter(parameter, function))
 
 
 @asynccontextmanager
-async def _async_session(name: str, settings: dict[str, Any]) -> AsyncIterator[AsyncClient]:
-    # Not a partial of `AsyncClient.connect`: Ray pickles a method of a class by value.
-    async with await AsyncClient.connect(name, **settings) as client:
+async def _async_session(
+    opening: Callable[[], Awaitable[AsyncClient]],
+) -> AsyncIterator[AsyncClient]:
+    async with await opening() as client:
         yield client
 
 
