@@ -1,6 +1,6 @@
 """What docs/MOVING.md says of ZooKeeper's numbers, and its commands.
 
-What the commands copy: tests/contract/test_migration.py.
+What the commands copy: tests/contract/migration/test_migration.py.
 """
 
 import re

@@ -172,7 +172,7 @@ def test_a_subtree_is_copied(shared: Ensemble, run: Run) -> None:
 
 
 def test_a_tree_moves_from_zookeeper_and_back(shared: Ensemble, run: Run) -> None:
-    """What is copied has tests of its own (tests/contract/test_migration.py)."""
+    """What is copied has tests of its own (tests/contract/migration/test_migration.py)."""
     with shared.connect() as client, JutePort() as port, kazoo_clients() as connect:
         kazoo = connect(port.address)
         kazoo.create("/app/a", b"12", makepath=True)

@@ -5,7 +5,6 @@ Most tests run against a pure server over TCP; those with Debian's ZooKeeper are
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,13 +30,10 @@ from raykeeper.commands.migration.zookeeper_session import (
 from raykeeper.commands.migration.zookeeper_side import PACKET_BYTES_MAX, ZooKeeperSide
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.stat import Stat
-from tests.contract.client_handles import SUPER, Room, open_blocking
-from tests.contract.migrations import (
+from tests.contract.migration.migrations import (
     ANN,
     DEFAULT_LIMITS,
     GROWN,
-    LIMITS_WITH_SUPER,
-    PROOFS,
     SMALL,
     VALUE_BYTES,
     Connect,
@@ -52,29 +48,7 @@ from tests.contract.migrations import (
 )
 from tests.differential.zookeeper_server import missing, zookeeper_server
 from tests.harness.jute_port import JutePort
-from tests.harness.kazoo_clients import PATIENCE_S, kazoo_clients
-
-
-@pytest.fixture
-def connect() -> Iterator[Connect]:
-    with kazoo_clients() as open_client:
-        yield partial(open_client, auth_data=PROOFS)
-
-
-@pytest.fixture
-def client() -> Iterator[Client]:
-    """A client of three servers in this process, as the superuser."""
-    with open_blocking(Room())() as opened:
-        opened.add_auth("digest", SUPER)
-        opened.add_auth("digest", "ann:pw")
-        yield opened
-
-
-@pytest.fixture
-def port() -> Iterator[JutePort]:
-    """A pure server over TCP."""
-    with JutePort(limits=LIMITS_WITH_SUPER) as opened:
-        yield opened
+from tests.harness.kazoo_clients import PATIENCE_S
 
 
 @pytest.fixture(params=["ours", "zookeeper"])

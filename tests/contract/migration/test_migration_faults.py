@@ -34,8 +34,7 @@ from raykeeper.commands.migration.zookeeper_session import (
 )
 from raykeeper.commands.migration.zookeeper_side import ZooKeeperSide
 from raykeeper.znodes.stat import Stat
-from tests.contract.client_handles import SUPER, Room, open_blocking
-from tests.contract.migrations import (
+from tests.contract.migration.migrations import (
     ANN,
     DEFAULT_LIMITS,
     LIMITS_WITH_SUPER,
@@ -50,30 +49,8 @@ from tests.contract.migrations import (
     our_tree,
 )
 from tests.harness.jute_port import JutePort
-from tests.harness.kazoo_clients import PATIENCE_S, kazoo_clients
+from tests.harness.kazoo_clients import PATIENCE_S
 from tests.harness.tls_files import TlsFolder
-
-
-@pytest.fixture
-def connect() -> Iterator[Connect]:
-    with kazoo_clients() as open_client:
-        yield partial(open_client, auth_data=PROOFS)
-
-
-@pytest.fixture
-def client() -> Iterator[Client]:
-    """A client of three servers in this process, as the superuser."""
-    with open_blocking(Room())() as opened:
-        opened.add_auth("digest", SUPER)
-        opened.add_auth("digest", "ann:pw")
-        yield opened
-
-
-@pytest.fixture
-def port() -> Iterator[JutePort]:
-    """A pure server over TCP."""
-    with JutePort(limits=LIMITS_WITH_SUPER) as opened:
-        yield opened
 
 
 @pytest.fixture
