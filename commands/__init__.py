@@ -1,6 +1,8 @@
 """The command `raykeeper`.
 
-command_line.py     its commands and exit codes
+command_line.py     which commands it has
+declarations/       the commands with their options, by theme
+exit_codes.py       the exit codes, and those of errors
 reports.py          the reports of `status`, `up`, `demo` and `chaos`: a table, or a document
 tables.py           the tables for operators: `sessions`, `locks`, `watches`, `tree`
 top.py              `raykeeper top`

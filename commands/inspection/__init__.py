@@ -1,6 +1,6 @@
 """`raykeeper inspect` and `raykeeper log`: what the folder of a server holds. They only read.
 
-command.py           the commands of `inspect`; `log` is in commands/command_line.py
+command.py           the commands of `inspect`; `log` is in commands/declarations/listings.py
 folder_contents.py   the files, their checksums, how they fit together: `list`, and for `verify`
 verification.py      `verify`
 dump.py              `dump`

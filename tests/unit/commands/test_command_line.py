@@ -9,11 +9,7 @@ from pathlib import Path
 import pytest
 
 import raykeeper
-from raykeeper.clusters.config import ConfigError
-from raykeeper.clusters.ensemble import EnsembleNotFoundError, NoLeaderError
-from raykeeper.commands.command_line import code_of, main
-from raykeeper.commands.shell import ShellUsageError
-from raykeeper.zab.errors import RayKeeperError
+from raykeeper.commands.command_line import main
 
 _MODULES_OF = """
 import json, sys
@@ -143,20 +139,6 @@ def test_an_experiment_prints_one_document(tmp_path: Path) -> None:
     files = [tmp_path / ".raykeeper/bench" / f"growth{rest}.csv" for rest in ("", "-machine")]
     assert document["files"][:2] == [str(file) for file in files if file.is_file()]
     assert list(here.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (ConfigError("wrong"), 2),
-        (ShellUsageError("wrong"), 2),
-        (EnsembleNotFoundError("nowhere"), 3),
-        (NoLeaderError("none"), 4),
-        (RayKeeperError("else"), 1),
-    ],
-)
-def test_an_error_has_its_exit_code(error: RayKeeperError, code: int) -> None:
-    assert code_of(error) == code
 
 
 def test_installed_completion_offers_the_ensembles_that_are_known(tmp_path: Path) -> None:
