@@ -25,6 +25,7 @@ from raykeeper.actors.admin_server import AdminServer
 from raykeeper.actors.client_limit import client_limit, raise_files_limit
 from raykeeper.actors.client_process_monitor import monitor_client_processes
 from raykeeper.actors.disk.disk_thread import DiskThread
+from raykeeper.actors.disk.members_file import read_members
 from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
@@ -77,12 +78,15 @@ from raykeeper.server.events import DiskEvent, Event, ProcessFactsRead, Transfer
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import SERVER_ID_MAX, Millis, Now, ServerId, Zxid
 
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
 CALLS_RESERVE: Final = 256
 """Slots for calls of peers, of operators, and of links that are being refused."""
+PEERS_RESERVE: Final = 16
+"""Open files are kept free for the links of so many servers, since the ensemble may grow; of a
+larger ensemble for those that it has when this server starts."""
 
 
 def start_replica(
@@ -97,7 +101,7 @@ def start_replica(
     """
     # Two calls of each client are under way, one of them a long poll, and two of each peer. Only
     # the process knows how many clients it bears; a slot that is not used costs nothing.
-    calls = 2 * CLIENTS_MAX_CEILING + 2 * len(config.other_servers) + CALLS_RESERVE
+    calls = 2 * CLIENTS_MAX_CEILING + 2 * SERVER_ID_MAX + CALLS_RESERVE
     name = replica_name(config.ensemble, config.server_id)
     options = {"max_concurrency": calls, **(placement or {})}
     return start_actor(Replica, name, node_id, config, **options)
@@ -152,6 +156,7 @@ class Replica:
             )
         server, links = self._runner.server, self._runner.links
         stats, state = server.stats(), server.state
+        members = server.peer.settings.members.delivered
         config = self._config
         return ReplicaStatus(
             server_id=self.server_id,
@@ -191,11 +196,18 @@ class Replica:
             wall_ms=wall,
             niceness=self._niceness,
             versions=running_versions(),
+            members=members if members.version else None,
+            is_member=self.server_id in members.servers,
         )
 
     async def describe(self) -> ReplicaDescription:
         """Return the ensemble that this server belongs to."""
-        return describe_replica(self._config, self._node_id)
+        if self._runner is not None:
+            members = self._runner.server.peer.settings.members.delivered
+            return describe_replica(self._config, self._node_id, members)
+        stored = await asyncio.to_thread(read_members, self._config.path)
+        known = None if stored is None else stored.members
+        return describe_replica(self._config, self._node_id, known)
 
     async def answer(self, query: AdminQuery) -> AdminAnswer | str:
         """Answer an operator, between the steps of the server; a text says why it does not."""
@@ -304,11 +316,12 @@ class Replica:
 
     def _recover(self) -> tuple[Storage, Server]:
         config = self._config
+        stored = read_members(config.path, tell=self._tell_of_members_file)
         storage, recovered = open_storage(
             config.path,
             config.owner(),
             config.storage_limits(),
-            has_peers=config.has_other_voters,
+            has_peers=config.has_other_voters(None if stored is None else stored.members),
             wall_s=max(int(time.time()), config.newest_incarnation + 1),
         )
         try:
@@ -325,6 +338,9 @@ class Replica:
             raise
         return storage, server
 
+    def _tell_of_members_file(self, reason: str) -> None:
+        self._loop.call_soon_threadsafe(lambda: self._log.line("members.unread", reason=reason))
+
 
 class _ServerRunner:
     """A server that has read its disk, and everything that drives it."""
@@ -336,7 +352,8 @@ class _ServerRunner:
         self.reset_reason = storage.identity.reset_reason
         self.restored_from = storage.identity.restored_from
         files = raise_files_limit(2 * CLIENTS_MAX_CEILING)
-        limit = client_limit(config.clients_max, files, len(config.other_servers))
+        peers = max(PEERS_RESERVE, len(server.peer.settings.members.newest.servers))
+        limit = client_limit(config.clients_max, files, peers)
         incarnation = storage.identity.incarnation
         self.links = ServerLinks(config, incarnation, _node_host(), self._deliver, log.line, limit)
         self._log = log

@@ -13,7 +13,8 @@ from raykeeper.links.jute_listener import BACKLOG, PortSettings
 from raykeeper.links.jute_tls import TlsFiles
 from raykeeper.server.context import ALLOWED_WORDS, ServerOptions, ZooKeeperOptions
 from raykeeper.zab.feature_levels import LEVEL_MAX, FeatureLevel, FeatureLevels
-from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, ZERO, DiskId, Millis, ServerId
+from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.acl import Identity
 from raykeeper.znodes.limits import REPLY_CACHE_MAX, Limits
@@ -46,7 +47,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     server_id: ServerId
     voters: tuple[ServerId, ...]
     observers: tuple[ServerId, ...] = ()
-    """Servers of the ensemble that have no vote."""
+    """The servers with which the ensemble was founded, those with a vote and those without. Who
+    the members are now is in the replicated state."""
     folder: str
     """Where its data lies; `~` is the home on the server's node."""
     newest_incarnation: int = 0
@@ -110,6 +112,9 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     recovery. Clients are told this one: it salts the hashes in their ACLs."""
     feature_level_max: FeatureLevel | None = None
     """The ensemble is raised to this level at most; None: to the newest that all members know."""
+    members: MemberList | None = None
+    """The newest member list that the launch knew of, delivered to some server; None: none since
+    the founding. A server that joins finds the others by it."""
 
     def __reduce__(self) -> tuple[Callable[..., "ReplicaConfig"], tuple[dict[str, Any]]]:
         return known_config, ({name: getattr(self, name) for name in self.__struct_fields__},)
@@ -170,16 +175,22 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         """The data folder on this machine."""
         return Path(self.folder).expanduser()
 
-    @property
-    def other_servers(self) -> list[ServerId]:
-        """The other servers of the ensemble."""
-        every = self.voters + self.observers
-        return [server for server in every if server != self.server_id]
+    def newest_list(self, known: MemberList | None = None) -> MemberList:
+        """Return the newest of the lists that these settings hold and of `known`."""
+        founding = MemberList(ZERO, dict.fromkeys(self.voters, FOUNDING_DISK), self.observers)
+        lists = [each for each in (known, self.members, founding) if each is not None]
+        return max(lists, key=lambda each: each.version)
 
-    @property
-    def has_other_voters(self) -> bool:
-        """Whether another server has a vote; only then can this one be repaired from its peers."""
-        return self.voters != (self.server_id,)
+    def other_servers(self, known: MemberList | None = None) -> list[ServerId]:
+        """Return the others of the newest list that these settings, or `known`, have."""
+        return [each for each in self.newest_list(known).servers if each != self.server_id]
+
+    def has_other_voters(self, known: MemberList | None = None) -> bool:
+        """Return whether another server has a vote, by the newest list that these settings know.
+
+        Only then can this one be repaired from its peers. `known` is as for `newest_list`.
+        """
+        return [*self.newest_list(known).voters] != [self.server_id]
 
     def owner(self) -> FolderOwner:
         """Return the required owner of the data folder."""

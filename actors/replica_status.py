@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from raykeeper.zab.ids import DiskId, Epoch, ServerId, Zxid
+from raykeeper.zab.ids import ZERO, DiskId, Epoch, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 
 if TYPE_CHECKING:
     from raykeeper.actors.replica_config import ReplicaConfig
 
 STARTING = "starting"
 FAILED = "failed"
+REMOVED = "removed"
 
 
 class ReplicaStatus(Struct, frozen=True, kw_only=True):
@@ -19,11 +21,12 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
 
     server_id: ServerId
     role: str
-    """leader, follower, observer or looking; starting during recovery, failed after its failure."""
+    """leader, follower, observer or looking; starting during recovery, failed after its failure,
+    removed once it has left the ensemble and ended by itself."""
     pid: int
     node_id: str
     failure: str = ""
-    """Why the server failed to start."""
+    """Why the server failed to start, or ended."""
     is_active: bool = False
     """Whether it serves clients: it is an established leader, or follows one."""
     leader: ServerId | None = None
@@ -81,6 +84,14 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """How much lower its priority is than that of the raylet that started it."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """What its process has loaded, by name: raykeeper, its formats, Ray, Python."""
+    # Later fields only at the end, with a default (docs/UPGRADING.md).
+    members: MemberList | None = None
+    """The newest member list that was delivered to it; None while that is the one of the founding,
+    and before its disk was read."""
+    is_member: bool = False
+    """Whether that list has it. A server that follows and is no member waits to be added."""
+    change: str = ""
+    """On the leader: the step of the member list that is open, in words; "" if none is."""
 
 
 class TransferOutcome(Struct, frozen=True):
@@ -94,6 +105,18 @@ class TransferOutcome(Struct, frozen=True):
     """Why not, or why nothing was to be done."""
 
 
+class ReconfigOutcome(Struct, frozen=True):
+    """How a step of the member list ended that an operator asked for. Instances can be pickled."""
+
+    code: int
+    """0: done, the list was delivered and said again. Else a `Code`: nothing was changed, but for
+    CONNECTION_LOSS, with which the step may or may not be done: look at the version."""
+    reason: str = ""
+    """Why it is not done, in words."""
+    version: Zxid = ZERO
+    """Of the list that the step has made; 0 if it is not done."""
+
+
 class ReplicaDescription(Struct, frozen=True, kw_only=True):
     """What `attach` needs to know of an ensemble, from any server. Instances can be pickled."""
 
@@ -102,6 +125,7 @@ class ReplicaDescription(Struct, frozen=True, kw_only=True):
     server_id: ServerId
     voters: tuple[ServerId, ...]
     observers: tuple[ServerId, ...] = ()
+    """Both of the newest member list that the server knows."""
     folder: str
     node_id: str
     value_bytes_max: int
@@ -110,20 +134,36 @@ class ReplicaDescription(Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any] = {}
     """The settings of the ensemble that this server runs with, by name; plain values. A server of
     another version may not know all of them, or know others."""
+    # Later fields only at the end, with a default (docs/UPGRADING.md).
+    members_version: Zxid = ZERO
+    """Of the list that `voters` and `observers` are of; 0 is that of the founding."""
+    founding_voters: tuple[ServerId, ...] = ()
+    founding_observers: tuple[ServerId, ...] = ()
+    """Those with which the ensemble was founded; no voters: a server of before, for which they are
+    `voters` and `observers`."""
 
 
-def describe_replica(config: "ReplicaConfig", node_id: str) -> ReplicaDescription:
-    """Return the description of the server that runs with `config`."""
+def describe_replica(
+    config: "ReplicaConfig", node_id: str, members: MemberList | None = None
+) -> ReplicaDescription:
+    """Return the description of the server that runs with `config`.
+
+    `members` is the newest list that it knows beside those of `config`, None for none.
+    """
+    newest = config.newest_list(members)
     return ReplicaDescription(
         ensemble=config.ensemble,
         ensemble_uuid=config.ensemble_uuid,
         server_id=config.server_id,
-        voters=config.voters,
-        observers=config.observers,
+        voters=tuple(sorted(newest.voters)),
+        observers=newest.observers,
         folder=config.folder,
         node_id=node_id,
         value_bytes_max=config.value_bytes_max,
         session_timeout_min_ms=config.session_timeout_min_ms,
         session_timeout_max_ms=config.session_timeout_max_ms,
         settings=config.launch_settings,
+        members_version=newest.version,
+        founding_voters=config.voters,
+        founding_observers=config.observers,
     )

@@ -87,7 +87,7 @@ class ServerLinks:
         self._config = config
         self._fence = Fence()
         self.clients = ClientLinks(incarnation, limit, deliver)
-        self.peers = PeerLinks(config.server_id, config.other_servers, self._fence, deliver, log)
+        self.peers = PeerLinks(config.server_id, config.other_servers(), self._fence, deliver, log)
         self._upgrading = UpgradingAcceptor(self)
         self.calls = RayCallAcceptor(self._upgrading)
         self.stream_problem = ""

@@ -22,6 +22,11 @@ class MemberList(Struct, frozen=True, array_like=True):
     observers: Annotated[tuple[WireServerId, ...], Meta(max_length=SERVER_ID_MAX)] = ()
 
     @property
+    def servers(self) -> tuple[ServerId, ...]:
+        """All members: the voters in order, then the observers."""
+        return (*sorted(self.voters), *self.observers)
+
+    @property
     def moved(self) -> dict[ServerId, DiskId]:
         """The voters whose vote rests on another than a founding disk."""
         return {server: disk for server, disk in self.voters.items() if disk != FOUNDING_DISK}

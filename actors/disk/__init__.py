@@ -12,6 +12,7 @@ folder_reader.py           the folder for tools that change nothing; log_reader.
 generations.py             how a snapshot and its log change together
 file_operations.py         replacing, reading, removing and naming files
 filesystem.py              the system calls, which tests can break
+members_file.py            the member list, for those who start servers
 storage_errors.py          the errors of a folder
 storage_trace_events.py    the names of its trace events
 """

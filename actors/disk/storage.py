@@ -3,6 +3,7 @@
     <folder>/lock                      held by the one process that has the folder (rule D1)
              identity                  its owner, its disk, the incarnation
              epochs                    accepted and current epoch
+             members.json              a copy of the member list, for launches
              generation-<n>/log.*      the log
                             snapshot.* the last snapshots; the newest complete one counts
              spare                     the next segment of the log, allocated

@@ -12,7 +12,8 @@ from raykeeper.jute.frames import JUTE_MAXBUFFER
 from raykeeper.links.jute_listener import BACKLOG, PortSettings
 from raykeeper.links.jute_tls import TlsFiles
 from raykeeper.server.context import ZooKeeperOptions
-from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import Identity
 
 
@@ -115,7 +116,7 @@ def test_settings_reach_the_parts() -> None:
     assert config(super_identities=(root,)).limits().super_identities == (root,)
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2
     assert made.owner().server_id == 2
-    assert made.other_servers == [1, 3]
+    assert made.other_servers() == [1, 3]
 
 
 @pytest.mark.parametrize(("shortest_ms", "touch_ms"), [(60_000, 250), (2_000, 250), (500, 62)])
@@ -128,7 +129,7 @@ def test_the_shortest_session_is_reported_several_times(shortest_ms: int, touch_
 def test_observers_are_servers_without_a_vote() -> None:
     both = (ServerId(4), ServerId(5))
     observer = config(server_id=ServerId(5), observers=both)
-    assert observer.other_servers == [1, 2, 3, 4]
+    assert observer.other_servers() == [1, 2, 3, 4]
     assert not observer.settings(disk=FOUNDING_DISK).has_vote
     assert observer.settings(disk=FOUNDING_DISK).members.voters == (1, 2, 3)
 
@@ -136,7 +137,26 @@ def test_observers_are_servers_without_a_vote() -> None:
 @pytest.mark.parametrize(("server", "has"), [(2, False), (4, True)])
 def test_observers_do_not_make_a_quorum_with_a_sole_voter(server: int, has: bool) -> None:
     alone = config(server_id=ServerId(server), voters=(2,), observers=(ServerId(4),))
-    assert alone.has_other_voters is has
+    assert alone.has_other_voters() is has
+
+
+def listed(version: int, voters: dict[int, str], *observers: int) -> MemberList:
+    seats = {ServerId(server): DiskId(disk) for server, disk in voters.items()}
+    return MemberList(Zxid(version), seats, tuple(map(ServerId, observers)))
+
+
+def test_the_newest_list_counts() -> None:
+    grown, older = listed(9, {1: "", 2: "", 3: "d"}, 4), listed(7, {2: ""}, 3)
+    alone = config(voters=(2,))
+    assert alone.newest_list() == listed(0, {2: ""})
+    assert alone.newest_list(older) == older
+    for made in (config(voters=(2,), members=grown), config(voters=(2,), members=older)):
+        assert made.newest_list(grown) == grown
+        assert made.other_servers(grown) == [1, 3, 4]
+    assert (alone.has_other_voters(grown), alone.has_other_voters(older)) == (True, False)
+    launched = config(voters=(2,), members=grown)
+    assert launched.has_other_voters() and launched.has_other_voters(older)
+    assert pickle.loads(pickle.dumps(launched)) == launched
 
 
 def test_the_folder_may_be_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
