@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import ray
 import ray.util
@@ -39,6 +39,7 @@ from raykeeper.actors.replica_logger import ReplicaLogger
 from raykeeper.actors.replica_status import (
     FAILED,
     STARTING,
+    ReconfigOutcome,
     ReplicaDescription,
     ReplicaStatus,
     TransferOutcome,
@@ -64,6 +65,7 @@ from raykeeper.server.effects import (
     Effect,
     PauseReading,
     ReadProcessFacts,
+    ReconfigAnswered,
     Restart,
     ResumeReading,
     SendClient,
@@ -74,12 +76,21 @@ from raykeeper.server.effects import (
     TrackSessions,
     TransferAnswered,
 )
-from raykeeper.server.events import DiskEvent, Event, ProcessFactsRead, TransferRequested
+from raykeeper.server.events import (
+    DiskEvent,
+    Event,
+    ProcessFactsRead,
+    ReconfigRequested,
+    TransferRequested,
+)
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import SERVER_ID_MAX, Millis, Now, ServerId, Zxid
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.requests import Reconfig
 
+_Outcome = TypeVar("_Outcome")
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
 CALLS_RESERVE: Final = 256
@@ -141,19 +152,8 @@ class Replica:
 
     async def status(self) -> ReplicaStatus:
         """Return the state of the server, also when it failed to start."""
-        pid, wall, log_file = os.getpid(), _now().wall, str(self._log.file or "")
         if self._runner is None:
-            return ReplicaStatus(
-                server_id=self.server_id,
-                role=STARTING if self._failure is None else FAILED,
-                pid=pid,
-                node_id=self._node_id,
-                failure=str(self._failure or self._retried_error or ""),
-                wall_ms=wall,
-                niceness=self._niceness,
-                versions=running_versions(),
-                log_file=log_file,
-            )
+            return self._status_without_server()
         server, links = self._runner.server, self._runner.links
         stats, state = server.stats(), server.state
         members = server.peer.settings.members.delivered
@@ -161,7 +161,7 @@ class Replica:
         return ReplicaStatus(
             server_id=self.server_id,
             role=stats.role.value,
-            pid=pid,
+            pid=os.getpid(),
             node_id=self._node_id,
             is_active=stats.is_active,
             leader=stats.leader,
@@ -191,13 +191,27 @@ class Replica:
             znodes=stats.znodes,
             watches=stats.watches,
             outstanding=stats.outstanding,
-            log_file=log_file,
+            log_file=str(self._log.file or ""),
             digest=0 if state.tree.unhashed else state.digest(),
-            wall_ms=wall,
+            wall_ms=_now().wall,
             niceness=self._niceness,
             versions=running_versions(),
             members=members if members.version else None,
             is_member=self.server_id in members.servers,
+            change=server.open_change,
+        )
+
+    def _status_without_server(self) -> ReplicaStatus:
+        return ReplicaStatus(
+            server_id=self.server_id,
+            role=STARTING if self._failure is None else FAILED,
+            pid=os.getpid(),
+            node_id=self._node_id,
+            failure=str(self._failure or self._retried_error or ""),
+            wall_ms=_now().wall,
+            niceness=self._niceness,
+            versions=running_versions(),
+            log_file=str(self._log.file or ""),
         )
 
     async def describe(self) -> ReplicaDescription:
@@ -222,6 +236,13 @@ class Replica:
         if self._runner is None:
             return TransferOutcome(None, False, f"server {self.server_id} is starting, or stopped")
         return await self._runner.transfer_leadership(to, within_ms, lag_max)
+
+    async def reconfig(self, op: Reconfig) -> ReconfigOutcome:
+        """Change the member list by one step, as an operator; see `ReconfigRequests`."""
+        if self._runner is None:
+            reason = f"server {self.server_id} is starting, or stopped"
+            return ReconfigOutcome(Code.SYSTEM_ERROR, reason)
+        return await self._runner.reconfig(op)
 
     async def stop(self, held: tuple[str, Zxid] | None = None) -> bool:
         """End all but the actor; but return False if `held` (path, token) is known to be lost."""
@@ -394,6 +415,7 @@ class _ServerRunner:
                 config.zookeeper_address, config.zookeeper_admin_port, self._answer_admin, log.line
             )
         self._transfers: dict[int, asyncio.Future[TransferOutcome]] = {}
+        self._reconfigs: dict[int, asyncio.Future[ReconfigOutcome]] = {}
         self._metrics = self._flush_metrics(config) if config.metrics else None
         self._handlers = self._make_handlers()
         self._perform(server.start(_now()))
@@ -419,6 +441,7 @@ class _ServerRunner:
             ResumeReading: lambda effect: clients.set_reading(effect.connection, True),
             TrackSessions: lambda effect: self._tracker.track(effect.report),
             TransferAnswered: self._on_transfer_answered,
+            ReconfigAnswered: self._on_reconfig_answered,
             ReadProcessFacts: lambda _: self._begin_reading_facts(),
             **dict.fromkeys(
                 (SnapshotBegin, SnapshotWrite, SnapshotFinish, SnapshotAbort),
@@ -439,17 +462,32 @@ class _ServerRunner:
 
     def _on_transfer_answered(self, effect: TransferAnswered) -> None:
         result = effect.result
-        answer = self._transfers.pop(effect.request)
-        if not answer.done():  # its caller may have given up
-            answer.set_result(TransferOutcome(result.leader, result.is_done, result.reason))
+        outcome = TransferOutcome(result.leader, result.is_done, result.reason)
+        _answer(self._transfers.pop(effect.request), outcome)
+
+    async def reconfig(self, op: Reconfig) -> ReconfigOutcome:
+        """Have the server change the member list; return how that ended."""
+        number = max(self._reconfigs, default=0) + 1
+        answer: asyncio.Future[ReconfigOutcome] = self._loop.create_future()
+        self._reconfigs[number] = answer
+        self._deliver(ReconfigRequested(number, op))
+        return await answer
+
+    def _on_reconfig_answered(self, effect: ReconfigAnswered) -> None:
+        result = effect.result
+        outcome = ReconfigOutcome(int(result.code), result.reason, result.version)
+        _answer(self._reconfigs.pop(effect.request), outcome)
 
     async def stop(self) -> None:
         """Close the links, finish the disk's work and unlock the folder."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        for answer in self._transfers.values():
-            answer.set_result(TransferOutcome(None, False, "the server was stopped"))
+        stopped = "the server was stopped"
+        for transfer in self._transfers.values():
+            _answer(transfer, TransferOutcome(None, False, stopped))
+        for reconfig in self._reconfigs.values():
+            _answer(reconfig, ReconfigOutcome(Code.CONNECTION_LOSS, stopped))
         self._tracker.close()
         self._snapshotter.close()
         self._client_processes.close()
@@ -603,6 +641,11 @@ class _ServerRunner:
             self._collected_at = now
             gc.collect()
             gc.freeze()
+
+
+def _answer(asked: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+    if not asked.done():  # the caller may have given up
+        asked.set_result(outcome)
 
 
 def _freeze_recovered_objects() -> None:

@@ -5,7 +5,7 @@ from msgspec import Struct
 from raykeeper.server.peer_messages import PeerMessage
 from raykeeper.zab.effects import BreakLink, DiskEffect, TraceEvent
 from raykeeper.zab.feature_levels import FeatureLevel
-from raykeeper.zab.ids import ServerId, Zxid
+from raykeeper.zab.ids import ZERO, ServerId, Zxid
 from raykeeper.znodes.expiry import SessionReport
 
 
@@ -67,6 +67,25 @@ class TransferAnswered(Struct, frozen=True):
 
     request: int
     result: TransferResult
+
+
+class ReconfigResult(Struct, frozen=True):
+    """The outcome of a request for a step of the member list."""
+
+    code: int
+    """0: done, which means delivered and said again. Else a `Code`: nothing was changed, but for
+    CONNECTION_LOSS, with which the outcome is not known. SYSTEM_ERROR: this server cannot do it,
+    another one may, or this one later."""
+    reason: str = ""
+    version: Zxid = ZERO
+    """Of the list that the step has made; 0 unless it is done."""
+
+
+class ReconfigAnswered(Struct, frozen=True):
+    """Completion of ReconfigRequested."""
+
+    request: int
+    result: ReconfigResult
 
 
 class SnapshotBegin(Struct, frozen=True):
@@ -138,6 +157,7 @@ Effect = (
     | SaveLevel
     | TrackSessions
     | TransferAnswered
+    | ReconfigAnswered
     | SnapshotEffect
     | Restart
     | TraceEvent

@@ -9,6 +9,7 @@ from raykeeper.server.process_facts import ProcessFacts
 from raykeeper.zab.effects import LogRun
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 from raykeeper.znodes.expiry import ExpiryProposal
+from raykeeper.znodes.requests import Reconfig
 
 
 class LinkUp(Struct, frozen=True):
@@ -185,6 +186,13 @@ class TransferRequested(Struct, frozen=True):
     lag_max: int
 
 
+class ReconfigRequested(Struct, frozen=True):
+    """An operator asks this server for a step of the member list. Completion: ReconfigAnswered."""
+
+    request: int
+    op: Reconfig
+
+
 class TrackerLost(Struct, frozen=True):
     """The session tracker died or did not answer; its knowledge is lost."""
 
@@ -212,6 +220,7 @@ Event = (
     | DiskSpaceChanged
     | SessionsOverdue
     | TransferRequested
+    | ReconfigRequested
     | TrackerLost
 )
 DiskEvent = (

@@ -30,6 +30,7 @@ from raykeeper.zab.ids import ZERO, DiskId, Epoch, Millis, ServerId, Zxid, forma
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Learner, Stage
 from raykeeper.zab.member_list import MemberList
+from raykeeper.znodes.errors import Code
 from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport, TouchedSession
 from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
 from raykeeper.znodes.requests import Reconfig, SessionId
@@ -254,6 +255,23 @@ class LeaderRequestProcessor:
             self._proposed_level = level
             self._add(self.prep.prepare_raise_level(zxid, context.now.wall, level))
 
+    def reconfig(self, op: Reconfig) -> Zxid | ReconfigErrorTxn:
+        """Propose a step for an operator; return the version of its list, or why it is refused."""
+        if (zxid := self._next_zxid()) is None:
+            me = self._context.peer.settings.server_id
+            text = f"server {me} proposes nothing now: its disk is full, or its lead ends"
+            return ReconfigErrorTxn(Code.SYSTEM_ERROR, text)
+        txn = self.prep.prepare_reconfig(zxid, self._context.now.wall, op)
+        if isinstance(txn, ReconfigErrorTxn):
+            return txn
+        self._add(txn)
+        return zxid
+
+    @property
+    def open_step(self) -> str:
+        """The step of the member list that is under way, in words; empty if none is."""
+        return self._changes.open_step
+
     def learn_address(self, server: ServerId, address: str) -> None:
         """Have /zookeeper/config name this address of a server for clients of ZooKeeper."""
         self._addresses[server] = address
@@ -277,13 +295,13 @@ class LeaderRequestProcessor:
     def _next_list(self, op: Reconfig, zxid: Zxid) -> MemberList | ReconfigErrorTxn:
         members = self._changes.next_list(op, zxid)
         if isinstance(members, MemberList):
-            self._changes.begin()
+            self._changes.begin(f"{self._changes.describe(op)}, version {zxid:x}")
             self._context.peer.list_logged(members)
         return members
 
     def _replace_voter(self, server: ServerId, disk: DiskId) -> None:
         if (zxid := self._next_zxid()) is not None:
-            self._changes.begin()
+            self._changes.begin(f"the vote of server {server} moves to its new disk")
             self._unrepeated_votes[server] = disk
             self._context.peer.settings.members.disk_logged(server, disk, zxid)
             self._add(self._prepare_vote(server, disk, zxid, self._context.now.wall))

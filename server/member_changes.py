@@ -29,6 +29,7 @@ class MemberChanges:
         self._has_digest = has_digest
         # None: which transaction ends the step is not known yet, as of an earlier leader's.
         self._open_until: Zxid | None = None
+        self._step = "the list that an earlier leader has left is said again"
         self._caught_up_since: dict[ServerId, tuple[Learner, Millis]] = {}  # on one attempt each
 
     @property
@@ -36,9 +37,14 @@ class MemberChanges:
         """Whether a step is under way, so that no other may begin."""
         return self._open_until is None or self._context.state.zxid < self._open_until
 
-    def begin(self) -> None:
-        """Note that a step was proposed for the first time."""
-        self._open_until = None
+    @property
+    def open_step(self) -> str:
+        """The step that is under way, in words; empty if none is."""
+        return self._step if self.is_open else ""
+
+    def begin(self, step: str) -> None:
+        """Note that a step, which `step` describes, is proposed for the first time."""
+        self._open_until, self._step = None, step
 
     @property
     def needs_repeat(self) -> bool:
@@ -88,6 +94,18 @@ class MemberChanges:
             text = "the servers of the new list, without the new one, are no majority that follows"
             return ReconfigErrorTxn(Code.NEW_CONFIG_NO_QUORUM, text)
         return MemberList(zxid, dict(sorted(voters.items())), tuple(sorted(observers)))
+
+    def describe(self, op: Reconfig) -> str:
+        """Return what a step that is possible does, in words."""
+        joining, leaving = op.joining, op.leaving
+        is_voter = joining in self._context.peer.settings.members.delivered.voters
+        if not joining:
+            return f"server {leaving} leaves"
+        if op.as_observer:
+            step = f"server {joining} {'becomes' if is_voter else 'joins as'} an observer"
+        else:
+            step = f"server {joining} becomes a voter"
+        return f"{step} in the place of server {leaving}" if leaving else step
 
     def lag_of(self, learner: Learner) -> int:
         """Return how many transactions a learner has not acknowledged; at least, over epochs."""

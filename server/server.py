@@ -39,6 +39,7 @@ from raykeeper.server.events import (
     LogTruncated,
     PeerFrame,
     ProcessFactsRead,
+    ReconfigRequested,
     SessionsOverdue,
     SnapshotCredited,
     SnapshotFailed,
@@ -66,6 +67,7 @@ from raykeeper.server.peer_messages import (
     TouchSessionsReply,
     WriteGap,
 )
+from raykeeper.server.reconfig_requests import ReconfigRequests
 from raykeeper.server.recovered_state import RecoveredState, load_state
 from raykeeper.server.server_metrics import ServerMetrics
 from raykeeper.server.snapshot_install import SnapshotInstall
@@ -149,6 +151,7 @@ class Server:
         self._transfer = LeadershipTransfer(
             self._context, self._on_server_message, self._on_sessions_overdue
         )
+        self._reconfigs = ReconfigRequests(self._context)
         # Votes moved by transactions that a prospective leader found undelivered in its log.
         self._inherited_votes: dict[ServerId, DiskId] = {}
         self._next_report_at: Millis | None = None
@@ -267,6 +270,12 @@ class Server:
         return state.zxid >= max(token, state.consistent_at) and not is_there
 
     @property
+    def open_change(self) -> str:
+        """On a leader, the step of the member list that is under way, in words; "" if none is."""
+        leader = self._leader_requests
+        return "" if leader is None else leader.open_step
+
+    @property
     def state(self) -> State:
         """The replicated state, for checks from outside; never to be changed."""
         return self._context.state
@@ -312,6 +321,7 @@ class Server:
             SessionsOverdue: self._on_sessions_overdue,
             TrackerLost: self._on_tracker_lost,
             TransferRequested: self._transfer.request,
+            ReconfigRequested: lambda e: self._reconfigs.request(e, self._leader_requests),
         }
 
     def _make_zab_handlers(self) -> dict[type, Callable[[Any], None]]:
@@ -580,6 +590,7 @@ class Server:
         context.peer.list_delivered(body.members, context.now.mono)
         if self._leader_requests is not None:
             self._leader_requests.say_members_again()
+        self._reconfigs.on_list_delivered()
         if txn.session_id:
             self._clients.on_write_applied(txn)
 
@@ -596,6 +607,7 @@ class Server:
         self._clients.read_only.on_role_changed(effect.role)
         self._forwarder.on_role_ended()
         self._transfer.on_role_changed(effect.role)
+        self._reconfigs.on_role_changed()
         context = self._context
         history, members = context.peer.history, context.peer.settings.members
         members.forget_logged_lists()

@@ -26,4 +26,4 @@ def begin_new_history(state: State) -> None:
         state.sessions.close(session_id)
     state.voters.clear()
     state.voters_version = ZERO
-    state.members = None
+    state.members, state.members_said = None, ZERO

@@ -10,6 +10,8 @@ session that is closing writes no more; a session never goes back to an earlier 
 client; sequence numbers never repeat under a parent.
 
 ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the same.
+
+The file is long because every kind of transaction is prepared here, by one count of zxids.
 """
 
 from collections import deque
@@ -35,7 +37,7 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import CACHED_RESULTS_BYTES_MAX, Limits
 from raykeeper.znodes.multi_preparer import OP_BYTES, MultiPreparer, results_bytes
 from raykeeper.znodes.op_preparer import OpPreparer
-from raykeeper.znodes.outstanding_changes import OutstandingChanges
+from raykeeper.znodes.outstanding_changes import ChangeRecord, OutstandingChanges
 from raykeeper.znodes.paths import CONFIG_PATH
 from raykeeper.znodes.quotas import SoftLimitExceeded
 from raykeeper.znodes.refusals import (
@@ -224,6 +226,22 @@ class PrepRequestProcessor:
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, RaiseLevelTxn(level)))
 
+    def prepare_reconfig(
+        self, zxid: Zxid, wall_ms: Millis, op: Reconfig
+    ) -> bytes | ReconfigErrorTxn:
+        """Prepare a step of the member list for an operator, who needs no session.
+
+        Or return why it is refused; then no zxid is used.
+        """
+        if self._state.level < LEVEL_OF_MEMBERS:
+            detail = "some server is of a version that knows no changes of the member list"
+            return ReconfigErrorTxn(Code.UNIMPLEMENTED, detail)
+        members = self._list_after(zxid, op)
+        if isinstance(members, ReconfigErrorTxn):
+            return members
+        time_ms = self._begin(zxid, wall_ms)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, self._list_set(zxid, time_ms, members)))
+
     def prepare_repeated_list(self, zxid: Zxid, wall_ms: Millis, members: MemberList) -> bytes:
         """Prepare to say a delivered list once more (docs/MEMBERS.md, M4)."""
         time_ms = self._begin(zxid, wall_ms)
@@ -241,9 +259,7 @@ class PrepRequestProcessor:
 
         None, and no zxid used, when it has them already.
         """
-        record = self._tree.find(CONFIG_PATH)
-        assert record is not None, "it cannot be deleted"
-        lines = updated_servers(record.value or b"", addresses, voters, observers)
+        lines = updated_servers(self._config().value or b"", addresses, voters, observers)
         if lines is None:
             return None
         time_ms = self._begin(zxid, wall_ms)
@@ -370,24 +386,35 @@ class PrepRequestProcessor:
     def _reconfigured(
         self, zxid: Zxid, time_ms: Millis, identities: Identities, op: Reconfig
     ) -> ReconfigTxn | ReconfigErrorTxn | ErrorTxn:
-        record = self._tree.find(CONFIG_PATH)
-        assert record is not None, "it cannot be deleted"
-        if not is_allowed(record.attributes, identities, Permission.ADMIN):
+        if not is_allowed(self._config().attributes, identities, Permission.ADMIN):
             return refused_reconfig(Code.NO_AUTH)
         if self._state.level < LEVEL_OF_MEMBERS:
             return refused_reconfig(Code.UNIMPLEMENTED)
-        if op.version not in (ANY_VERSION, record.mzxid):
-            detail = f"the list is that of version {record.mzxid:x}, not {op.version:x}"
-            return ReconfigErrorTxn(Code.BAD_VERSION, detail)
-        members = self._next_list(op, zxid)
+        members = self._list_after(zxid, op)
         if isinstance(members, ReconfigErrorTxn):
             return members
-        known = record.value or b""
+        return self._list_set(zxid, time_ms, members)
+
+    def _list_after(self, zxid: Zxid, op: Reconfig) -> MemberList | ReconfigErrorTxn:
+        mzxid, state = self._config().mzxid, self._state
+        version = state.voters_version if state.members is None else state.members.version
+        if op.version not in (ANY_VERSION, mzxid, version):
+            detail = f"the list is that of version {mzxid:x}, not {op.version:x}"
+            return ReconfigErrorTxn(Code.BAD_VERSION, detail)
+        return self._next_list(op, zxid)
+
+    def _list_set(self, zxid: Zxid, time_ms: Millis, members: MemberList) -> ReconfigTxn:
+        known = self._config().value or b""
         lines = member_lines(known, self._addresses, members.voters, members.observers)
         text = SetData(CONFIG_PATH, format_config(lines, zxid), ANY_VERSION)
         config = self._operations.set_data(zxid, time_ms, (SUPER,), text)
         assert isinstance(config, SetDataTxn), config
         return ReconfigTxn(members, config)
+
+    def _config(self) -> ChangeRecord:
+        record = self._tree.find(CONFIG_PATH)
+        assert record is not None, "it cannot be deleted"
+        return record
 
     def _identified(self, session: OutstandingSession, op: AddAuth) -> TxnBody:
         identity = authenticate(op.scheme, op.credential)

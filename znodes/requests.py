@@ -160,7 +160,8 @@ class Reconfig(Struct, frozen=True, array_like=True, tag=12, gc=False):
 
     `joining` is added as an observer (`as_observer`), made a voter if it is an observer, or an
     observer if it is a voter. `leaving` leaves; with both, the one takes the place of the other.
-    0 is none. `version` is that of the list in /zookeeper/config, -1 for any.
+    0 is none. `version` is that of the member list, or of /zookeeper/config, which changes with
+    every address too; -1 is any.
     """
 
     joining: int

@@ -102,9 +102,13 @@ class VoterRecord(Struct, frozen=True, array_like=True, tag=5, gc=False):
 
 
 class MembersRecord(Struct, frozen=True, array_like=True, tag=6):
-    """The member list, if servers have come or gone since the founding."""
+    """The member list, if servers have come or gone since the founding.
+
+    `said`: `State.members_said`.
+    """
 
     members: MemberList
+    said: Annotated[Zxid, _INT64] = ZERO
 
 
 Record = (
@@ -202,6 +206,7 @@ class SnapshotWalk:
         if not self._begun:
             self._begun = True
             self._members = self._state.members
+            self._members_said = self._state.members_said
             return _encode_chunk([_header_of(self._state)])
         records: list[Record] = []
         if not self._are_voters_written:
@@ -209,7 +214,7 @@ class SnapshotWalk:
             if self._members is None:
                 records += [VoterRecord(*item) for item in self._state.voters.items()]
             else:
-                records.append(MembersRecord(self._members))
+                records.append(MembersRecord(self._members, self._members_said))
         if self._sessions:
             self._visit_sessions(records)
         else:
@@ -277,6 +282,7 @@ class SnapshotLoader:
         self._sessions = SessionTable()
         self._voters: dict[ServerId, DiskId] = {}
         self._members: MemberList | None = None
+        self._members_said = ZERO
         self._header: SnapshotHeader | None = None
         self._complete = False
 
@@ -306,7 +312,7 @@ class SnapshotLoader:
             elif type(record) is VoterRecord:
                 self._voters[record.server_id] = record.disk
             elif type(record) is MembersRecord:
-                self._members = record.members
+                self._members, self._members_said = record.members, record.said
             elif type(record) is SnapshotTrailer:
                 if record is not records[-1]:
                     raise SnapshotFormatError("a record after the last one")
@@ -327,6 +333,7 @@ class SnapshotLoader:
         state.voters_version = consistent_at if self._voters else ZERO
         if self._members is not None:
             state.set_members(self._members)
+            state.members_said = self._members_said
         state.zxid = zxid
         state.consistent_at = consistent_at
         state.time_ms = self._header.time_ms

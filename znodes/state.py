@@ -69,6 +69,8 @@ class State:
         """The zxid of the transaction that moved the newest of them, or a later one."""
         self.members: MemberList | None = None
         """The member list; None while it has the servers with which the ensemble was founded."""
+        self.members_said = ZERO
+        """The version of the newest list that was said again (docs/MEMBERS.md, M4)."""
         self.zxid = ZERO
         self.consistent_at = ZERO
         self.time_ms = Millis(0)
@@ -121,6 +123,8 @@ class State:
                 self.set_members(change.members)
                 if change.config is not None:
                     self.tree.set_data(zxid, self.time_ms, change.config)
+                else:
+                    self.members_said = max(self.members_said, change.members.version)
             case SetAclTxn():
                 self.tree.set_acls(zxid, change)
             case RaiseLevelTxn():
@@ -140,6 +144,14 @@ class State:
             return founding
         moved = {server: self.voters.get(server, disk) for server, disk in founding.voters.items()}
         return MemberList(self.voters_version, moved, founding.observers)
+
+    @property
+    def is_list_said_again(self) -> bool:
+        """Whether a majority of the member list knows that it is committed (docs/MEMBERS.md, M4).
+
+        That of the founding needs no words.
+        """
+        return self.members is None or self.members_said >= self.members.version
 
     def _check_level(self, zxid: Zxid, change: RaiseLevelTxn) -> None:
         if problem := level_problem(change.level, self.newest_level):

@@ -103,9 +103,9 @@ def test_one_becomes_three_and_one_again() -> None:
     assert ensemble.servers.leader.server_id == 1
 
 
-def promotable(voters: int = 3) -> Ensemble:
+def promotable(voters: int = 3, strangers: int = 0) -> Ensemble:
     """With an observer that may have a vote."""
-    ensemble = Ensemble(voters, observers=1)
+    ensemble = Ensemble(voters, observers=1, strangers=strangers)
     ensemble.servers.pass_time(WAIT_MS)
     return ensemble
 

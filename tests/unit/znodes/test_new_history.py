@@ -32,11 +32,12 @@ def test_sessions_and_their_ephemerals_end() -> None:
     state.voters[ServerId(2)] = DiskId("another")
     state.voters_version = state.zxid
     state.members = MemberList(state.zxid, {ServerId(2): DiskId("another")})
+    state.members_said = state.zxid
     zxid, counter = state.zxid, state.tree.znodes["/locks"].child_create_count
     assert len(state.sessions.by_id) == 2 and len(state.tree.ephemerals) == 2
     begin_new_history(state)
     assert (state.sessions.by_id, state.tree.ephemerals, state.voters) == ({}, {}, {})
-    assert (state.members, state.voters_version) == (None, ZERO)
+    assert (state.members, state.members_said, state.voters_version) == (None, ZERO, ZERO)
     assert state.sessions.get(SessionId(1)) is None
     assert "/locks/1" not in state.tree.znodes and "/locks/many-3" not in state.tree.znodes
     locks = state.tree.znodes["/locks"]

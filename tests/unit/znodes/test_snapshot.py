@@ -210,7 +210,7 @@ def test_a_member_list_is_written_as_of_the_beginning_of_the_walk() -> None:
     leader = grown()
     leader.prepare_list(MEMBERS)
     leader.apply()
-    z0 = leader.state.zxid
+    said, z0 = MEMBERS.version, leader.state.zxid
     walk = SnapshotWalk(leader.state, 1)
     chunks = [walk.next_chunk()]
     later = MEMBERS.with_disk(ServerId(1), DiskId("d1"), zxid_at(len(leader.log) + 1))
@@ -221,9 +221,10 @@ def test_a_member_list_is_written_as_of_the_beginning_of_the_walk() -> None:
         chunks.append(walk.next_chunk())
     records = [record for data in chunks if data is not None for record in decode(data)]
     assert isinstance(records[0], SnapshotHeader)
-    assert records[1] == MembersRecord(MEMBERS)
+    assert records[1] == MembersRecord(MEMBERS, said)
     again = loaded([data for data in chunks if data is not None], z0, leader.state.zxid)
     assert (again.members, again.voters) == (MEMBERS, {4: "d4"})
+    assert again.members_said == said and again.is_list_said_again
     for zxid, data in leader.log[-2:]:
         again.apply(zxid, data)
     last = MemberList(leader.state.zxid, {ServerId(1): DiskId("d1"), ServerId(4): DiskId("d5")})

@@ -133,6 +133,20 @@ def test_a_member_list_replaces_the_whole_list_once() -> None:
     assert state.digest() != replaced((4, "d")).digest()
 
 
+def test_a_list_is_said_again_by_a_transaction_that_writes_no_config() -> None:
+    """So a replay of the first one, over a fuzzy snapshot that has the list, does not count."""
+    state = State()
+    set_config = SetDataTxn("/zookeeper/config", b"the list", STAT_CREATED)
+    first, again = ReconfigTxn(MEMBERS, set_config), ReconfigTxn(MEMBERS)
+    second = ReconfigTxn(MemberList(Zxid(4), MEMBERS.voters), set_config)
+    said = [(1, state.is_list_said_again)]
+    last = ReconfigTxn(second.members)
+    for zxid, change in [(2, first), (2, first), (3, again), (3, again), (4, second), (5, last)]:
+        state.apply(Zxid(zxid), encode_txn(Txn(SessionId(0), 0, 0, Millis(9), change)))
+        said.append((zxid, state.is_list_said_again))
+    assert said == [(1, True), (2, False), (2, False), (3, True), (3, True), (4, False), (5, True)]
+
+
 def test_a_disk_is_replaced_in_a_changed_list_too() -> None:
     state = State()
     disks = [ReplaceVoterTxn(ServerId(server), DiskId("new")) for server in (4, 4, 9)]
