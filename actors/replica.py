@@ -20,16 +20,18 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import ray
 import ray.util
+from msgspec.structs import replace
 
 from raykeeper.actors.admin_server import AdminServer
 from raykeeper.actors.client_limit import client_limit, raise_files_limit
 from raykeeper.actors.client_process_monitor import monitor_client_processes
 from raykeeper.actors.disk.disk_thread import DiskThread
-from raykeeper.actors.disk.members_file import read_members
+from raykeeper.actors.disk.members_file import StoredMembers, read_members
 from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.members_writer import MembersWriter
 from raykeeper.actors.metrics_flusher import MetricsFlusher, make_ray_metrics
 from raykeeper.actors.operator_answers import OperatorAnswers
 from raykeeper.actors.process_facts import niceness_below_parent, read_process_facts
@@ -38,6 +40,7 @@ from raykeeper.actors.replica_config import CLIENTS_MAX_CEILING, ReplicaConfig
 from raykeeper.actors.replica_logger import ReplicaLogger
 from raykeeper.actors.replica_status import (
     FAILED,
+    REMOVED,
     STARTING,
     ReconfigOutcome,
     ReplicaDescription,
@@ -63,6 +66,8 @@ from raykeeper.server.admin_queries import AdminAnswer, AdminQuery
 from raykeeper.server.effects import (
     CloseClient,
     Effect,
+    LeaveEnsemble,
+    MembersKnown,
     PauseReading,
     ReadProcessFacts,
     ReconfigAnswered,
@@ -87,6 +92,7 @@ from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import SERVER_ID_MAX, Millis, Now, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import Reconfig
 
@@ -135,6 +141,8 @@ class Replica:
         self._failure: RayKeeperError | None = None
         self._retried_error: RayKeeperError | None = None
         self._runner: _ServerRunner | None = None
+        self._removed = ""  # why the server is a member no more
+        self._leaving: asyncio.Task[None] | None = None
         self._operators = OperatorAnswers()
         self._starting = self._loop.create_task(self._start())
 
@@ -201,10 +209,15 @@ class Replica:
             change=server.open_change,
         )
 
+    def _role_without_server(self) -> str:
+        if self._removed:
+            return REMOVED
+        return STARTING if self._failure is None else FAILED
+
     def _status_without_server(self) -> ReplicaStatus:
         return ReplicaStatus(
             server_id=self.server_id,
-            role=STARTING if self._failure is None else FAILED,
+            role=self._role_without_server(),
             pid=os.getpid(),
             node_id=self._node_id,
             failure=str(self._failure or self._retried_error or ""),
@@ -249,12 +262,15 @@ class Replica:
         if held and (runner := self._runner) is not None and runner.server.knows_lost(*held):
             return False
         self._starting.cancel()
+        if self._leaving is not None:
+            await self._leaving
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.stop()
             self._log.line("replica.stopped")
             self._log.flush()
-        self._failure = RayKeeperError("the server was stopped")
+        if not self._removed:
+            self._failure = RayKeeperError("the server was stopped")
         return True
 
     async def link_address(self) -> StreamAddress | None:
@@ -291,11 +307,15 @@ class Replica:
             await self._runner.links.calls.link_close(link_id, reason)
 
     async def _start(self) -> None:
-        self._failure = None
+        self._failure, self._removed = None, ""
         try:
             while True:
                 try:
-                    storage, server = await asyncio.to_thread(self._recover)
+                    stored = await asyncio.to_thread(self._read_members)
+                    if stored is not None and stored.removed:
+                        self._on_removed(stored.removed)
+                        return
+                    storage, server = await asyncio.to_thread(self._recover, stored)
                     break
                 except (FolderInUse, NoRoom) as error:
                     # An older instance of this actor may be about to end; a full disk may get
@@ -317,7 +337,9 @@ class Replica:
         _freeze_recovered_objects()
         self.incarnation = storage.identity.incarnation
         try:
-            self._runner = _ServerRunner(self._config, self._log, storage, server)
+            self._runner = _ServerRunner(
+                self._config, self._log, storage, server, stored, self._begin_to_leave
+            )
         except CannotListenError as error:
             await asyncio.to_thread(storage.close)
             self._failure = error
@@ -335,9 +357,33 @@ class Replica:
         if limit.problem:
             self._log.line("replica.few_files", reason=limit.problem)
 
-    def _recover(self) -> tuple[Storage, Server]:
+    def _begin_to_leave(self, members: MemberList) -> None:
+        if self._leaving is None:
+            self._leaving = self._loop.create_task(self._leave(members))
+
+    async def _leave(self, members: MemberList) -> None:
+        """End all but the actor: the member list has this server no more, and needs it no more."""
+        runner, self._runner = self._runner, None
+        reason = f"left the ensemble by the change of version {members.version:x}"
+        if runner is not None:
+            await runner.stop(StoredMembers(members, reason))
+        self._on_removed(reason)
+        self._leaving = None
+
+    def _on_removed(self, reason: str) -> None:
+        self._removed = reason
+        self._failure = RayKeeperError(f"server {self.server_id} {reason}")
+        self._log.line("replica.removed", reason=reason)
+        self._log.flush()
+
+    def _read_members(self) -> StoredMembers | None:
+        def tell(reason: str) -> None:  # this is another thread
+            self._loop.call_soon_threadsafe(lambda: self._log.line("members.unread", reason=reason))
+
+        return read_members(self._config.path, tell=tell)
+
+    def _recover(self, stored: StoredMembers | None) -> tuple[Storage, Server]:
         config = self._config
-        stored = read_members(config.path, tell=self._tell_of_members_file)
         storage, recovered = open_storage(
             config.path,
             config.owner(),
@@ -348,28 +394,34 @@ class Replica:
         try:
             for event in recovered.trace_events:
                 self._loop.call_soon_threadsafe(self._log.trace, event)  # this is another thread
+            listed = () if stored is None else stored.members.servers
             server = Server(
                 config.settings(disk=recovered.disk_id),
                 config.limits(),
                 config.options(_node_host()),
-                recovered,
+                replace(recovered, was_member=self.server_id in listed),
             )
         except BaseException:
             storage.close()
             raise
         return storage, server
 
-    def _tell_of_members_file(self, reason: str) -> None:
-        self._loop.call_soon_threadsafe(lambda: self._log.line("members.unread", reason=reason))
-
 
 class _ServerRunner:
     """A server that has read its disk, and everything that drives it."""
 
     def __init__(
-        self, config: ReplicaConfig, log: ReplicaLogger, storage: Storage, server: Server
+        self,
+        config: ReplicaConfig,
+        log: ReplicaLogger,
+        storage: Storage,
+        server: Server,
+        stored: StoredMembers | None,
+        on_removed: Callable[[MemberList], None],
     ) -> None:
         self.server = server
+        self._members = MembersWriter(config.path, config.server_id, stored, log.line)
+        self._on_removed = on_removed
         self.reset_reason = storage.identity.reset_reason
         self.restored_from = storage.identity.restored_from
         files = raise_files_limit(2 * CLIENTS_MAX_CEILING)
@@ -442,6 +494,8 @@ class _ServerRunner:
             TrackSessions: lambda effect: self._tracker.track(effect.report),
             TransferAnswered: self._on_transfer_answered,
             ReconfigAnswered: self._on_reconfig_answered,
+            MembersKnown: self._on_members_known,
+            LeaveEnsemble: self._on_leave,
             ReadProcessFacts: lambda _: self._begin_reading_facts(),
             **dict.fromkeys(
                 (SnapshotBegin, SnapshotWrite, SnapshotFinish, SnapshotAbort),
@@ -478,8 +532,19 @@ class _ServerRunner:
         outcome = ReconfigOutcome(int(result.code), result.reason, result.version)
         _answer(self._reconfigs.pop(effect.request), outcome)
 
-    async def stop(self) -> None:
-        """Close the links, finish the disk's work and unlock the folder."""
+    def _on_members_known(self, effect: MembersKnown) -> None:
+        self.links.peers.set_servers(effect.servers)
+        self._members.take(effect)
+
+    def _on_leave(self, effect: LeaveEnsemble) -> None:
+        self._is_stopped = True  # nothing more is delivered; what this step sends still leaves
+        self._on_removed(effect.members)
+
+    async def stop(self, last_word: StoredMembers | None = None) -> None:
+        """Close the links, finish the disk's work and unlock the folder.
+
+        A server that was removed leaves a `last_word` there.
+        """
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -497,6 +562,7 @@ class _ServerRunner:
             await self.admin.close()
         self.links.close("the server stops")
         await asyncio.to_thread(self._disk.close)
+        await self._members.finish(last_word)
         await asyncio.to_thread(self._storage.close)
 
     # Events in.

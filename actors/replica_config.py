@@ -201,7 +201,10 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         timing = Timing(self.tick_ms, self.init_limit, self.sync_limit)
         levels = FeatureLevels(LEVEL_MAX, raise_to=self.feature_level_max)
         return Settings(
-            *(self.server_id, self.voters, disk, timing), levels=levels, observers=self.observers
+            *(self.server_id, self.voters, disk, timing),
+            levels=levels,
+            observers=self.observers,
+            known=self.members,
         )
 
     def limits(self) -> Limits:

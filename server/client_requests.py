@@ -570,6 +570,11 @@ class ClientRequests:
         self._close_link(connection.number)
         self._remove(connection)
 
+    def close_all(self) -> None:
+        """Close the links of all clients, which go on with another server."""
+        for connection in [*self._by_number.values()]:
+            self.close_connection(connection, Code.CONNECTION_LOSS)
+
     def _close_link(self, number: int) -> None:
         self._context.out.append(CloseClient(number))
         self._closed_in_step[number] = None

@@ -6,6 +6,7 @@ from raykeeper.server.peer_messages import PeerMessage
 from raykeeper.zab.effects import BreakLink, DiskEffect, TraceEvent
 from raykeeper.zab.feature_levels import FeatureLevel
 from raykeeper.zab.ids import ZERO, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.expiry import SessionReport
 
 
@@ -88,6 +89,29 @@ class ReconfigAnswered(Struct, frozen=True):
     result: ReconfigResult
 
 
+class MembersKnown(Struct, frozen=True):
+    """Keep links with `servers`, and leave the list in the folder for launches.
+
+    Comes at the start, and whenever something of it changes.
+    """
+
+    members: MemberList
+    """The newest list that was delivered here."""
+    servers: tuple[ServerId, ...]
+    """Those of all lists that count or may come to count, in order; this server too, if one has
+    it."""
+    was_member: bool
+    """Whether a list has had this server while it took part in broadcast. If `members` has it and
+    this is False, that list may be of an earlier server of its id."""
+
+
+class LeaveEnsemble(Struct, frozen=True):
+    """End, and never begin again on this disk: `members`, which was said again, has this server no
+    more."""
+
+    members: MemberList
+
+
 class SnapshotBegin(Struct, frozen=True):
     """Have the Snapshotter open a temporary snapshot as of `zxid`, dropping any other one."""
 
@@ -158,6 +182,8 @@ Effect = (
     | TrackSessions
     | TransferAnswered
     | ReconfigAnswered
+    | MembersKnown
+    | LeaveEnsemble
     | SnapshotEffect
     | Restart
     | TraceEvent

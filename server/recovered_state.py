@@ -41,6 +41,8 @@ class RecoveredState(Struct, frozen=True):
     """Whether a spare segment for the log exists (rule D6)."""
     level: FeatureLevel = LEVEL_MIN
     """The feature level that its content requires."""
+    was_member: bool = False
+    """Whether a member list has had the server in an earlier run, as its folder says."""
     trace_events: list[TraceEvent] = field(default_factory=list)
 
 

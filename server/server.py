@@ -52,6 +52,7 @@ from raykeeper.server.events import (
 from raykeeper.server.leader_forwarder import LeaderForwarder
 from raykeeper.server.leader_request_processor import LeaderRequestProcessor
 from raykeeper.server.leadership_transfer import LeadershipTransfer
+from raykeeper.server.membership import Membership
 from raykeeper.server.peer_messages import (
     DigestMismatch,
     DigestReply,
@@ -152,6 +153,9 @@ class Server:
             self._context, self._on_server_message, self._on_sessions_overdue
         )
         self._reconfigs = ReconfigRequests(self._context)
+        self._membership = Membership(
+            self._context, self._clients.close_all, was_member=recovered.was_member
+        )
         # Votes moved by transactions that a prospective leader found undelivered in its log.
         self._inherited_votes: dict[ServerId, DiskId] = {}
         self._next_report_at: Millis | None = None
@@ -397,6 +401,8 @@ class Server:
             # A chunk of each snapshot, after the proposals: writes come first.
             self._snapshot_streams.send_chunks,
             self._process_zab_effects,
+            # A server that is a member no more lets its clients go.
+            self._membership.finish,
             # Last, one frame for each client: it holds everything that was queued above.
             self._clients.flush,
         )

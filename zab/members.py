@@ -32,7 +32,7 @@ class Members:
 
     __slots__ = (
         *("_committed", "_delivered", "_electors", "_heard", "_in_force", "_logged"),
-        "founding",
+        *("founding", "revision"),
     )
 
     def __init__(self, voters: Iterable[ServerId], observers: Iterable[ServerId] = ()) -> None:
@@ -41,6 +41,8 @@ class Members:
         self.founding = self._delivered = MemberList(ZERO, seats, tuple(observers))
         self._heard = self._delivered
         self._logged: list[MemberList] = []  # newer than delivered, in the order of the log
+        self.revision = 0
+        """Goes up with everything that is told of a list."""
         self._update()
 
     # What counts.
@@ -59,6 +61,12 @@ class Members:
     def to_tell(self) -> MemberList | None:
         """The list to tell others: the newest one, None for that of the founding."""
         return self._committed if self._committed.version else None
+
+    @property
+    def known_servers(self) -> tuple[ServerId, ...]:
+        """The servers of every list that counts here or was delivered, in order."""
+        lists = (self._committed, self._delivered, *self._logged)
+        return tuple(sorted({server for each in lists for server in each.servers}))
 
     @property
     def voters(self) -> tuple[ServerId, ...]:
@@ -170,6 +178,7 @@ class Members:
         return self._logged[-1] if self._logged else self._delivered
 
     def _update(self) -> None:
+        self.revision += 1
         newest = max(self._delivered, self._heard, key=lambda each: each.version)
         self._committed = newest
         self._electors = Quorum(newest.voters)

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from raykeeper.zab.feature_levels import FeatureLevels
 from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, Millis, ServerId
+from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.members import Members, Seat
 
 
@@ -64,15 +65,18 @@ class Settings:
         window: RecentLogLimits | None = None,
         levels: FeatureLevels | None = None,
         observers: tuple[ServerId, ...] = (),
+        known: MemberList | None = None,
     ) -> None:
         """Set up the identity; `disk` is the one that holds this server's promises.
 
-        `voters` and `observers` are those with which the ensemble was founded. Without `levels`
-        the server is one of the oldest feature level, and stays there.
+        `voters` and `observers` are those with which the ensemble was founded; `known` is the
+        newest list that some server has delivered, as far as whoever starts this one knows (M7).
+        Without `levels` the server is one of the oldest feature level, and stays there.
         """
         assert 0 < server_id <= SERVER_ID_MAX, server_id
         self.server_id = server_id
         self.members = Members(voters, observers)
+        self.members.learn_delivered(known)
         self.disk = disk
         self.timing = timing or Timing()
         self.window = window or RecentLogLimits()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from raykeeper.actors.server_links import PeerLinks
+from raykeeper.actors.peer_links import PeerLinks
 from raykeeper.links.contract import LinkEvents
 from raykeeper.links.hello import Fence, peer_hello
 from raykeeper.server.events import Event, LinkDown, LinkUp, PeerFrame
@@ -79,9 +79,8 @@ class Shell:
     def __init__(self) -> None:
         self.heard: list[Event] = []
         self.log: list[tuple[str, str]] = []
-        self.links = PeerLinks(
-            ServerId(1), [ServerId(2), ServerId(3)], Fence(), self.heard.append, self._log
-        )
+        self.links = PeerLinks(ServerId(1), Fence(), self.heard.append, self._log)
+        self.links.set_servers(map(ServerId, (1, 2, 3)))
 
     def _log(self, name: str, /, **fields: Any) -> None:
         self.log.append((name, str(fields.get("reason"))))

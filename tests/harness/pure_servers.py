@@ -10,10 +10,13 @@ to a client after closing its link.
 from collections import deque
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from raykeeper.server.context import ServerOptions
 from raykeeper.server.effects import (
     CloseClient,
     Effect,
+    MembersKnown,
     PublishSnapshot,
     ReadProcessFacts,
     SaveLevel,
@@ -45,6 +48,7 @@ from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, DiskEffect, Role, TraceEvent
 from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel, FeatureLevels
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.settings import RecentLogLimits, Settings, Timing
 from raykeeper.znodes.expiry import SessionExpiry
 from raykeeper.znodes.limits import Limits
@@ -115,6 +119,10 @@ class PureServer:
         """The newest feature level that its program knows, from the next start on."""
         self.raise_to: FeatureLevel | None = None
         """The level to which it raises the ensemble at most."""
+        self.known: MemberList | None = None
+        """The newest member list that whoever starts it knows."""
+        self.was_member = False
+        """Whether a list has had it, as its folder says."""
         self.settings: Settings
         self.server: Server
         self.start()
@@ -127,7 +135,9 @@ class PureServer:
             *(self.server_id, self._voters, recovered.disk_id, TIMING, self._window),
             levels=FeatureLevels(self.newest_level, raise_to=self.raise_to),
             observers=self._observers,
+            known=self.known,
         )
+        recovered = replace(recovered, was_member=self.was_member)
         self.server = Server(self.settings, self.limits, self.options, recovered)
         self._carry_out(self.server.start(self.clock.times()))
         self._work_disk()
@@ -247,6 +257,8 @@ class PureServer:
                 self.disk.submit([effect])
             elif isinstance(effect, BreakLink):
                 self.broken.append(effect.peer)
+            elif isinstance(effect, MembersKnown):
+                self.was_member = effect.was_member
             elif isinstance(effect, ReadProcessFacts):
                 self._told.append(ProcessFactsRead(FACTS))
             elif isinstance(effect, TrackSessions) and self.tracks:

@@ -9,6 +9,7 @@ from raykeeper.zab.effects import Role
 from raykeeper.zab.feature_levels import LEVEL_MIN, LEVEL_OF_MEMBERS, FeatureLevel
 from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, ServerId
 from raykeeper.zab.members import Seat
+from raykeeper.zab.settings import RecentLogLimits
 from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.paths import CONFIG_PATH
@@ -31,6 +32,7 @@ class Ensemble:
         observers: int = 0,
         strangers: int = 0,
         level: FeatureLevel = LEVEL_OF_MEMBERS,
+        window: RecentLogLimits | None = None,
     ) -> None:
         super_identities = (Identity("digest", digest_id("root", "pw")),)
         limits = replace(LIMITS, super_identities=super_identities)
@@ -38,6 +40,7 @@ class Ensemble:
             voters,
             limits=limits,
             options=SHORT,
+            window=window,
             observers=observers,
             strangers=strangers,
             newest_level=level,

@@ -39,6 +39,19 @@ def test_a_new_ensemble_counts_every_voter_on_its_founding_disk() -> None:
     assert [members.is_voter(server) for server in (*THREE, S4)] == [True, True, True, False]
 
 
+def test_the_servers_of_every_list_are_known() -> None:
+    members = Members(THREE, [S5])
+    assert members.known_servers == (S1, S2, S3, S5)
+    members.list_logged(SWAPPED)
+    assert members.known_servers == (S1, S2, S3, S4, S5)
+    members.forget_logged_lists()
+    assert members.known_servers == (S1, S2, S3, S5)
+    members.learn_delivered(SWAPPED)
+    assert members.known_servers == (S1, S2, S3, S4, S5)
+    members.list_delivered(SWAPPED)
+    assert members.known_servers == (S1, S3, S4)
+
+
 def test_a_replaced_disk_counts_and_the_one_before_no_more() -> None:
     members = Members(THREE)
     assert members.disk_delivered(S2, NEW_DISK, Zxid(1)) is True
