@@ -9,7 +9,6 @@ OTHER_FILES: Final = {
     "test_exceptions": _NO_SERVER,
     "test_gevent_handler": "the tests of other files once more, over gevent",
     "test_hosts": _NO_SERVER,
-    "test_lock": "hung in 2 of 40 runs on a machine with little to do: not explained yet",
     "test_paths": _NO_SERVER,
     "test_retry": _NO_SERVER,
     "test_sasl": "SASL is not offered",
@@ -26,9 +25,14 @@ NOT_RUN: Final = {
     "test_client::TestClient::test_request_queuing_session_recovered": _ONE_SERVER,
     "test_client::TestClient::test_update_host_list": _ONE_SERVER,
     "test_connection::TestConnectionDrop::test_connection_dropped": (
-        "expects that a write of 1 MB is not answered before kazoo drops its connection"
+        "expects that a write of 1 MB is not answered before kazoo drops its connection, and fails "
+        "in 4 of 52 runs here and in 4 of 122 with ZooKeeper"
     ),
     "test_connection::TestReadOnlyMode::test_read_only": _ONE_SERVER,
+    "test_lock::KazooLockTests::test_lock": (
+        "waits for ever if the next contender has the lock before the test has seen that nobody "
+        "has it, in 4 of 847 runs here and in 4 of 1338 with ZooKeeper"
+    ),
 }
 """Tests that are not run."""
 

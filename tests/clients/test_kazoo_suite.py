@@ -81,9 +81,11 @@ def test_the_tests_of_kazoo_pass(port: str, file: str, tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", tmp_path),
+            *(sys.executable, "-m", "pytest", "-v", "-c", os.devnull, "--rootdir", tmp_path),
             *("-p", "no:cacheprovider", "-p", "tests.clients.kazoo_plugin"),
-            *("--timeout", "60", "--junit-xml", report, "--pyargs", f"kazoo.tests.{file}"),
+            # By a thread: a test that is interrupted waits for its own threads without a bound.
+            *("--timeout", "60", "--timeout-method", "thread"),
+            *("--junit-xml", report, "--pyargs", f"kazoo.tests.{file}"),
         ],
         env={
             **os.environ,
