@@ -2,8 +2,9 @@
 
 It holds no lock and asks the server for nothing, so a server that is slow, or ends, changes nothing
 for it; and it runs at the lowest priority, so that it takes from the server only what is left of
-the processor. What it reads, it holds open: the server may remove those files meanwhile. It ends
-with the process that has started it.
+the processor. So it also encodes what it reads, and computes the checksums (disk/backup_frames.py):
+the process that writes the backup has the priority of its user. What it reads, it holds open: the
+server may remove those files meanwhile. It ends with the process that has started it.
 """
 
 import os
@@ -13,6 +14,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from raykeeper.actors.disk.backup_frames import (
+    LogBody,
+    SnapshotBody,
+    log_bodies,
+    snapshot_body,
+)
 from raykeeper.actors.disk.file_operations import opened
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.generations import find_generation
@@ -25,7 +32,6 @@ from raykeeper.actors.disk.snapshot_files import (
 )
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError, storage_errors
 from raykeeper.actors.ray_actors import start_private_actor
-from raykeeper.zab.effects import LogRun
 from raykeeper.zab.ids import Zxid
 
 _LOWEST_PRIORITY: Final = 19
@@ -84,7 +90,7 @@ class BackupReader:
             raise problem
         return None
 
-    def read_snapshot(self, bytes_max: int) -> list[bytes]:
+    def read_snapshot(self, bytes_max: int) -> list[SnapshotBody]:
         """Return the next chunks, some more than `bytes_max` bytes at most; none at the end.
 
         Raises:
@@ -98,7 +104,7 @@ class BackupReader:
         while size < bytes_max and (chunk := next(self._chunks, None)) is not None:
             chunks.append(chunk)
             size += len(chunk)
-        return chunks
+        return list(map(snapshot_body, chunks))
 
     def open_log(self, after: Zxid, *, holds: bool) -> int:
         """Stand behind `after` in the log; with `holds`, keep what follows and return its bytes.
@@ -112,8 +118,8 @@ class BackupReader:
         self._cursor = LogCursor(self._folder, after, self._files)
         return self._cursor.hold() if holds else 0
 
-    def read_log(self, upto: Zxid, bytes_max: int) -> list[LogRun]:
-        """Return what follows in the log, none after `upto`; see `LogCursor.read`.
+    def read_log(self, upto: Zxid, bytes_max: int) -> list[LogBody]:
+        """Return what follows in the log, nothing after `upto`; see `LogCursor.read`.
 
         Raises:
             LogPruned: the server has removed what comes next.
@@ -121,7 +127,8 @@ class BackupReader:
             StorageError: the folder cannot be read.
         """
         assert self._cursor is not None, "open_log comes first"
-        return self._cursor.read(upto, bytes_max)
+        previous = self._cursor.last
+        return log_bodies(previous, self._cursor.read(upto, bytes_max))
 
 
 def start_backup_reader(folder: str, node_id: str) -> Any:

@@ -1,6 +1,6 @@
 """The latency of writes while a backup is taken, and while an archive follows, beside that without.
 
-    python bench/backup.py [--rate N] [--seconds N] [--rounds N] [--znodes N]
+    python bench/backup.py [--rate N] [--seconds N] [--rounds N] [--znodes N] [--mb-per-s N]
 
 A client in a process of its own starts 1 KB `set`s at an even rate and notes how long each takes,
 from the moment at which it was due: a client that is late counts, too. Rounds without a backup,
@@ -30,6 +30,7 @@ from raykeeper.bench.measures import percentile
 from raykeeper.client import AsyncClient
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.backups import BackupReport, FollowEvent, follow
+from raykeeper.clusters.config import DEFAULTS
 from raykeeper.clusters.local_ray import private_ray
 from raykeeper.zab.ids import Zxid
 
@@ -76,11 +77,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--znodes", type=int, default=50_000)
+    parser.add_argument("--mb-per-s", type=float, default=DEFAULTS.backup_mb_per_s)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="raykeeper-backup-"))
     try:
         with private_ray():
-            ensemble = launch(name="measured", data_dir=str(folder / "data"), timeout_s=120.0)
+            settings = {"data_dir": str(folder / "data"), "backup_mb_per_s": options.mb_per_s}
+            ensemble = launch(name="measured", timeout_s=120.0, **settings)
             fill(ensemble, options.znodes)
             measure(ensemble, folder, options)
     finally:

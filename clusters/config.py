@@ -288,6 +288,13 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 7
     """The keeper removes folders that it has set aside after so many days."""
 
+    backup_mb_per_s: Annotated[
+        float, Meta(ge=0.1, le=100_000, description="a number of megabytes from 0.1 to 100000")
+    ] = 16
+    """How fast a backup reads, in megabytes (of 1 000 000 bytes) per second. A faster one makes the
+    writes wait that come meanwhile. An archive follows its log however fast that grows.
+    """
+
     links: Annotated[Literal["auto", "ray", "direct"], Meta(description="auto, ray or direct")] = (
         "auto"
     )

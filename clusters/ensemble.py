@@ -311,7 +311,11 @@ class Ensemble:
         ray.kill(handle, no_restart=False)
 
     def backup(
-        self, url: str | Path, *, tell: "Callable[[BackupProgress], None] | None" = None
+        self,
+        url: str | Path,
+        *,
+        mb_per_s: float | None = None,
+        tell: "Callable[[BackupProgress], None] | None" = None,
     ) -> "BackupReport":
         """Write a backup of the running ensemble into a new file.
 
@@ -322,9 +326,13 @@ class Ensemble:
         Args:
             url: A path of this machine, or a URL of fsspec (`pip install 'raykeeper[backup]'`).
                 Nothing must be there.
+            mb_per_s: How many megabytes (of 1 000 000 bytes) are read in a second, from 0.1 to
+                100 000; else the setting `backup_mb_per_s` says it. Writes wait longer while a
+                faster backup is taken.
             tell: Called with the progress.
 
         Raises:
+            ConfigError: the rate is out of bounds.
             EnsembleNotFoundError: no server of the ensemble runs.
             NoLeaderError: it has no leader, so nobody knows what was acknowledged last.
             BackupPlaceError: the place has something already, or cannot be written. Nothing new
@@ -336,7 +344,7 @@ class Ensemble:
         report = self.status()
         if report.leader is None:
             raise NoLeaderError(f"ensemble {self.name!r} has no leader: {report.reason}")
-        return take_backup(self.name, url, tell)
+        return take_backup(self.name, url, tell, mb_per_s)
 
     def shutdown(self) -> None:
         """Stop all actors of the ensemble and keep its data; `launch` starts it again.

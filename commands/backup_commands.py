@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -15,8 +14,6 @@ from raykeeper.clusters.backups.house_keeping import FollowSettings
 from raykeeper.clusters.backups.restore import RestoreReport, format_time
 from raykeeper.commands.output import Document, print_document, print_line
 from raykeeper.zab.ids import Millis, format_zxid
-
-_DAY_S: Final = 86_400.0
 
 
 @contextmanager
@@ -68,21 +65,13 @@ def backup_document(report: BackupReport) -> Document:
 
 
 def follow_and_tell(
-    name: str,
-    folder: str,
-    days: tuple[float, float],
-    interval_s: float,
-    out: Console,
-    *,
-    as_json: bool,
+    name: str, folder: str, settings: FollowSettings, out: Console, *, as_json: bool
 ) -> None:
     """Keep an archive until interrupted, and print what happens to it.
 
-    `days` are those that are kept, and those between two whole backups. On a terminal the last line
-    shows how far the log is archived; elsewhere, and with `as_json`, each piece has no line.
+    On a terminal the last line shows how far the log is archived; elsewhere, and with `as_json`,
+    each piece has no line.
     """
-    keep_days, full_every_days = days
-    settings = FollowSettings(interval_s, full_every_days * _DAY_S, keep_days * _DAY_S)
     with out.status("") if out.is_terminal and not as_json else nullcontext() as status:
         follow(name, folder, settings, say=teller(out, status, as_json=as_json))
 

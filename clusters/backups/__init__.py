@@ -3,6 +3,7 @@
 backup.py            take one
     server_choice.py     which server is read, and up to where
     source.py            its files, through an actor beside it (actors/backup_reader.py)
+    pace.py              how fast it is read
     backup_format.py     the bytes of a backup: pure
     places.py            paths and URLs
 follow.py            archive the log as it grows

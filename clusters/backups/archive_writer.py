@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from raykeeper.actors.disk.backup_frames import LogBody, LogFrame, log_body
 from raykeeper.actors.disk.file_operations import TEMP_SUFFIX
 from raykeeper.clusters.backups.archive import (
     SUFFIX,
@@ -27,7 +28,6 @@ from raykeeper.clusters.backups.backup_format import (
     BackupFormatError,
     BackupWriter,
     Closing,
-    LogFrame,
     Opening,
     read_closing,
 )
@@ -39,12 +39,13 @@ from raykeeper.clusters.backups.places import (
 )
 from raykeeper.clusters.backups.server_choice import Position
 from raykeeper.clusters.backups.source import Source
-from raykeeper.zab.effects import LogRun
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.txns import decode_txn
 
 PIECE_BYTES: Final = 16 << 20
-"""Of transactions in a piece, more by one batch at most; smaller pieces are joined up to that."""
+"""Of transactions in a piece, a little more at most; small pieces are joined up to that."""
+_SMALL_PART: Final = 4
+"""A piece is small below this part of that. To join larger ones costs more than their number."""
 _LOOKED_AT: Final = 1000
 """How many pieces of an earlier run are looked at, whether they are small."""
 
@@ -113,32 +114,37 @@ class ArchiveWriter:
                 self._full = sorted([*self._full, (added, closing.time_ms)])
         return added
 
-    def restart(self, full: FullFile) -> None:
-        """Have the log go on from a whole backup: what was between is lost."""
+    def restart(self, after: Zxid) -> None:
+        """Have the log go on behind `after`: what was between is lost.
+
+        A whole backup must follow, of `after` or later; without it, what is added is of no use.
+        """
         with self._lock:
-            self.end = full.zxid
+            self.end = after
             self._small = []
 
-    def add_log(self, runs: Iterable[LogRun], source: Source, position: Position) -> None:
+    def add_log(self, logs: Iterable[LogBody], source: Source, position: Position) -> None:
         """Add what follows the end of the archive, up to the position at most, in pieces.
 
         Raises:
             READ_ERRORS: the source cannot be read; the end says what was archived before.
             BackupPlaceError: the archive cannot be written; the same.
         """
-        waiting: list[LogRun] = []
+        waiting: list[LogBody] = []
         size = 0
-        for run in runs:
-            waiting.append(run)
-            size += sum(map(len, run.txns))
+        for log in logs:
+            waiting.append(log)
+            size += log.txn_bytes
             if size >= PIECE_BYTES:
                 self._add_piece(waiting, source, position)
                 waiting, size = [], 0
         if waiting:
             self._add_piece(waiting, source, position)
 
-    def join_small(self) -> PieceFile | None:
+    def join_small(self, keep_pace: Callable[[int], object] = lambda _: None) -> PieceFile | None:
         """Join the last small pieces to one; return it, or None if there is only one or none.
+
+        Calls `keep_pace` with the bytes of each frame, after it was written.
 
         Raises:
             BackupPlaceError: the archive cannot be read or written; nothing is lost.
@@ -151,10 +157,10 @@ class ArchiveWriter:
         after, last = small[0].after, small[-1].last
         joined = PieceFile(after, last, piece_name(after, last))
         with created_output(self.place.child(joined.name)) as output:
-            self._copy_joined(small, output.write)
+            self._copy_joined(small, output.write, keep_pace)
         with self._lock:
             later = [pair for pair in self._small if pair[0] not in small]
-            self._small = later if size >= PIECE_BYTES else [(joined, size), *later]
+            self._small = [(joined, size), *later] if _is_small(size) else later
             self._pieces = sorted([*self._pieces, joined])
         self._remove_pieces(small)
         return joined
@@ -191,28 +197,32 @@ class ArchiveWriter:
             self._small = [pair for pair in self._small if pair[0].name not in names]
         return names
 
-    def _add_piece(self, runs: list[LogRun], source: Source, position: Position) -> None:
+    def _add_piece(self, logs: list[LogBody], source: Source, position: Position) -> None:
         assert self.end is not None, "a whole backup comes first"
-        last = Zxid(runs[-1].first + len(runs[-1].txns) - 1)
+        last = logs[-1].last
         piece = PieceFile(self.end, last, piece_name(self.end, last))
         opening = opening_of(self.ensemble, source.server, self.end, self.end, has_snapshot=False)
         with created_output(self.place.child(piece.name)) as output:
             writer = BackupWriter(output.write, opening)
-            for run in runs:
-                writer.add_run(run)
+            for log in logs:
+                writer.add_log(log)
             writer.finish(
-                time_ms=decode_txn(runs[-1].txns[-1]).time_ms,
+                time_ms=decode_txn(logs[-1].last_txn).time_ms,
                 epoch=position.epoch,
                 digest=position.digest if last == position.zxid else None,
             )
         with self._lock:
             self.end = last
             self._pieces = sorted([*self._pieces, piece])
-            self._small = [*self._small, (piece, writer.log_bytes)]
-            if writer.log_bytes >= PIECE_BYTES:
-                self._small = []
+            is_small = _is_small(writer.log_bytes)
+            self._small = [*self._small, (piece, writer.log_bytes)] if is_small else []
 
-    def _copy_joined(self, small: list[PieceFile], write: Callable[[bytes], object]) -> None:
+    def _copy_joined(
+        self,
+        small: list[PieceFile],
+        write: Callable[[bytes], object],
+        keep_pace: Callable[[int], object],
+    ) -> None:
         writer: BackupWriter | None = None
         closing: Closing | None = None
         for piece in small:
@@ -226,7 +236,9 @@ class ArchiveWriter:
                     if frame.last > writer.last:
                         skipped = max(0, writer.last - frame.first + 1)
                         first = Zxid(frame.first + skipped)
-                        writer.add_run(LogRun(first, frame.txns[skipped:]))
+                        log = log_body(LogFrame(writer.last, first, frame.txns[skipped:]))
+                        writer.add_log(log)
+                        keep_pace(len(log.data))
             closing = file.closing
         assert writer is not None and closing is not None
         writer.finish(time_ms=closing.time_ms, epoch=closing.epoch, digest=closing.digest)
@@ -266,7 +278,7 @@ class ArchiveWriter:
                 self._remove_pieces([piece])
                 continue
             small = [each for each, _ in found]
-            is_large = closing.log_bytes >= PIECE_BYTES
+            is_large = not _is_small(closing.log_bytes)
             if small and piece.after >= small[0].after and piece.last <= small[-1].last:
                 self._remove_pieces([piece])
                 continue
@@ -309,3 +321,7 @@ class ArchiveWriter:
             return self._closing(name)
         except BackupFormatError:
             return None
+
+
+def _is_small(size: int) -> bool:
+    return size < PIECE_BYTES / _SMALL_PART

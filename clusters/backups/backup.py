@@ -4,7 +4,7 @@
     2  open its newest snapshot, which fixes where the log begins;
     3  ask where the server is now, with the digest of its state there: the backup ends there;
     4  hold the log open from 2 to 3, so that the server may remove what it likes;
-    5  copy the snapshot, then the log, one piece ahead of what is written.
+    5  copy the snapshot, then the log, a few pieces ahead of what is written, at a pace (pace.py).
 
 If the server's node or disk fails meanwhile, another server is read, from the beginning.
 """
@@ -29,6 +29,7 @@ from raykeeper.clusters.backups.server_choice import (
     Position,
     ReadServer,
     ask_servers,
+    checked_rate,
     choose_server,
     newest_applied,
 )
@@ -90,15 +91,19 @@ class BackupReport(Struct, frozen=True):
 Tell = Callable[[BackupProgress], None]
 
 
-def take_backup(name: str, url: str | Path, tell: Tell | None = None) -> BackupReport:
+def take_backup(
+    name: str, url: str | Path, tell: Tell | None = None, mb_per_s: float | None = None
+) -> BackupReport:
     """Write a backup of an ensemble, which has a leader, to a path or URL; see `Ensemble.backup`.
 
     Raises:
+        ConfigError: the rate is out of bounds.
         EnsembleNotFoundError: no server of the ensemble runs.
         BackupPlaceError: the place has something already, or cannot be written.
         BackupError: no server could be read to the end.
     """
     began = time.monotonic()
+    rate = None if mb_per_s is None else checked_rate(mb_per_s)
     place = place_at(url)
     if place.exists():
         raise BackupPlaceError(f"{place.name} exists already; a backup replaces nothing")
@@ -110,7 +115,7 @@ def take_backup(name: str, url: str | Path, tell: Tell | None = None) -> BackupR
             told = "; ".join(f"server {each}: {why}" for each, why in failed.items())
             raise BackupError(f"no server of {name!r} can be read: {told or 'none is in step'}")
         try:
-            with SourceFiles(name, server) as files, created_output(place) as output:
+            with SourceFiles(name, server, rate) as files, created_output(place) as output:
                 plan = plan_whole(files, newest_applied(answers))
                 closing, size = copy_whole(name, files, plan, output, tell or _tell_nobody)
         except READ_ERRORS as error:
@@ -175,7 +180,7 @@ def copy_whole(
     if snapshot is not None:
         for chunk in files.snapshot_chunks():
             if not writer.snapshot_bytes:
-                time_ms = time_in(chunk)
+                time_ms = time_in(chunk.data)
             writer.add_chunk(chunk)
             tell(BackupProgress("snapshot", writer.snapshot_bytes, snapshot.size))
     time_ms = copy_log(files, position.zxid, writer, plan.log_bytes, tell) or time_ms
@@ -199,9 +204,9 @@ def copy_log(
     time_ms = Millis(0)
     while writer.last < upto:
         before = writer.last
-        for run in files.read_log(upto):
-            writer.add_run(run)
-            time_ms = decode_txn(run.txns[-1]).time_ms
+        for log in files.read_log(upto):
+            writer.add_log(log)
+            time_ms = decode_txn(log.last_txn).time_ms
             tell(BackupProgress("log", writer.log_bytes, total))
         if writer.last > before:
             deadline = time.monotonic() + STEP_TIMEOUT_S

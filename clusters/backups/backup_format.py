@@ -22,7 +22,12 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from raykeeper.zab.effects import LogRun
+from raykeeper.actors.disk.backup_frames import (
+    LogBody,
+    LogFrame,
+    SnapshotBody,
+    decode_log_frame,
+)
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, format_zxid
 from raykeeper.zab.recent_log import follows
@@ -88,28 +93,11 @@ class Closing(Struct, frozen=True, kw_only=True):
     """Of the transactions."""
 
 
-class LogFrame(Struct, frozen=True, array_like=True):
-    """Transactions with consecutive zxids of one epoch; `previous` is the one before them."""
-
-    previous: Zxid
-    first: Zxid
-    txns: list[bytes]
-
-    @property
-    def last(self) -> Zxid:
-        """The zxid of the last of them."""
-        return Zxid(self.first + len(self.txns) - 1)
-
-
 class Readable(Protocol):
     """A file that is read from its beginning."""
 
     def read(self, size: int, /) -> bytes:
         """Return `size` bytes, fewer only at the end of the file."""
-
-
-_encode_log = msgspec.msgpack.Encoder().encode
-_decode_log = msgspec.msgpack.Decoder(LogFrame).decode
 
 
 class Seekable(Readable, Protocol):
@@ -132,23 +120,26 @@ class BackupWriter:
         header = _HEADER.pack(_MAGIC, BACKUP_VERSION)
         self._chain = zlib.crc32(header)
         self._put(header + _CRC.pack(self._chain))
-        self._frame(_OPENING, msgspec.json.encode(opening))
+        self._document(_OPENING, opening)
 
-    def add_chunk(self, chunk: bytes) -> None:
+    def add_chunk(self, chunk: SnapshotBody) -> None:
         """Add a chunk of the snapshot."""
         assert self.opening.has_snapshot and not self.txns, self.opening
-        self._frame(_SNAPSHOT, chunk)
+        self._frame(_SNAPSHOT, chunk.data, chunk.crc)
         self._chunks += 1
-        self.snapshot_bytes += len(chunk)
+        self.snapshot_bytes += len(chunk.data)
 
-    def add_run(self, run: LogRun) -> None:
+    def add_log(self, log: LogBody) -> None:
         """Add the transactions that follow the last one."""
-        assert follows(run.first, self.last), (run.first, self.last)
-        frame = LogFrame(self.last, run.first, run.txns)
-        self._frame(_LOG, _encode_log(frame))
-        self.last = frame.last
-        self.txns += len(run.txns)
-        self.log_bytes += sum(map(len, run.txns))
+        assert log.previous == self.last and follows(log.first, self.last), (
+            log.previous,
+            log.first,
+            self.last,
+        )
+        self._frame(_LOG, log.data, log.crc)
+        self.last = log.last
+        self.txns += log.txns
+        self.log_bytes += log.txn_bytes
 
     def finish(self, *, time_ms: Millis, epoch: Epoch, digest: int | None) -> Closing:
         """Write the end of the file."""
@@ -164,12 +155,16 @@ class BackupWriter:
             log_bytes=self.log_bytes,
         )
         offset = _END.pack(self.bytes)
-        self._frame(_CLOSING, msgspec.json.encode(closing))
+        self._document(_CLOSING, closing)
         self._put(offset + _CRC.pack(zlib.crc32(offset, self._chain)) + _END_MAGIC)
         return closing
 
-    def _frame(self, kind: int, body: bytes) -> None:
-        head = _FRAME.pack(kind, len(body), zlib.crc32(body))
+    def _document(self, kind: int, document: Struct) -> None:
+        body = msgspec.json.encode(document)
+        self._frame(kind, body, zlib.crc32(body))
+
+    def _frame(self, kind: int, body: bytes, crc: int) -> None:
+        head = _FRAME.pack(kind, len(body), crc)
         self._chain = zlib.crc32(head, self._chain)
         self._put(head + _CRC.pack(self._chain))
         self._put(body)
@@ -233,7 +228,7 @@ class BackupFile:
 
     def _log_frame(self, body: bytes, last: Zxid) -> LogFrame:
         try:
-            frame = _decode_log(body)
+            frame = decode_log_frame(body)
         except DECODE_ERRORS as error:
             raise self._altered(str(error)) from error
         if not frame.txns or frame.previous != last or not follows(frame.first, last):

@@ -1,13 +1,14 @@
 """Archive the log of a running ensemble as it grows, at most a second behind.
 
-    1  open the archive (archive_writer.py), or begin it with a whole backup;
+    1  open the archive (archive_writer.py), or begin one;
     2  choose a server in step, and read its log from where the archive ends;
     3  again and again: ask that server what it has applied, and archive the log up to there;
     4  now and then: join small pieces, take a whole backup, remove what retention lets go.
 
 A server that ends, falls out of step, or leads while another one follows, is left for another one;
 the archive goes on from its own end, so nothing is missing or comes twice. What a server has pruned
-before it was archived is lost to the archive: a whole backup is taken, and this is told. While no
+before it was archived is lost to the archive: a whole backup is taken, and this is told. A whole
+backup is taken beside the log, also the first one, so the archive never waits for it. While no
 server is in step, or the archive cannot be written, the same is tried again.
 """
 
@@ -24,9 +25,11 @@ from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.clusters.backups.archive_writer import ArchiveWriter
 from raykeeper.clusters.backups.backup_format import BackupFormatError
 from raykeeper.clusters.backups.house_keeping import FollowSettings, HouseKeeper
+from raykeeper.clusters.backups.pace import MB, LogGrowth
 from raykeeper.clusters.backups.places import BackupPlaceError, place_at
 from raykeeper.clusters.backups.server_choice import (
     ask_servers,
+    checked_rate,
     choose_server,
     in_order,
     newest_applied,
@@ -38,9 +41,12 @@ from raykeeper.clusters.backups.source import (
     SourceFiles,
     reason_of,
 )
+from raykeeper.clusters.config import DEFAULTS
 from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 
 _RETRY_S: Final = 1.0
+_CALM_S: Final = 60.0
+"""It is told again that the log grows faster than the rate when it did not for so long."""
 _LOOK_ROUND_S: Final = 5.0
 """How often the other servers are asked while the one that is read leads."""
 
@@ -49,7 +55,7 @@ class FollowEvent(Struct, frozen=True):
     """What an operator should know of an archive that is kept."""
 
     kind: str
-    """begun, resumed, archived, full, pruned, server, removed, problem."""
+    """begun, resumed, archived, full, pruned, server, removed, faster, problem."""
     text: str
     zxid: Zxid | None
     """The end of the archive."""
@@ -81,8 +87,11 @@ def follow(
         EnsembleNotFoundError: no server of the ensemble runs at the beginning.
         BackupPlaceError: the folder is not fit for the archive, or cannot be written at the
             beginning. Later this is told, and tried again.
+        ConfigError: the rate is out of bounds.
         BackupFormatError: a whole backup in it is damaged.
     """
+    if settings is not None and settings.mb_per_s is not None:
+        checked_rate(settings.mb_per_s)
     at_least = newest_applied(ask_servers(name))
     tell = say or (lambda _: None)
     stop = stop or threading.Event()
@@ -107,6 +116,10 @@ class _Follower:
         self._is_begun = False
         self._problem = ""
         self._house = HouseKeeper(name, settings)
+        self._mb_per_s = DEFAULTS.backup_mb_per_s
+        self._growth = LogGrowth()
+        self._fast_at: float | None = None
+        """When the log grew faster than the rate, the last time."""
         self._grown_at = self._looked_at = time.monotonic()
 
     def run(self, at_least: Zxid) -> None:
@@ -141,7 +154,7 @@ class _Follower:
                 self._say(kind, text)
 
     def _begin(self, at_least: Zxid) -> None:
-        """Choose a server, and find the place in its log; with a whole backup if there is none."""
+        """Choose a server, and find the place in its log; a new one if there is none any more."""
         answers = ask_servers(self._name)
         avoided = [] if self._left is None else [self._left]
         server = choose_server(self._name, answers, avoided) or choose_server(self._name, answers)
@@ -155,7 +168,8 @@ class _Follower:
                 f"{self._name!r} is another ensemble now ({server.ensemble_uuid}); it needs "
                 "an archive of its own"
             )
-        self._source = source = SourceFiles(self._name, server)
+        self._source = source = SourceFiles(self._name, server, self._settings.mb_per_s)
+        self._mb_per_s = self._house.mb_per_s = self._settings.mb_per_s or server.mb_per_s
         points = archive.resume_points
         if self._is_begun and archive.end is not None:
             points = [archive.end]
@@ -172,16 +186,17 @@ class _Follower:
             self._say(how, f"goes on from {format_zxid(point)}, reads server {server.server_id}")
             break
         else:
-            full = archive.add_full(source, at_least)
-            archive.restart(full)
-            source.open_log(full.zxid, holds=False)
+            # The log goes on at once, while a whole backup is taken, which ends later in it.
+            first = source.position(at_least).zxid
+            source.open_log(first, holds=False)
+            archive.restart(first)
+            self._house.take_full_soon()
             if points:
-                text = (
-                    f"{problem}: what follows {format_zxid(points[-1])} is missing in the archive"
-                )
-                self._say("pruned", f"{text}, which goes on with {full.name}")
+                text = f"what follows {format_zxid(points[-1])} is missing in the archive"
+                self._say("pruned", f"{problem}: {text}, which goes on with a whole backup")
             else:
-                self._say("begun", f"begins with {full.name}, reads server {server.server_id}")
+                text = f"begins at {format_zxid(first)} with a whole backup"
+                self._say("begun", f"{text}, reads server {server.server_id}")
         self._is_begun = True
         self._grown_at = self._looked_at = time.monotonic()
 
@@ -193,8 +208,10 @@ class _Follower:
         if position is None:
             raise SourceBehindError(f"it is not in step: {role}")
         now, before = time.monotonic(), archive.end
+        self._set_pace(source, position.zxid, now)
         if position.zxid > before:
-            archive.add_log(source.read_log(position.zxid), source, position)
+            logs = self._growth.counted(source.read_log(position.zxid))
+            archive.add_log(logs, source, position)
         if archive.end > before:
             self._say("archived", f"archived up to {format_zxid(archive.end)}")
         if archive.end >= position.zxid:
@@ -208,6 +225,18 @@ class _Follower:
             if in_order(ask_servers(self._name), [source.server.server_id]):
                 self._left = source.server.server_id
                 self._close_source()
+
+    def _set_pace(self, source: SourceFiles, applied: Zxid, now: float) -> None:
+        """Read twice as fast as the log grows, and by the rate more; tell when it grows by more."""
+        self._growth.look(applied, now)
+        grown = self._growth.bytes_per_s
+        source.pace.bytes_per_s = self._mb_per_s * MB + 2 * grown
+        if grown > self._mb_per_s * MB:
+            was_told = self._fast_at is not None and now < self._fast_at + _CALM_S
+            self._fast_at = now
+            if not was_told:
+                text = f"{grown / MB:.1f} MB a second, more than the rate of {self._mb_per_s:g} MB"
+                self._say("faster", f"the log grows by {text}; it is archived as fast as it grows")
 
     def _leave(self, reason: str, *, of_server: bool = True) -> None:
         """Leave the server, and tell the problem unless it was told just before."""

@@ -12,8 +12,10 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.clusters.backups.archive_writer import PIECE_BYTES, ArchiveWriter
+from raykeeper.clusters.backups.pace import Pace
 from raykeeper.clusters.backups.server_choice import ask_servers, choose_server
 from raykeeper.clusters.backups.source import READ_ERRORS, SourceFiles, reason_of
+from raykeeper.clusters.config import DEFAULTS
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis
 
@@ -35,6 +37,9 @@ class FollowSettings(Struct, frozen=True):
     """How often a whole backup is taken. A restore reads one, and the log behind it."""
     keep_s: float = 7 * 86_400.0
     """How far back every moment can be restored; what is not needed for that is removed."""
+    mb_per_s: float | None = None
+    """Megabytes (of 1 000 000 bytes) in a second that are read of the servers; None for the setting
+    `backup_mb_per_s` of the ensemble. The log is read by so much faster than it grows."""
 
 
 class HouseKeeper:
@@ -46,6 +51,8 @@ class HouseKeeper:
         self._thread: threading.Thread | None = None
         self._reports: list[Report] = []
         self._source: SourceFiles | None = None
+        self.mb_per_s = DEFAULTS.backup_mb_per_s
+        """How fast pieces are joined."""
         now = time.monotonic()
         self._full_at: float | None = None
         self._joined_at = self._removed_at = now
@@ -60,6 +67,10 @@ class HouseKeeper:
             self._thread = threading.Thread(target=self._run, args=(task,), daemon=True)
             self._thread.start()
         return reports
+
+    def take_full_soon(self) -> None:
+        """Have a whole backup be due now."""
+        self._full_at = self._full_at_in(0.0)
 
     def close(self) -> None:
         """End what is under way."""
@@ -77,7 +88,7 @@ class HouseKeeper:
         is_much = archive.small_bytes >= PIECE_BYTES
         if archive.small_count > 1 and (is_much or now >= self._joined_at + _JOIN_S):
             self._joined_at = now
-            return lambda: _join(archive)
+            return lambda: self._join(archive)
         if now >= self._removed_at + _REMOVE_S:
             self._removed_at = now
             return lambda: self._remove(archive)
@@ -103,7 +114,7 @@ class HouseKeeper:
         if server is None or archive.end is None:
             return None
         known = len(archive.full)
-        with SourceFiles(self._ensemble, server) as self._source:
+        with SourceFiles(self._ensemble, server, self._settings.mb_per_s) as self._source:
             full = archive.add_full(self._source, archive.end)
         self._source, self._full_at = None, done_at
         is_new = len(archive.full) > known
@@ -118,6 +129,5 @@ class HouseKeeper:
         names = archive.remove_older(before_ms)
         return ("removed", f"removed {len(names)} files that are too old") if names else None
 
-
-def _join(archive: ArchiveWriter) -> None:
-    archive.join_small()
+    def _join(self, archive: ArchiveWriter) -> None:
+        archive.join_small(Pace(self.mb_per_s).keep)

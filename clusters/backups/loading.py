@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from raykeeper.actors.disk.backup_frames import LogFrame
 from raykeeper.clusters.backups.archive import ArchiveContents, chain_after, contents_of
 from raykeeper.clusters.backups.backup import BackupProgress, Tell
 from raykeeper.clusters.backups.backup_format import (
     BackupFile,
     BackupFormatError,
     Closing,
-    LogFrame,
     Opening,
     read_closing,
 )

@@ -8,12 +8,13 @@ before it began: it reaches beyond the newest transaction that any server had ap
 
 import time
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaDescription, ReplicaStatus
 from raykeeper.clusters.actor_calls import call_actors, find_replicas
+from raykeeper.clusters.config import DEFAULTS, ConfigError, make_config
 from raykeeper.zab.ids import Epoch, ServerId, Zxid, format_zxid
 
 _POLL_S: Final = 0.1
@@ -28,6 +29,8 @@ class ReadServer(Struct, frozen=True):
     folder: str
     node_id: str
     ensemble_uuid: str
+    mb_per_s: float = DEFAULTS.backup_mb_per_s
+    """The setting of the ensemble."""
 
 
 class Position(Struct, frozen=True):
@@ -59,8 +62,23 @@ def choose_server(
             continue
         (answer,) = call_actors([handle], "describe")
         if isinstance(answer, ReplicaDescription):
-            return ReadServer(server, answer.folder, answer.node_id, answer.ensemble_uuid)
+            return ReadServer(
+                server,
+                answer.folder,
+                answer.node_id,
+                answer.ensemble_uuid,
+                rate_in(answer.settings),
+            )
     return None
+
+
+def checked_rate(mb_per_s: float) -> float:
+    """Return a rate of backups in megabytes per second, which is within the bounds of the setting.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    return make_config({"backup_mb_per_s": mb_per_s}).backup_mb_per_s
 
 
 def in_order(
@@ -84,6 +102,17 @@ def newest_applied(answers: Mapping[ServerId, ReplicaStatus | str]) -> Zxid:
     return max(
         (a.last_zxid for a in answers.values() if isinstance(a, ReplicaStatus)), default=Zxid(0)
     )
+
+
+def rate_in(settings: Mapping[str, Any]) -> float:
+    """Return the rate among the settings that a server describes.
+
+    It is the default if the server is of a version that does not know it, or takes other values.
+    """
+    try:
+        return checked_rate(settings["backup_mb_per_s"])
+    except (KeyError, ConfigError):
+        return DEFAULTS.backup_mb_per_s
 
 
 def position_of(answer: ReplicaStatus | str | None) -> Position | None:

@@ -1,26 +1,25 @@
 """The files of a server, as a backup reads them through an actor on the server's node."""
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 import ray
 
 from raykeeper.actors.backup_reader import OpenedSnapshot, start_backup_reader
+from raykeeper.actors.disk.backup_frames import LogBody, SnapshotBody
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.clusters.actor_calls import call_actors
+from raykeeper.clusters.backups.pace import Pace, read_ahead
 from raykeeper.clusters.backups.server_choice import (
     Position,
     ReadServer,
     await_position,
     position_of,
 )
-from raykeeper.zab.effects import LogRun
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Zxid
 
-PIECE_BYTES: Final = 1 << 20
 _AHEAD: Final = 2
 """Pieces that are read before they are needed."""
 _CALL_TIMEOUT_S: Final = 60.0
@@ -50,22 +49,23 @@ class Source(Protocol):
     def open_snapshot(self) -> OpenedSnapshot | None:
         """See `BackupReader.open_snapshot`."""
 
-    def snapshot_chunks(self) -> Iterator[bytes]:
+    def snapshot_chunks(self) -> Iterator[SnapshotBody]:
         """Yield the chunks of the snapshot that was opened."""
 
     def open_log(self, after: Zxid, *, holds: bool) -> int:
         """See `BackupReader.open_log`."""
 
-    def read_log(self, upto: Zxid) -> Iterator[LogRun]:
+    def read_log(self, upto: Zxid) -> Iterator[LogBody]:
         """Yield what the log has now, none after `upto`; see `BackupReader.read_log`."""
 
 
 class SourceFiles:
     """The source that an actor reads on the node of the server. Close it at the end."""
 
-    def __init__(self, ensemble: str, server: ReadServer) -> None:
-        """Start the actor; the first call waits for it."""
+    def __init__(self, ensemble: str, server: ReadServer, mb_per_s: float | None = None) -> None:
+        """Start the actor; the first call waits for it. Without a rate it is the ensemble's."""
         self.server = server
+        self.pace = Pace(server.mb_per_s if mb_per_s is None else mb_per_s)
         self._ensemble = ensemble
         self._reader = start_backup_reader(server.folder, server.node_id)
 
@@ -101,32 +101,26 @@ class SourceFiles:
         found: OpenedSnapshot | None = self._get(self._reader.open_snapshot.remote())
         return found
 
-    def snapshot_chunks(self) -> Iterator[bytes]:
+    def snapshot_chunks(self) -> Iterator[SnapshotBody]:
         """See `Source`."""
-        waiting: deque[Any] = deque()
-        while True:
-            while len(waiting) < _AHEAD:
-                waiting.append(self._reader.read_snapshot.remote(PIECE_BYTES))
-            chunks: list[bytes] = self._get(waiting.popleft())
-            if not chunks:
-                return
-            yield from chunks
+        read = self._reader.read_snapshot
+        return self._paced(lambda: read.remote(self.pace.piece_bytes))
 
     def open_log(self, after: Zxid, *, holds: bool) -> int:
         """See `Source`."""
         size: int = self._get(self._reader.open_log.remote(after, holds=holds))
         return size
 
-    def read_log(self, upto: Zxid) -> Iterator[LogRun]:
+    def read_log(self, upto: Zxid) -> Iterator[LogBody]:
         """See `Source`."""
-        waiting: deque[Any] = deque()
-        while True:
-            while len(waiting) < _AHEAD:
-                waiting.append(self._reader.read_log.remote(upto, PIECE_BYTES))
-            runs: list[LogRun] = self._get(waiting.popleft())
-            if not runs:
-                return
-            yield from runs
+        read = self._reader.read_log
+        return self._paced(lambda: read.remote(upto, self.pace.piece_bytes))
+
+    def _paced(self, ask: Callable[[], Any]) -> Iterator[Any]:
+        """Yield the bodies that the calls return until one returns none, at the pace."""
+        for bodies in read_ahead(ask, self._get, _AHEAD):
+            yield from bodies
+            self.pace.keep(sum(len(body.data) for body in bodies))
 
     def _get(self, ref: Any) -> Any:
         return ray.get(ref, timeout=_CALL_TIMEOUT_S)

@@ -32,20 +32,29 @@ def backup(
     interval_s: Annotated[
         float, typer.Option(min=0.05, help="With --follow: between two looks at the log.")
     ] = 0.5,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            max=100_000,
+            help="MB that are read in a second; else the setting backup_mb_per_s.",
+        ),
+    ] = None,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a backup of a running ensemble into one file, or archive its log as it grows."""
+    from raykeeper.clusters.backups.house_keeping import FollowSettings
     from raykeeper.commands.backup_commands import follow_and_tell, print_backup, shown_progress
 
     join(address)
     ensemble = find_ensemble(name)
     if follow:
-        days = (keep_days, full_every_h / 24)
-        follow_and_tell(ensemble.name, file, days, interval_s, out, as_json=as_json)
+        settings = FollowSettings(interval_s, full_every_h * 3600, keep_days * 86_400, rate)
+        follow_and_tell(ensemble.name, file, settings, out, as_json=as_json)
         return
     with shown_progress(err) as tell:
-        report = ensemble.backup(file, tell=tell)
+        report = ensemble.backup(file, mb_per_s=rate, tell=tell)
     print_backup(out, report, as_json=as_json)
 
 

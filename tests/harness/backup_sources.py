@@ -6,12 +6,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from raykeeper.actors.backup_reader import BackupReader, OpenedSnapshot
+from raykeeper.actors.disk.backup_frames import LogBody, SnapshotBody
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.clusters.backups.archive_writer import ArchiveWriter
 from raykeeper.clusters.backups.backup import copy_whole, plan_whole
 from raykeeper.clusters.backups.places import LocalPlace, created_output
 from raykeeper.clusters.backups.server_choice import Position, ReadServer
-from raykeeper.zab.effects import LogRun
 from raykeeper.zab.ids import ZERO, ServerId, Zxid, epoch_of
 from raykeeper.znodes.state import State
 from tests.contract.server_folders import Entry, ServerFolder, UnforcedFiles
@@ -35,16 +35,16 @@ class FolderSource:
     def open_snapshot(self) -> OpenedSnapshot | None:
         return self.reader.open_snapshot()
 
-    def snapshot_chunks(self) -> Iterator[bytes]:
+    def snapshot_chunks(self) -> Iterator[SnapshotBody]:
         while chunks := self.reader.read_snapshot(PIECE_BYTES):
             yield from chunks
 
     def open_log(self, after: Zxid, *, holds: bool) -> int:
         return self.reader.open_log(after, holds=holds)
 
-    def read_log(self, upto: Zxid) -> Iterator[LogRun]:
-        while runs := self.reader.read_log(upto, PIECE_BYTES):
-            yield from runs
+    def read_log(self, upto: Zxid) -> Iterator[LogBody]:
+        while logs := self.reader.read_log(upto, PIECE_BYTES):
+            yield from logs
 
 
 def back_up(server: ServerFolder, place: LocalPlace) -> None:
@@ -75,7 +75,7 @@ def write_archive(folder: Path, log: Sequence[Entry], ends: Sequence[int]) -> Se
         LocalPlace(folder, UnforcedFiles()), "coord", source.server.ensemble_uuid
     )
     full = archive.add_full(source, ZERO)
-    archive.restart(full)
+    archive.restart(full.zxid)
     source.open_log(full.zxid, holds=False)
     for begin, end in pairwise(ends):
         server.append(log[begin:end])

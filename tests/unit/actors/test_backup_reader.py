@@ -1,11 +1,13 @@
 """BackupReader: what it opens stays readable, whatever its server removes."""
 
 import os
+import zlib
 from pathlib import Path
 
 import pytest
 
 from raykeeper.actors.backup_reader import BackupReader, OpenedSnapshot
+from raykeeper.actors.disk.backup_frames import decode_log_frame
 from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.actors.disk.storage_errors import CorruptRecord, LogPruned, StorageError
 from raykeeper.zab.ids import ZERO, Zxid
@@ -30,8 +32,8 @@ def test_a_young_server_has_a_log_only() -> None:
     assert reader.open_snapshot() is None
     assert reader.read_snapshot(100) == []
     assert reader.open_log(ZERO, holds=False) == 0
-    runs = reader.read_log(LOG[-1][0], 1 << 20)
-    assert [txn for run in runs for txn in run.txns] == [data for _, data in LOG]
+    frames = [decode_log_frame(body.data) for body in reader.read_log(LOG[-1][0], 1 << 20)]
+    assert [txn for frame in frames for txn in frame.txns] == [data for _, data in LOG]
     assert reader.read_log(LOG[-1][0], 1 << 20) == []
 
 
@@ -54,12 +56,13 @@ def test_the_newest_snapshot_outlives_its_file() -> None:
     while chunks := reader.read_snapshot(1):
         pieces += 1
         for chunk in chunks:
-            loader.load(chunk)
+            assert chunk.crc == zlib.crc32(chunk.data)
+            loader.load(chunk.data)
     assert pieces > 2
     state = loader.finish(opened.zxid, opened.consistent_at)
-    for run in reader.read_log(LOG[5][0], 1 << 20):
-        for number, txn in enumerate(run.txns):
-            state.apply(Zxid(run.first + number), txn)
+    for body in reader.read_log(LOG[5][0], 1 << 20):
+        for number, txn in enumerate(decode_log_frame(body.data).txns):
+            state.apply(Zxid(body.first + number), txn)
     assert state.digest() == digest
     with pytest.raises(LogPruned):
         reader.open_log(opened.zxid, holds=True)

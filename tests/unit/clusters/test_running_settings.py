@@ -77,8 +77,11 @@ def test_every_setting_is_compared_or_named_as_not_comparable(setting: str) -> N
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_setting_reaches_the_servers(setting: str) -> None:
-    """What a server describes is what it or the keeper has; a placement ends with the launch."""
-    if setting == "placement":
+    """What a server describes is what it or the keeper has.
+
+    A placement ends with the launch, and a backup asks a server for its rate.
+    """
+    if setting in ("placement", "backup_mb_per_s"):
         return
 
     def effective(config: EnsembleConfig) -> Any:

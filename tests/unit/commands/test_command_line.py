@@ -183,6 +183,8 @@ def test_installed_completion_offers_the_ensembles_that_are_known(tmp_path: Path
         ["watches", "--session", ""],
         ["tree", "--depth", "21"],
         ["top", "--interval-s", "0"],
+        ["backup", "coord", "b.rkb", "--rate", "0"],
+        ["backup", "coord", "b", "--follow", "--rate", "nan"],
         ["ui", "--interval-s", "0"],
         ["ui", "--idle-s", "nan"],
         ["ui", "--timeout-s", "inf"],

@@ -25,10 +25,11 @@ UUID = "8c1f"
 class Keeper:
     """A server, and the archive that is kept of it on another filesystem."""
 
-    def __init__(self, files: FaultyFiles | None = None) -> None:
+    def __init__(self, files: FaultyFiles | None = None, *, begins_whole: bool = True) -> None:
         self.server = ServerFolder(limits=StorageLimits(segment_bytes=2048))
         self.files = files or FaultyFiles()
         self.done = 0
+        self.begins_whole = begins_whole
         self.open()
 
     def open(self) -> None:
@@ -36,7 +37,10 @@ class Keeper:
         self.source = FolderSource(self.server)
         self.archive = ArchiveWriter(LocalPlace(FOLDER, self.files), "coord", UUID)
         if self.archive.end is None:
-            self.archive.restart(self.archive.add_full(self.source, ZERO))
+            end = self.source.position(ZERO).zxid
+            if self.begins_whole:
+                end = self.archive.add_full(self.source, end).zxid
+            self.archive.restart(end)
         assert self.archive.end is not None
         self.source.open_log(self.archive.end, holds=False)
 
@@ -118,7 +122,7 @@ def test_joined_pieces_grow_no_further_than_a_piece(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(archive_writer, "PIECE_BYTES", keeper.archive.small_bytes)
     keeper.archive.join_small()
     assert keeper.archive.small_count == 0
-    keeper.write(3)
+    keeper.write(1)
     keeper.keep()
     keeper.open()
     assert keeper.archive.small_count == 1
@@ -177,6 +181,25 @@ def test_a_restart_goes_on_where_the_archive_ended() -> None:
     keeper.check()
 
 
+def test_the_log_goes_on_while_the_first_whole_backup_is_taken() -> None:
+    """And if the program ends before that is complete, the archive begins anew."""
+    keeper = Keeper(begins_whole=False)
+    for _ in range(2):
+        keeper.write(4)
+        keeper.keep()
+    keeper.open()
+    assert (keeper.archive.full, keeper.archive.end) == ([], z(8))
+    keeper.write(4)
+    keeper.keep()
+    keeper.full()
+    keeper.write(3)
+    keeper.keep()
+    assert [full.zxid for full in keeper.archive.full] == [z(12)]
+    keeper.check()
+    keeper.open()
+    assert keeper.archive.resume_points == [z(15)]
+
+
 def test_a_log_that_was_pruned_leaves_a_hole_that_is_known() -> None:
     keeper = Keeper()
     keeper.write(5)
@@ -185,7 +208,7 @@ def test_a_log_that_was_pruned_leaves_a_hole_that_is_known() -> None:
     keeper.server.snapshot()
     keeper.write(2)
     full = keeper.archive.add_full(FolderSource(keeper.server), ZERO)
-    keeper.archive.restart(full)
+    keeper.archive.restart(full.zxid)
     assert (keeper.archive.end, keeper.archive.small_count) == (z(12), 0)
     keeper.source.open_log(z(12), holds=False)
     keeper.write(3)

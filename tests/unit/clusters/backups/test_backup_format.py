@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from raykeeper.actors.disk.backup_frames import LogFrame, log_bodies, log_body, snapshot_body
 from raykeeper.clusters.backups.backup_format import (
     BACKUP_VERSION,
     BackupFile,
     BackupFormatError,
     BackupWriter,
     Closing,
-    LogFrame,
     Opening,
     read_closing,
 )
@@ -34,6 +34,7 @@ OPENING = Opening(
 )
 CHUNKS = [b"header", b"x" * 50]
 RUNS = [LogRun(Zxid(S5 + 1), [b"one", b""]), LogRun(make_zxid(Epoch(3), 1), [b"three"])]
+LOGS = log_bodies(S5, RUNS)
 HEADER_BYTES = 16
 
 
@@ -47,9 +48,9 @@ def written(
     file = io.BytesIO()
     writer = BackupWriter(file.write, opening)
     for chunk in chunks:
-        writer.add_chunk(chunk)
-    for run in runs:
-        writer.add_run(run)
+        writer.add_chunk(snapshot_body(chunk))
+    for log in log_bodies(opening.after, runs):
+        writer.add_log(log)
     closing = writer.finish(time_ms=Millis(9), epoch=Epoch(4), digest=(1 << 64) - 1)
     data = file.getvalue()
     assert writer.bytes == len(data)
@@ -228,8 +229,9 @@ def test_a_length_takes_no_memory_before_it_is_believed() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda writer: writer.add_run(LogRun(z(7), [b"x"])),
-        lambda writer: (writer.add_run(RUNS[0]), writer.add_chunk(b"x")),
+        lambda writer: writer.add_log(log_body(LogFrame(S5, z(7), [b"x"]))),
+        lambda writer: writer.add_log(log_body(LogFrame(z(6), z(7), [b"x"]))),
+        lambda writer: (writer.add_log(LOGS[0]), writer.add_chunk(snapshot_body(b"x"))),
         lambda writer: writer.finish(time_ms=Millis(0), epoch=Epoch(1), digest=None),
     ],
 )

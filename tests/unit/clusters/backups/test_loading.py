@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from raykeeper.actors.disk.backup_frames import log_bodies, snapshot_body
 from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.clusters.backups.archive import full_name, piece_name
 from raykeeper.clusters.backups.backup import BackupProgress, copy_log, opening_of
@@ -275,8 +276,9 @@ def test_what_makes_no_state_is_refused(
     with created_output(world.place("b.rkb")) as output:
         writer = BackupWriter(output.write, opening)
         for chunk in chunks or []:
-            writer.add_chunk(chunk)
-        writer.add_run(LogRun(z(1), txns))
+            writer.add_chunk(snapshot_body(chunk))
+        for log in log_bodies(ZERO, [LogRun(z(1), txns)]):
+            writer.add_log(log)
         writer.finish(time_ms=Millis(0), epoch=Epoch(1), digest=None)
     with pytest.raises(error, match=problem):
         load(world.place("b.rkb"))

@@ -7,10 +7,13 @@ import pytest
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.backups.server_choice import (
     Position,
+    checked_rate,
     in_order,
     newest_applied,
     position_of,
+    rate_in,
 )
+from raykeeper.clusters.config import DEFAULTS, ConfigError
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 
 
@@ -62,3 +65,23 @@ def test_only_a_server_in_step_has_a_position() -> None:
     assert position_of(status(1, is_active=False)) is None
     assert position_of("its actor is dead") is None
     assert position_of(None) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "mb_per_s"),
+    [
+        ({"backup_mb_per_s": 3}, 3),
+        ({}, DEFAULTS.backup_mb_per_s),  # an earlier version
+        ({"backup_mb_per_s": "auto"}, DEFAULTS.backup_mb_per_s),  # a later one
+    ],
+)
+def test_the_rate_is_the_setting_of_the_ensemble(
+    settings: dict[str, object], mb_per_s: float
+) -> None:
+    assert rate_in(settings) == mb_per_s
+
+
+@pytest.mark.parametrize("rate", [0, 0.09, 100_001, float("nan"), -1])
+def test_a_rate_out_of_bounds_is_refused(rate: float) -> None:
+    with pytest.raises(ConfigError, match=r"backup_mb_per_s: expected a number of megabytes"):
+        checked_rate(rate)
