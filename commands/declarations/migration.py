@@ -9,6 +9,7 @@ from raykeeper.commands.declarations.joining import find_ensemble, join
 from raykeeper.commands.declarations.options import Address, RequestTimeout
 from raykeeper.commands.exit_codes import FAILED
 from raykeeper.commands.output import AsJson, make_console
+from raykeeper.commands.packages import needed_package
 
 out = make_console()
 err = make_console(stderr=True)
@@ -135,16 +136,10 @@ def export(
 
 def _load_migration(hosts: str, path: str, to: str) -> tuple[Any, Any]:
     """Return the module of both commands and the parsed HOSTS, and check the paths."""
-    from raykeeper.clusters.config import ConfigError
     from raykeeper.commands.inspection.arguments import parse_path
 
     parse_path("--path", path)
     parse_path("--to", to)
-    try:
+    with needed_package("kazoo", "zookeeper"):
         from raykeeper.commands.migration import command
-    except ImportError as error:
-        if error.name is None or error.name.partition(".")[0] != "kazoo":
-            raise
-        text = "this command needs kazoo: pip install 'raykeeper[zookeeper]'"
-        raise ConfigError(text) from None
     return command, command.parse_hosts(hosts)

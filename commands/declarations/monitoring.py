@@ -11,6 +11,7 @@ from raykeeper.commands.declarations.joining import find_ensemble, join
 from raykeeper.commands.declarations.options import DAY_S, Address, Name, WalkTimeout
 from raykeeper.commands.exit_codes import NO_QUORUM
 from raykeeper.commands.output import AsJson, make_console, print_document
+from raykeeper.commands.packages import needed_package
 
 out = make_console()
 
@@ -138,16 +139,10 @@ def ui(
     address: Address = None,
 ) -> None:
     """Serve a page on this machine that shows an ensemble, and the same data as JSON."""
-    from raykeeper.commands.ui.errors import PageError
-
     if not all(map(math.isfinite, (interval_s, idle_s, timeout_s, backup_timeout_s))):
         raise typer.BadParameter("a time is a number of seconds, not nan or inf")
-    try:
+    with needed_package("aiohttp", "ui"):
         from raykeeper.commands.ui.command import serve_page
-    except ModuleNotFoundError as error:
-        if error.name != "aiohttp":
-            raise
-        raise PageError("aiohttp is not installed: pip install 'raykeeper[ui]'") from None
     from raykeeper.commands.ui.settings import PageSettings
 
     join(address)

@@ -4,7 +4,7 @@ from raykeeper.zab.errors import RayKeeperError
 
 
 class PageError(RayKeeperError):
-    """Raised when the page cannot be served: a package is missing, or the port is taken.
+    """Raised when the page cannot be served: the port is taken, or not allowed.
 
     The caller should do what the message says.
     """
