@@ -265,7 +265,8 @@ def check_room(
     """
     counts = Counter(each.node_id for each in plan.placements)
     for node in nodes:
-        needed = (snapshot_bytes + _LOG_BYTES) * counts[node.node_id]
+        # Twice, as each server copies the staged snapshot into its folder before that is removed.
+        needed = (2 * snapshot_bytes + _LOG_BYTES) * counts[node.node_id]
         if node.free_bytes < needed:
             raise RestoreRefusedError(
                 f"{node.name} has {node.free_bytes:,} bytes free for {data_dir}, and the restored "

@@ -54,7 +54,8 @@ def test_every_node_needs_room_for_all_its_servers() -> None:
     places = [Placement(ServerId(n), at, FolderFormat.FOUNDING) for n, at in enumerate("aab", 1)]
     plan = LaunchPlan(places, None, [])
     size, log = 100 << 20, 4 << 20
-    enough = [node("a", 2 * (size + log)), node("b", size + log), node("c", 0)]
+    # A snapshot is staged beside the folder, and copied into it before the staged one is removed.
+    enough = [node("a", 2 * (2 * size + log)), node("b", 2 * size + log), node("c", 0)]
     check_room("/data", enough, plan, size)
     for index in (0, 1):
         short = [*enough]
