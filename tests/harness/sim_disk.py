@@ -267,7 +267,12 @@ class SimDisk:
     @property
     def is_lost(self) -> bool:
         """Return whether its promises are lost or corrupt, and it has not got its vote back."""
-        return self.is_replaced or self._is_corrupt
+        return self.is_replaced or self.is_damaged
+
+    @property
+    def is_damaged(self) -> bool:
+        """Return whether the next start finds it corrupt, and begins anew as another disk."""
+        return self._is_corrupt
 
     @property
     def _is_corrupt(self) -> bool:

@@ -23,7 +23,12 @@ class Faults:
     """The faults of one run."""
 
     def __init__(
-        self, schedule: Schedule, network: Network, nodes: list[Node], clients: list[SimClient]
+        self,
+        schedule: Schedule,
+        network: Network,
+        nodes: list[Node],
+        clients: list[SimClient],
+        damage: Damage,
     ) -> None:
         self.injected: Counter[str] = Counter()
         self._schedule = schedule
@@ -31,7 +36,7 @@ class Faults:
         self._nodes = {int(node.server_id): node for node in nodes}
         self._clients = {client.number: client for client in clients}
         self._temporary = spans = TemporaryFaults(schedule, network)
-        self._damage = damage = Damage(nodes)
+        self._damage = damage
         self._triggered = triggered = TriggeredFaults(schedule, nodes)
         self._reactions = Reactions(schedule, network, nodes, clients, spans, damage, triggered)
         for node in nodes:

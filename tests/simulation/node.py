@@ -112,8 +112,8 @@ class Node:
         disk.sync_ms_max = plan.sync_ms_max
         self.disk = disk
         if newer is None:
-            disks = checks.truth.voters
-            disk.has_vote = lambda: disks.get(self.server_id) == disk.disk
+            truth = checks.truth
+            disk.has_vote = lambda: truth.vote_of(self.server_id) == disk.disk
         self.clock = SimClock(schedule, plan.drift_ppm, plan.server_id * 1_000_000)
         self.tracker = SimTracker(name, schedule, self.clock, plan)
         self.snapshotter = SimSnapshotter(name, schedule, self.disk)
@@ -248,8 +248,8 @@ class Node:
     def use_disk(self, disk: SimDisk, ahead_ms: int) -> None:
         """Run on another machine from now on: on this disk, and by a wall clock so far ahead."""
         assert self.server is None
-        disks = self._checks.truth.voters
-        disk.has_vote = lambda: disks.get(self.server_id, FOUNDING_DISK) == disk.disk
+        truth = self._checks.truth
+        disk.has_vote = lambda: truth.vote_of(self.server_id, FOUNDING_DISK) == disk.disk
         disk.sync_ms_max = self._plan.sync_ms_max
         self.disk = self.snapshotter.disk = disk
         self.clock.wall_offset_ms = ahead_ms

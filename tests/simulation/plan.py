@@ -130,6 +130,11 @@ class FaultKind(Enum):
     LAUNCH = "launch"
     """A person starts the servers that do not run where their votes rest, if that is at hand."""
 
+    # Members that change (members/).
+    JOIN_DIES = "join_dies"
+    """The next server that is asked to join, or to get a vote, crashes at its `amount`-th message
+    or operation on disk from then on, for `lasts_ms`."""
+
     # At a moment determined by the protocol, see triggered_faults.py.
     TRIGGERED = "triggered"
     """`delay_ms` after the `amount`-th `trigger` from now on, `reaction`, for `lasts_ms`."""
@@ -145,7 +150,7 @@ OF_RAY_NODES = frozenset(
     {FaultKind.NODE_DIES, FaultKind.NODE_FLAPS, FaultKind.NODE_CUT, FaultKind.LAUNCH}
 )
 """Drawn by keepers/plans.py alone."""
-OF_OTHER_WORLDS = OF_RAY_NODES | {FaultKind.TRANSFER}
+OF_OTHER_WORLDS = OF_RAY_NODES | {FaultKind.TRANSFER, FaultKind.JOIN_DIES}
 """Drawn by worlds that have a recipe of their own, and not by the first one."""
 
 
@@ -270,6 +275,8 @@ class MembersPlan(Struct, frozen=True):
 
     pause_ms: int
     """Between two of its steps, on average."""
+    sizes: tuple[int, ...] = ()
+    """How many voters there must have been, in turn, at the end of the run."""
 
 
 class Plan(Struct, frozen=True):
@@ -399,7 +406,7 @@ _FOCUS_RATE = 2.0
 _APART = frozenset(
     {
         *(FaultKind.TRIGGERED, FaultKind.SECOND_PROCESS, FaultKind.SECOND_DISK),
-        *(FaultKind.CLIENT_KILLED, FaultKind.TRANSFER, *OF_RAY_NODES),
+        *(FaultKind.CLIENT_KILLED, *OF_OTHER_WORLDS),
     }
 )
 """Kinds that are drawn by functions of their own."""

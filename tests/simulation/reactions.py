@@ -67,6 +67,15 @@ class Reactions:
             Reaction.LEAVE_LEADER: self._leave_leader,
             Reaction.HOLD_THEN_LEAVE: self._hold_then_leave,
             Reaction.STAGGERED_CRASH: self._staggered_crash,
+            Reaction.CRASH_JOINING: lambda f, _trapped, _peer, _leader: [
+                spans.crash(node, f.lasts_ms) for node in triggered.joining()
+            ],
+            Reaction.CRASH_LEAVING: lambda f, _trapped, _peer, _leader: [
+                spans.crash(node, f.lasts_ms) for node in triggered.leaving()
+            ],
+            Reaction.FREEZE_JOINING: lambda f, _trapped, _peer, _leader: [
+                spans.freeze(node, f.lasts_ms) for node in triggered.joining()
+            ],
             Reaction.FORGET: partial(self._crash_and_damage, Reaction.FORGET),
             Reaction.CORRUPT: partial(self._crash_and_damage, Reaction.CORRUPT),
             Reaction.SWITCH_MINORITY: self._switch_minority,

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable
 
 from raykeeper.server.effects import SendPeer
 from raykeeper.zab.effects import Role, TraceEvent
+from raykeeper.zab.ids import ServerId
 from tests.harness.schedule import Schedule
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault
+from tests.simulation.triggers import ANY
 
 InjectFault = Callable[[Fault, Node, Node | None], None]
 
@@ -22,9 +24,10 @@ InjectFault = Callable[[Fault, Node, Node | None], None]
 class _ArmedFault:
     """A triggered fault, and how often its trigger has occurred."""
 
-    def __init__(self, fault: Fault, inject: InjectFault) -> None:
+    def __init__(self, fault: Fault, inject: InjectFault, source: Node | None = None) -> None:
         self.fault = fault
         self.inject = inject
+        self.source = source  # whose triggers alone count
         self.seen = 0
         self.since = 0  # earlier triggers do not count
 
@@ -37,10 +40,18 @@ class TriggeredFaults:
         self._nodes = list(nodes)
         self._waiting: list[_ArmedFault] = []
         self._campaigns: dict[int, deque[_ArmedFault]] = {}  # the armed one comes first
+        self.moments: Callable[[Node, list[object]], Iterable[str]] = lambda _node, _effects: ()
+        """Names more triggers that the effects of a step are."""
+        self.joining: Callable[[], list[Node]] = list
+        self.leaving: Callable[[], list[Node]] = list
+        """The servers that the newest member list has more than the one before, or no more."""
 
-    def arm(self, fault: Fault, inject: InjectFault) -> None:
-        """Wait for the n-th occurrence of the trigger from now on, then call `inject`."""
-        waiting = _ArmedFault(fault, inject)
+    def arm(self, fault: Fault, inject: InjectFault, source: Node | None = None) -> None:
+        """Wait for the n-th occurrence of the trigger from now on, then call `inject`.
+
+        Of `source` alone, if it is not None.
+        """
+        waiting = _ArmedFault(fault, inject, source)
         campaign = self._campaigns.setdefault(fault.campaign, deque()) if fault.campaign else None
         if campaign is not None:
             campaign.append(waiting)
@@ -73,15 +84,21 @@ class TriggeredFaults:
             name = type(effect.message if is_message else effect).__name__  # type: ignore[attr-defined]
             if isinstance(effect, TraceEvent):
                 name = effect.name
-            for waiting in list(self._waiting):
-                if waiting.fault.trigger != name or self._schedule.now < waiting.since:
-                    continue
-                waiting.seen += 1
-                if waiting.seen == waiting.fault.amount:
-                    peer = None
-                    if is_message:
-                        peer = next(n for n in self._nodes if n.server_id == effect.peer)  # type: ignore[attr-defined]
-                    self._fire(waiting, node, peer)
+            self._occurs(name, node, effect.peer if is_message else None)  # type: ignore[attr-defined]
+        for name in self.moments(node, effects):
+            self._occurs(name, node, None)
+
+    def _occurs(self, name: str, node: Node, receiver: ServerId | None) -> None:
+        for waiting in list(self._waiting):
+            fault = waiting.fault
+            is_other = waiting.source is not None and waiting.source is not node
+            is_meant = fault.trigger == name or (fault.trigger == ANY and waiting.source is node)
+            if is_other or not is_meant or self._schedule.now < waiting.since:
+                continue
+            waiting.seen += 1
+            if waiting.seen == fault.amount:
+                peer = next((n for n in self._nodes if n.server_id == receiver), None)
+                self._fire(waiting, node, peer)
 
     def _fire(self, waiting: _ArmedFault, node: Node, peer: Node | None) -> None:
         """Schedule the reaction of a fault that was triggered."""

@@ -14,6 +14,9 @@ TRIGGERS = (
 """Messages to servers, and effects on the disk and for clients, by the names of their types."""
 
 
+ANY = "*"
+"""Any effect, of a triggered fault that waits for one server alone."""
+
 RECOVERY = (
     *("FollowerInfo", "LeaderInfo", "AckEpoch", "Diff", "Trunc", "Snapshot", "SnapshotEnd"),
     *("NewLeader", "AckNewLeader", "UpToDate", "SaveEpochs", "Truncate", "InstallSnapshot"),
@@ -54,11 +57,15 @@ class Reaction(Enum):
     )
     HOLD_THEN_LEAVE = "messages of the others reach the leader only after they have left it"
     STAGGERED_CRASH = "crash all, they come back one after the other"
+    CRASH_JOINING = "crash the server that the newest member list has more"
+    CRASH_LEAVING = "crash the server that the newest member list has no more"
+    FREEZE_JOINING = "freeze the server that the newest member list has more"
 
 
 _OF_THEIR_OWN = (
     *(Reaction.FORGET_WITH_MINORITY, Reaction.OLD_DISK_WITH_MINORITY, Reaction.SWITCH_MINORITY),
     *(Reaction.HOLD_THEN_LEAVE, Reaction.STAGGERED_CRASH),
+    *(Reaction.CRASH_JOINING, Reaction.CRASH_LEAVING, Reaction.FREEZE_JOINING),
 )
 COMMON = tuple(each for each in Reaction if each not in _OF_THEIR_OWN)
 """Reactions that any trigger may have; the others take longer and have plans of their own."""

@@ -17,6 +17,7 @@ from tests.harness.schedule import Schedule, Trace
 from tests.simulation.checks import Checks
 from tests.simulation.checks.sessions import reconnects_come_to_an_end
 from tests.simulation.client import SimClient
+from tests.simulation.damage import Damage
 from tests.simulation.faults import Faults
 from tests.simulation.jute_clients.client import JuteSimClient
 from tests.simulation.lost_majority import LostMajority
@@ -65,7 +66,7 @@ class World:
         self.clients = self._new_clients()
         for client in self.clients:
             client.others = [other for other in self.clients if other is not client]
-        self.faults = Faults(self.schedule, self.network, self.nodes, self.clients)
+        self.faults = self._new_faults()
 
     def _new_clients(self) -> list[SimClient]:
         return [
@@ -74,6 +75,10 @@ class World:
             )
             for client in self.plan.clients
         ]
+
+    def _new_faults(self) -> Faults:
+        parts = self.schedule, self.network, self.nodes, self.clients
+        return Faults(*parts, Damage(self.nodes))
 
     def run(self) -> Report:
         """The safety phase with faults, then the liveness phase without.

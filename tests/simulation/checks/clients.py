@@ -86,6 +86,10 @@ class Clients:
             self._committed.by_password[client.core.client_id.password] = seen
         self._schedule.say(f"client {client.name} begins")
 
+    def view_of(self, client: "SimClient") -> SessionView:
+        """Return the present session of a client."""
+        return self._seen[client.name, client.life]
+
     def lost(self, client: "SimClient", cause: KeeperError | None) -> None:
         """Record that the handle is LOST."""
         seen = self._seen[client.name, client.life]

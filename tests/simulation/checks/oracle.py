@@ -4,6 +4,7 @@ Cheap checks run at each step; checks of everything run now and then, and at the
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from raykeeper.server.peer_messages import TouchSessions, TouchSessionsReply
@@ -58,6 +59,8 @@ class Checks:
         self._old_news = session_deadlines.StaleContacts()
         self._touches: dict[tuple[ServerId, ServerId], tuple[int, set[SessionId]]] = {}
         self._steps = 0
+        self.on_append: Callable[[Append], None] = lambda _effect: None
+        """Sees what every server appends to its log."""
 
     @property
     def order(self) -> list[Zxid]:
@@ -127,6 +130,7 @@ class Checks:
     def appends(self, effect: Append) -> None:
         """Record that a server appends to its log, in the step that ends next."""
         self._appended.append((effect.first, effect.txns))
+        self.on_append(effect)
 
     def leads(self, node: "Node", epoch: Epoch) -> None:
         """Record that a server sends NEWLEADER."""

@@ -136,6 +136,8 @@ class Truth:
         self.times_said = 0
         self.lists = 0
         """How many there have been."""
+        self.lists_at: dict[Zxid, None] = {}
+        """The transactions that said a list, or put a vote on another disk."""
         self._past: dict[str, _Past] = {}
         zero = Millis(0)
         for path in FIXED:
@@ -147,6 +149,12 @@ class Truth:
         self.znodes[CONFIG].acls = READ_ONLY_ACL
         for path in FIXED:
             self._remember(path)
+
+    def vote_of(self, server: ServerId, other: DiskId | None = None) -> DiskId | None:
+        """Return the disk that has the vote of a server; `other` for one that never moved."""
+        if self.members is not None:
+            return self.members.voters.get(server)
+        return self.voters.get(server, other)
 
     def apply(self, zxid: Zxid, txn: Txn) -> Touched:
         """Apply a transaction. Return the triggers it sets off, in the order of its changes."""
@@ -166,10 +174,12 @@ class Truth:
             session.owner = zxid
             session.password = change.password
         elif isinstance(change, ReplaceVoterTxn):
+            self.lists_at[zxid] = None
             self.voters[change.server_id] = change.disk
             if self.members is not None:
                 self.members = self.members.with_disk(change.server_id, change.disk, zxid)
         elif isinstance(change, ReconfigTxn):
+            self.lists_at[zxid] = None
             is_new = self.members != change.members
             self.lists += is_new
             self.times_said = 1 if is_new else self.times_said + 1

@@ -2,6 +2,7 @@
 
 from tests.harness.schedule import Schedule
 from tests.simulation.client import SimClient
+from tests.simulation.damage import Damage
 from tests.simulation.faults import Faults
 from tests.simulation.keepers.ray_cluster import Machine, RayCluster, RayNode
 from tests.simulation.network import Network
@@ -21,7 +22,7 @@ class NodeFaults(Faults):
         clients: list[SimClient],
         cluster: RayCluster,
     ) -> None:
-        super().__init__(schedule, network, nodes, clients)
+        super().__init__(schedule, network, nodes, clients, Damage(nodes))
         self._cluster = cluster
         for node in nodes:
             node.disk.may_be_uncertain = lambda: False

@@ -5,26 +5,34 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tests.simulation.plan import Fault, FaultKind, MembersPlan, Plan, draw_mix
+from tests.simulation.members.moments import MOMENTS
+from tests.simulation.plan import Fault, FaultKind, MembersPlan, Plan, ServerPlan, draw_mix
 from tests.simulation.transfers.plans import TRIGGERS, draw_transfers
-from tests.simulation.triggers import Reaction
+from tests.simulation.triggers import ANY, Reaction
 
 MEMBERS: Final = "members"
 _TRANSFER_SHARE: Final = 0.5
 _TRIGGERS: Final = (*["members.changed"] * 6, *TRIGGERS)
 _SAFETY_MS_MIN: Final = 6_000
+_SIZES: Final = (1, 3, 5, 3, 1)
+_SIZES_SHARE: Final = 0.08
+_MAJORITY_SHARE: Final = 0.25
+_WHOLE_DISKS_SHARE: Final = 0.3
+_DISKS: Final = (FaultKind.LOSE_FOLDER, FaultKind.OLD_DISK, FaultKind.SECOND_DISK)
 _LOSES_DISKS: Final = frozenset(
-    {
-        *(FaultKind.LOSE_FOLDER, FaultKind.OLD_DISK, FaultKind.SECOND_DISK, FaultKind.FLIP_OLD),
-        *(FaultKind.FLIP_LAST, FaultKind.FLIP_MEMORY),
-    }
+    {*_DISKS, FaultKind.FLIP_OLD, FaultKind.FLIP_LAST, FaultKind.FLIP_MEMORY}
 )
-"""A disk that is lost while an open step makes the ensemble smaller is beyond what it bears."""
 _REACTIONS_THAT_LOSE: Final = frozenset(
     {
         *(Reaction.FORGET.value, Reaction.CORRUPT.value, Reaction.FORGET_WITH_MINORITY.value),
         Reaction.OLD_DISK_WITH_MINORITY.value,
     }
+)
+_STRIKES: Final = (
+    *(Reaction.CRASH, Reaction.CRASH_LEADER, Reaction.CRASH_OTHERS, Reaction.BLACKOUT_LEADER),
+    *(Reaction.FREEZE, Reaction.FREEZE_LEADER, Reaction.ISOLATE, Reaction.ISOLATE_LEADER),
+    *(Reaction.CUT_LEADER, Reaction.PARTITION_LEADER, Reaction.LEAVE_LEADER, Reaction.FORGET),
+    *(Reaction.CRASH_JOINING, Reaction.CRASH_LEAVING, Reaction.FREEZE_JOINING),
 )
 
 
@@ -32,7 +40,10 @@ def draw_members_plan(seed: int) -> Plan:
     """Return the plan of a seed, always the same."""
     random = Random(f"{seed}.members.plan")
     plan = draw_mix(seed)
-    founders = random.randint(1, len(plan.servers))
+    sizes = _SIZES if random.random() < _SIZES_SHARE else ()
+    if sizes:
+        plan = replace(plan, servers=_as_many(plan.servers, max(sizes)))
+    founders = sizes[0] if sizes else random.randint(1, len(plan.servers))
     servers = tuple(
         replace(server, is_voter=place < founders) for place, server in enumerate(plan.servers)
     )
@@ -40,16 +51,63 @@ def draw_members_plan(seed: int) -> Plan:
     beside = Random(f"{seed}.members.transfers")
     if beside.random() < _TRANSFER_SHARE:
         faults += draw_transfers(beside, plan, _TRIGGERS)
+    faults += _draw_strikes(seed, plan.safety_ms, len(servers))
+    if random.random() < _WHOLE_DISKS_SHARE:
+        faults = list(filter(_keeps_disks, faults))
     return replace(
         plan,
         safety_ms=max(plan.safety_ms, _SAFETY_MS_MIN),
         servers=servers,
-        faults=tuple(sorted(filter(_is_borne, faults), key=lambda fault: fault.at_ms)),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
         counter_bits=max(plan.counter_bits, 8),
-        loses_majority=False,
-        members=MembersPlan(random.choice([50, 200, 200, 600])),
+        loses_majority=random.random() < _MAJORITY_SHARE,
+        members=MembersPlan(random.choice([50, 200, 200, 600]), sizes),
     )
 
 
-def _is_borne(fault: Fault) -> bool:
+def _as_many(servers: tuple[ServerPlan, ...], count: int) -> tuple[ServerPlan, ...]:
+    return tuple(
+        replace(servers[place % len(servers)], server_id=place + 1) for place in range(count)
+    )
+
+
+def _draw_strikes(seed: int, safety_ms: int, servers: int) -> list[Fault]:
+    """Draw faults that strike at the moments of a step, at servers that join, and at disks."""
+    random = Random(f"{seed}.members.strikes")
+    faults = [
+        Fault(
+            random.randint(0, 1_000),
+            FaultKind.TRIGGERED,
+            lasts_ms=random.choice([10, 50, 300, 1_500]),
+            amount=random.choice([1, 1, 2, 3]),
+            trigger=random.choice(MOMENTS),
+            reaction=random.choice(_STRIKES).value,
+            delay_ms=random.choice([0, 0, 0, 1, 3, 10]),
+            again_ms=random.choice([0, 300, 1_000]),
+        )
+        for _ in range(random.choice([0, 1, 2, 4]))
+    ]
+    faults += [
+        Fault(
+            random.randrange(safety_ms),
+            FaultKind.JOIN_DIES,
+            lasts_ms=random.choice([10, 300, 1_500]),
+            amount=random.choice([1, 2, 3, 5, 8, 13, 21, 34, 55, 89]),
+            trigger=ANY,
+        )
+        for _ in range(random.choice([0, 0, 1, 3]))
+    ]
+    faults += [
+        Fault(
+            random.randrange(safety_ms),
+            random.choice([FaultKind.LOSE_FOLDER, *_DISKS]),
+            random.randint(1, servers),
+            lasts_ms=random.choice([10, 100, 1_000]),
+        )
+        for _ in range(random.choice([0, 0, 1, 3, 6]))
+    ]
+    return faults
+
+
+def _keeps_disks(fault: Fault) -> bool:
     return fault.kind not in _LOSES_DISKS and fault.reaction not in _REACTIONS_THAT_LOSE

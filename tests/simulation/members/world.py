@@ -5,13 +5,27 @@ checks of every world judge what becomes of them (checks/members.py).
 """
 
 from raykeeper.zab.feature_levels import LEVEL_MAX
+from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId
 from raykeeper.znodes.requests import ANY_VERSION, AddAuth, Reconfig, SessionId
 from tests.harness.schedule import Trace
 from tests.simulation.checks.truth import CONFIG
 from tests.simulation.client import SimClient
+from tests.simulation.faults import Faults
+from tests.simulation.members.damage import SeatDamage
+from tests.simulation.members.faults import MemberFaults
+from tests.simulation.members.lost_in_a_step import LostInAStep
+from tests.simulation.members.possible_lists import PossibleLists
+from tests.simulation.node import Node
 from tests.simulation.plan import Plan
 from tests.simulation.requests.acls import SUPER
 from tests.simulation.world import World
+
+_EMPTY_SHARE = 0.3
+"""How many of the servers that are to join have an empty disk."""
+_FEW, _GROWS_SHARE = 2, 0.8
+"""With so few voters, fewer of the random steps take one away."""
+_TOWARDS_SHARE = 0.8
+"""How many steps lead to the number of voters that is wanted, if one is."""
 
 
 class MembersWorld(World):
@@ -19,13 +33,28 @@ class MembersWorld(World):
 
     def __init__(self, plan: Plan, trace: Trace | None = None) -> None:
         super().__init__(plan, trace)
-        assert plan.members is not None
         self._random = self.schedule.stream("operator")
         self._proven: dict[SessionId, None] = {}
+        self._reached = 0  # of the numbers of voters that are wanted
+        self._is_finishing = False
         for node in self.nodes:
             node.newest_level = LEVEL_MAX
             node.are_others_strangers = True
         self._plan_step()
+
+    def _new_faults(self) -> Faults:
+        assert self.plan.members is not None
+        founders = {
+            ServerId(each.server_id): FOUNDING_DISK for each in self.plan.servers if each.is_voter
+        }
+        self.lists = PossibleLists(self.checks.truth, self.nodes, founders)
+        self.damage = SeatDamage(self.nodes, self.lists)
+        self.checks.on_append = self.lists.appended
+        parts = self.schedule, self.network, self.nodes, self.clients
+        self._member_faults = MemberFaults(*parts, self.damage, self.lists)
+        return self._member_faults
+
+    # The operator.
 
     def _plan_step(self) -> None:
         assert self.plan.members is not None
@@ -33,31 +62,57 @@ class MembersWorld(World):
         self.schedule.after(pause_ms, self._act)
 
     def _act(self) -> None:
-        if self.schedule.now >= self.plan.safety_ms:
+        if self.schedule.now >= self.plan.safety_ms and not self._is_finishing:
             return
         self._plan_step()
-        able = [each for each in self.clients if _can_ask(each)]
-        if able:
-            self._ask(self._random.choice(able))
+        client, op = self.operator(), self._step()
+        if client is not None and self.damage.is_borne(op):
+            self.ask(client, op)
 
-    def _ask(self, client: SimClient) -> None:
+    def operator(self) -> SimClient | None:
+        """Return a client that can ask for a step now."""
+        able = [each for each in self.clients if self._can_ask(each)]
+        return self._random.choice(able) if able else None
+
+    def ask(self, client: SimClient, op: Reconfig) -> None:
+        """Have a client request a step."""
         assert client.core is not None
         session = client.core.client_id.session_id
         if session not in self._proven:
             self._proven[session] = None
             client._submit(AddAuth("digest", SUPER))
-        client._submit(self._step())
+        self._joins(op)
+        client._submit(op)
+        self.lists.asks(self.checks.clients.view_of(client), op)
         self.checks.counts["steps"] += 1
         client.core.flush(client.clock.mono())
         client._carry_out()
 
+    def _joins(self, op: Reconfig) -> None:
+        joining = [node for node in self.nodes if node.server_id == op.joining and not node.votes]
+        for node in joining:
+            is_stranger = op.as_observer and node.is_up and self.damage.may_lose(node)
+            if is_stranger and not self._is_finishing and self._random.random() < _EMPTY_SHARE:
+                node.crash()
+                node.disk.repair()
+                node.start()
+                self.checks.counts["joins_empty"] += 1
+            self._member_faults.joins(node)
+
+    def _can_ask(self, client: SimClient) -> bool:
+        is_there = client.is_connected and not client.is_frozen and not client.refuses_writes
+        return is_there and (client.is_working or self._is_finishing)
+
     def _step(self) -> Reconfig:
+        wanted = self._towards()
+        if wanted is not None and self._random.random() < _TOWARDS_SHARE:
+            return wanted
         random, truth = self._random, self.checks.truth
         every = [int(node.server_id) for node in self.nodes]
-        voters = [int(node.server_id) for node in self.nodes if node.votes]
-        observers = [] if truth.members is None else [int(each) for each in truth.members.observers]
-        strangers = [server for server in every if server not in voters + observers]
+        voters, observers, strangers = self._parts()
         kind = random.random()
+        if len(voters) <= _FEW and (observers or strangers):
+            kind *= _GROWS_SHARE  # else most worlds end with a single voter
         version = random.choice([ANY_VERSION, ANY_VERSION, truth.znodes[CONFIG].mzxid])
         if kind < 0.1:
             return Reconfig(random.choice(every), random.choice(every), random.random() < 0.5, 7)
@@ -71,6 +126,45 @@ class MembersWorld(World):
             return Reconfig(random.choice(voters), 0, True, version)
         return Reconfig(0, random.choice(voters + observers), False, version)
 
+    def _parts(self) -> tuple[list[int], list[int], list[int]]:
+        """Return the voters, the observers and the other servers."""
+        truth = self.checks.truth
+        voters = [int(node.server_id) for node in self.nodes if node.votes]
+        observers = [] if truth.members is None else [int(each) for each in truth.members.observers]
+        every = [int(node.server_id) for node in self.nodes]
+        return voters, observers, [each for each in every if each not in voters + observers]
+
+    def _towards(self) -> Reconfig | None:
+        """Return a step to the number of voters that is wanted next; None if none is."""
+        assert self.plan.members is not None
+        sizes = self.plan.members.sizes
+        voters, observers, strangers = self._parts()
+        while self._reached < len(sizes) and sizes[self._reached] == len(voters):
+            self._reached += 1
+        if self._reached == len(sizes):
+            return None
+        if sizes[self._reached] < len(voters):
+            return Reconfig(0, self._random.choice(voters), False, ANY_VERSION)
+        if observers and (not strangers or self._random.random() < 0.7):
+            return Reconfig(self._random.choice(observers), 0, False, ANY_VERSION)
+        return Reconfig(self._random.choice(strangers), 0, True, ANY_VERSION)
+
+    # The end.
+
+    def _finish_work(self) -> None:
+        assert self.plan.members is not None
+        if not self.plan.members.sizes:
+            return
+        self._is_finishing = True
+        self._plan_step()
+        bound_ms = 3 * self.plan.timing.converge_ms
+        done = self.schedule.run_until(
+            Millis(self.schedule.now + bound_ms), lambda: self._towards() is None
+        )
+        assert done, f"Progress: of {self.plan.members.sizes} voters {self._reached} were reached"
+        self._is_finishing = False
+        self.checks.counts["all_sizes"] += 1
+
     def _look_around(self) -> None:
         """Check that in the end all servers have the member list, said twice."""
         truth = self.checks.truth
@@ -81,7 +175,32 @@ class MembersWorld(World):
             delivered = node.server.peer.settings.members.delivered
             assert truth.members in (None, delivered), f"Membership: {node.server_id} {delivered}"
 
+    def _lose_majority(self) -> None:
+        self._is_finishing = True  # the operator may ask once more, of this alone
+        lost = LostInAStep(self)
+        if not lost.begins():
+            return
+        lost.lose()
+        lost.nobody_decides()
+        lost.bring_back()
+        self._converge()
+        self._settle()
+        self._look_around()
 
-def _can_ask(client: SimClient) -> bool:
-    is_there = client.is_connected and client.is_working and not client.is_frozen
-    return is_there and not client.refuses_writes
+    def possible_step(self) -> Reconfig | None:
+        """Return a step that changes the voters and that a leader may grant now."""
+        voters, observers, _ = self._parts()
+        leaders = [int(n.server_id) for n in self.nodes if n.server and n.server.peer.broadcasting]
+        others = [each for each in voters if each not in leaders]
+        steps = [Reconfig(joining, 0, False, ANY_VERSION) for joining in observers]
+        steps += [Reconfig(0, leaving, False, ANY_VERSION) for leaving in others]
+        steps += [
+            Reconfig(joining, leaving, False, ANY_VERSION)
+            for joining in observers
+            for leaving in others
+        ]
+        return self._random.choice(steps) if steps else None
+
+    def nodes_of(self, servers: "list[ServerId]") -> list[Node]:
+        """Return the nodes of these servers."""
+        return [node for node in self.nodes if node.server_id in servers]
