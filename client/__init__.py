@@ -85,6 +85,7 @@ from raykeeper.client.subtree_copier import CopyReport
 from raykeeper.client.subtree_copy import copy_subtree
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
 from raykeeper.client.with_session import with_session
+from raykeeper.znodes.ensemble_config import EnsembleConfig
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.requests import WatchKind
 from raykeeper.znodes.stat import Stat
@@ -116,6 +117,7 @@ __all__ = [
     "READ_ACL_UNSAFE",
     "Quota",
     "QuotaLimits",
+    "EnsembleConfig",
     "Blocking",
     "Awaited",
     "Held",

@@ -9,10 +9,10 @@ from typing import Literal
 
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import ClientId
-from raykeeper.zab.ids import Millis
+from raykeeper.zab.ids import SERVER_ID_MAX, Millis
 from raykeeper.znodes.acl import Acl, Acls, Identity, Permission, normalize_acls
 from raykeeper.znodes.errors import BadArgumentsError, InvalidAclError
-from raykeeper.znodes.paths import check_path, path_fault
+from raykeeper.znodes.paths import CONFIG_PATH, check_path, path_fault
 from raykeeper.znodes.quotas import (
     NO_LIMIT,
     QUOTA_PREFIX,
@@ -22,17 +22,20 @@ from raykeeper.znodes.quotas import (
     quota_subtree,
 )
 from raykeeper.znodes.requests import (
+    ANY_VERSION,
     PASSWORD_BYTES,
     Delete,
     Exists,
     GetChildren,
     GetData,
+    Reconfig,
     SessionId,
     Sync,
 )
 
 VERSION_MIN = -(1 << 31)
 VERSION_MAX = (1 << 31) - 1
+ZXID_MAX = (1 << 63) - 1
 LIMIT_MAX = 10**18 - 1
 
 Consistency = Literal["session", "linearizable"]
@@ -123,6 +126,34 @@ def checked_version(path: str, version: object) -> int:
     if type(version) is not int or not VERSION_MIN <= version <= VERSION_MAX:
         raise BadArgumentsError(path, f"a version must be a 32-bit integer, not {version!r}")
     return version
+
+
+def member_step(joining: object, leaving: object, as_observer: object, version: object) -> Reconfig:
+    """Return a request for a step of the member list.
+
+    Raises:
+        BadArgumentsError: an argument is no id of a server or no version, or no server is named.
+    """
+    servers = []
+    for name, server in (("joining", joining), ("leaving", leaving)):
+        if server is not None and (type(server) is not int or not 1 <= server <= SERVER_ID_MAX):
+            raise BadArgumentsError(
+                CONFIG_PATH, f"{name} must be a server id, 1 to {SERVER_ID_MAX}, not {server!r}"
+            )
+        servers.append(server or 0)
+    if not any(servers):
+        raise BadArgumentsError(CONFIG_PATH, "name the server that is joining, or leaving")
+    if type(as_observer) is not bool:
+        raise BadArgumentsError(
+            CONFIG_PATH, f"as_observer must be True or False, not {as_observer!r}"
+        )
+    if as_observer and joining is None:
+        raise BadArgumentsError(CONFIG_PATH, "as_observer says how a server joins, and none does")
+    if type(version) is not int or not ANY_VERSION <= version <= ZXID_MAX:
+        raise BadArgumentsError(
+            CONFIG_PATH, f"version must be that of a member list, or -1 for any, not {version!r}"
+        )
+    return Reconfig(servers[0], servers[1], as_observer, version)
 
 
 def checked_acls(path: str, acls: object) -> Acls:

@@ -84,6 +84,10 @@ class Client(Operations[Blocking], RecipeMethods[Blocking]):
     """`get_quota` without waiting."""
     remove_quota_async = WithoutWaiting(Operations.remove_quota)
     """`remove_quota` without waiting."""
+    get_config_async = WithoutWaiting(Operations.get_config)
+    """`get_config` without waiting."""
+    reconfig_async = WithoutWaiting(Operations.reconfig)
+    """`reconfig` without waiting."""
 
     def transaction(self) -> BlockingTransaction:
         """Begin several operations as one: all or nothing. See client/transaction.py."""

@@ -41,6 +41,7 @@ from typing import (
 )
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.client import arguments
 from raykeeper.client.access import credential_proof
@@ -57,7 +58,7 @@ from raykeeper.client.core.compound_operations import (
 from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.outstanding import NewRequest, WatchAddition, WatchRemoval
 from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEvent
-from raykeeper.client.core.results import Quota, path_and_stat_of, result_of
+from raykeeper.client.core.results import Quota, config_of, path_and_stat_of, result_of
 from raykeeper.client.errors import BadArgumentsError, KeeperError
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.recipes.recipe import Awaited, Blocking, K
@@ -65,7 +66,8 @@ from raykeeper.client.request_builder import CreateOptions
 from raykeeper.client.session import Listener, Session
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Identity
-from raykeeper.znodes.paths import QUOTA_PATH
+from raykeeper.znodes.ensemble_config import EnsembleConfig
+from raykeeper.znodes.paths import CONFIG_PATH, QUOTA_PATH
 from raykeeper.znodes.quotas import QuotaLimits, stats_path
 from raykeeper.znodes.requests import (
     ANY_VERSION,
@@ -588,6 +590,57 @@ class Operations(ABC, Generic[K]):
         """
         kept = self._open_session().requests.quota_path(path)
         return Requested(remove_limits(kept, stats_path(path), QUOTA_PATH))
+
+    @Operation
+    def get_config(
+        self, watch: WatchCallback | None = None, *, consistency: Consistency = "session"
+    ) -> Requested[EnsembleConfig]:
+        """Read the member list of the ensemble: /zookeeper/config, whatever the chroot is.
+
+        Args:
+            watch: Called once, when the list changes, or the address of a server in it.
+            consistency: As for `get`.
+
+        Raises:
+            NoAuthError: the znode does not grant READ.
+        """
+        request = query(GetData, CONFIG_PATH, watch, consistency)
+        return Requested(map_request(replace(request, ignores_chroot=True), config_of))
+
+    @Operation
+    def reconfig(
+        self,
+        joining: int | None = None,
+        leaving: int | None = None,
+        *,
+        as_observer: bool = False,
+        version: int = ANY_VERSION,
+    ) -> Requested[EnsembleConfig]:
+        """Change the member list by one step, and return the new list.
+
+        This changes the list alone. The server that joins must run already, and one that has left
+        ends by itself. See docs/MEMBERS.md.
+
+        Args:
+            joining: The id of a server: with `as_observer` it is added as an observer, or becomes
+                one if it is a voter; else an observer becomes a voter.
+            leaving: The id of a member that leaves the list. With both, the one that joins takes
+                the place of the other.
+            as_observer: Whether `joining` is an observer afterwards.
+            version: That of the list on which the caller has decided, or -1 for any.
+
+        Raises:
+            BadArgumentsError: the ids make no sense, or the leader would leave: transfer its lead
+                first.
+            BadVersionError: the list has another version.
+            NewConfigNoQuorumError: the server that is to get a vote is not ready, or too few
+                voters of the new list follow the leader.
+            ReconfigInProgressError: another change is open.
+            NoAuthError: /zookeeper/config does not grant ADMIN.
+            UnimplementedError: some server is of a version that knows no changes.
+        """
+        step = arguments.member_step(joining, leaving, as_observer, version)
+        return Requested(map_request(step, config_of))
 
     def _is_lost(self) -> bool:
         """Return whether the session is over, or may be over by now; see `FlowRunner`."""

@@ -12,12 +12,45 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from raykeeper.zab.ids import ServerId, Zxid
 
 _NO_LISTENER: Final = "2888:3888"
 UNKNOWN_HOST: Final = "unknown"
 """Of a member that has not told where clients of ZooKeeper find it."""
 _lines = re.compile(r"^server\.(\d{1,3})=([^\n]+)$", re.MULTILINE).findall
+
+
+class EnsembleConfig(Struct, frozen=True):
+    """The member list as /zookeeper/config has it.
+
+    Each server id maps to the address "host:port" at which clients of ZooKeeper find that server;
+    "" if they find it nowhere, or it has not told yet.
+    """
+
+    version: int
+    """The zxid of the transaction that wrote it; `reconfig` takes it as a condition."""
+    voters: dict[ServerId, str]
+    observers: dict[ServerId, str]
+
+    @property
+    def servers(self) -> tuple[ServerId, ...]:
+        """The ids of all members, in order."""
+        return tuple(sorted((*self.voters, *self.observers)))
+
+
+def parse_config(text: bytes, version: int) -> EnsembleConfig:
+    """Return what the text of /zookeeper/config says; `version` is the mzxid of the znode.
+
+    Lines that are not of a server are ignored.
+    """
+    voters: dict[ServerId, str] = {}
+    observers: dict[ServerId, str] = {}
+    for server, line in parse_servers(text).items():
+        kind, _, address = line.partition(";")
+        (observers if kind.endswith(":observer") else voters)[server] = address
+    return EnsembleConfig(version, voters, observers)
 
 
 def server_line(address: str, *, is_voter: bool) -> str:

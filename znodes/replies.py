@@ -51,8 +51,9 @@ class _Reply(Struct, frozen=True, array_like=True):
 class WriteReply(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """Outcome of write `number`: `zxid` is its transaction, `code` 0 or a ZooKeeper error.
 
-    `path` is the real path of a creation, else ""; `stat` that of a creation or a set, else None;
-    `results` those of a transaction, else None.
+    `path` is the real path of a creation; of a step of the member list it is the new text of
+    /zookeeper/config, or the words of the refusal; else "". `stat` is that of a creation, a set or
+    a step, else None; `results` are those of a transaction, else None.
     """
 
     number: int

@@ -209,8 +209,8 @@ def outcome_of(zxid: Zxid, txn: Txn) -> WriteOutcome:
             return WriteOutcome(zxid, change.code, "", None)
         case ReconfigErrorTxn():
             return WriteOutcome(zxid, change.code, change.detail, None)
-        case ReconfigTxn(config=SetDataTxn(stat=stat)):
-            return WriteOutcome(zxid, 0, "", stat)
+        case ReconfigTxn(config=SetDataTxn(value=text, stat=stat)):
+            return WriteOutcome(zxid, 0, (text or b"").decode(errors="replace"), stat)
         case SetAclTxn():
             return WriteOutcome(zxid, 0, "", change.stat)
         case MultiTxn():

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from msgspec import Struct, structs
 
 from raykeeper.client.core.effects import SuccessReply
-from raykeeper.client.core.outstanding import NewRequest
+from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.znodes.replies import GetEphemeralsReply, WriteReply
 from raykeeper.znodes.requests import Create, CreateMode, GetEphemerals, Multi, MultiRead, TxnOp
 from raykeeper.znodes.txns import MultiResults, OpDone, OpResult
@@ -38,6 +38,8 @@ class Chroot:
             return GetEphemerals(request.xid, self.path + request.path)
         if isinstance(request, Create):
             return self._create_prepended(request)
+        if isinstance(request, Query) and request.ignores_chroot:
+            return request
         return self._prepended(request) if hasattr(request, "path") else request
 
     def strip_reply(self, answer: SuccessReply) -> SuccessReply:
@@ -54,8 +56,14 @@ class Chroot:
         return answer
 
     def strip(self, path: str) -> str:
-        """Return the user's path; "", which stands for none, stays ""."""
-        return path[len(self.path) :] or "/" if path else path
+        """Return the user's path.
+
+        What is not below the chroot stays as it is: "", which stands for none, /zookeeper/config,
+        and the words of a reply.
+        """
+        if path == self.path:
+            return "/" if path else path
+        return path[len(self.path) :] if path.startswith(f"{self.path}/") else path
 
     def _ops_prepended(self, ops: list[TxnOp]) -> list[TxnOp]:
         return [

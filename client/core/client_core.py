@@ -54,6 +54,7 @@ from raykeeper.client.core.limits import ClientLimits
 from raykeeper.client.core.outstanding import (
     NewRequest,
     OutstandingRequests,
+    PendingRequest,
     WatchAddition,
     WatchRemoval,
     path_of,
@@ -102,6 +103,7 @@ _REASONS: Final[Mapping[int, str]] = {
     "entries than the setting acl_entries_max",
     Code.AUTH_FAILED: "the credential proves nothing, or the session would have more identities "
     "than the setting session_identities_max",
+    Code.UNIMPLEMENTED: "a server is of a version that does not know the request",
 }
 """What a code says of a request that this client has checked."""
 
@@ -411,9 +413,7 @@ class ClientCore:
         if token is CLOSE_TOKEN:
             self._finish(None)
         elif code:
-            # Of all that can be refused for its arguments, only a transaction has no path.
-            is_whole = code == Code.BAD_ARGUMENTS and not waiting.path
-            detail = _TRANSACTION_REFUSED if is_whole else _REASONS.get(code, "")
+            detail = _refusal_detail(waiting, item, code)
             self.out.append(Fail(token, error_for(code, self._chroot.strip(waiting.path), detail)))
         else:
             assert type(item) is not ErrorReply, item
@@ -591,6 +591,15 @@ class ClientCore:
             path = self._chroot.strip(path)
             event = WatchedEvent(EventType.NONE, ClientState.LOST, path, ZERO)
             self.out.append(CallWatchers(concerned, event))
+
+
+def _refusal_detail(waiting: PendingRequest, item: SuccessReply | ErrorReply, code: int) -> str:
+    """Return what a person should know of the error of a request."""
+    if type(item) is WriteReply and item.path:
+        return item.path  # the server's own words
+    # Of all that can be refused for its arguments, only a transaction has no path.
+    is_whole = code == Code.BAD_ARGUMENTS and not waiting.path
+    return _TRANSACTION_REFUSED if is_whole else _REASONS.get(code, "")
 
 
 def end_error(cause: KeeperError | None, path: str, *, definite: bool = True) -> KeeperError:

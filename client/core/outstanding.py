@@ -22,6 +22,7 @@ from msgspec import Struct, structs
 
 from raykeeper.client.core.limits import ClientLimits
 from raykeeper.zab.ids import Millis
+from raykeeper.znodes.paths import CONFIG_PATH
 from raykeeper.znodes.replies import (
     AuxReply,
     CountDescendantsReply,
@@ -49,6 +50,7 @@ from raykeeper.znodes.requests import (
     GetEphemerals,
     GetQuota,
     MultiRead,
+    Reconfig,
     RemoveWatches,
     Request,
     Sync,
@@ -64,12 +66,16 @@ REQUEST_OVERHEAD_BYTES = 24
 
 
 class Query(Struct, frozen=True):
-    """A read or a sync without an xid. `watcher` is None for no watch."""
+    """A read or a sync without an xid. `watcher` is None for no watch.
+
+    `ignores_chroot`: the path is the server's, whatever the root of the handle is.
+    """
 
     kind: type[GetData] | type[Exists] | type[GetChildren] | type[Sync]
     path: str
     watcher: object | None = None
     linearizable: bool = False
+    ignores_chroot: bool = False
 
 
 class WatchAddition(Struct, frozen=True):
@@ -119,7 +125,7 @@ class RefusedReply:
 
 def path_of(request: NewRequest) -> str:
     """Return the path of a request, "" if it has none or several."""
-    return getattr(request, "path", "")
+    return CONFIG_PATH if type(request) is Reconfig else getattr(request, "path", "")
 
 
 class PendingRequest(Struct):

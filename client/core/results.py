@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.znodes.ensemble_config import EnsembleConfig, parse_config
 from raykeeper.znodes.errors import Code, error_for
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.replies import (
@@ -57,6 +58,17 @@ def path_and_stat_of(answer: SuccessReply) -> Any:
     """Return the result of a create with `include_data`."""
     assert isinstance(answer, WriteReply), answer
     return answer.path, answer.stat
+
+
+def config_of(answer: SuccessReply) -> EnsembleConfig:
+    """Return the member list: the new one after a step, or the one that was read."""
+    if isinstance(answer, WriteReply):
+        text, stat = answer.path.encode(), answer.stat
+    else:
+        assert isinstance(answer, GetDataReply), answer
+        text, stat = answer.value or b"", answer.stat
+    assert stat is not None, "a step that was done has the Stat of the config"
+    return parse_config(text, stat.mzxid)
 
 
 def op_result_of(result: OpResult, path: str) -> Any:

@@ -32,6 +32,8 @@ WAITING: dict[str, Callable[[Client], Any]] = {
     "get_quota": lambda client: client.get_quota("/a"),
     "set_quota": lambda client: client.set_quota("/a", QuotaLimits()),
     "remove_quota": lambda client: client.remove_quota("/a"),
+    "get_config": lambda client: client.get_config(),
+    "reconfig": lambda client: client.reconfig(leaving=1),
 }
 OF_OTHERS: dict[str, Callable[[Client], Any]] = {
     "commit": lambda client: client.transaction().commit(),

@@ -25,6 +25,7 @@ from raykeeper.client.session_options import (
 from raykeeper.links.contract import LinkEvents
 from raykeeper.server.context import ServerOptions
 from raykeeper.server.events import ClientDisconnected, ClientFrameArrived
+from raykeeper.zab.feature_levels import LEVEL_MIN, LEVEL_OF_MEMBERS
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.limits import Limits
@@ -42,10 +43,19 @@ Open = Callable[..., Any]
 class Room:
     """Three servers that talk at once, on the loop of the clients; their time stands still."""
 
-    def __init__(self, ensemble: str = UUID) -> None:
+    def __init__(self, ensemble: str = UUID, *, strangers: int = 0) -> None:
+        """`strangers` follow and are no members; only then the members may change."""
         root = Identity("digest", digest_id(*SUPER.split(":")))
         limits = Limits(session_timeout_min_ms=Millis(1_000), super_identities=(root,))
-        self._servers = PureServers(3, limits=limits, options=ServerOptions(ensemble=ensemble))
+        self._servers = PureServers(
+            3,
+            limits=limits,
+            options=ServerOptions(ensemble=ensemble),
+            strangers=strangers,
+            newest_level=LEVEL_OF_MEMBERS if strangers else LEVEL_MIN,
+        )
+        if strangers:
+            self._servers.pass_time(300)  # the leader raises the level
         self._links: dict[int, tuple[PureServer, LinkEvents]] = {}
         self._told: dict[int, int] = {}
         self._connections = 0

@@ -177,6 +177,7 @@ def outcome(truth: Truth, zxid: Zxid, txn: Txn) -> Told:
     made = path if isinstance(change, CreateTxn) else getattr(change, "detail", "")
     if isinstance(change, ReconfigTxn):
         was = truth.at(CONFIG, zxid)
+        made = ((was and was.value) or b"").decode()
     results = multi_execution.told(change) if isinstance(change, MultiTxn | MultiErrorTxn) else None
     stat = was.stat if was else None
     return Told(zxid, getattr(change, "code", 0), made or "", stat, results)

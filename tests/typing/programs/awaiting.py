@@ -18,6 +18,7 @@ from raykeeper.client import (
     Contender,
     Decision,
     Element,
+    EnsembleConfig,
     Entered,
     FencedResource,
     Generation,
@@ -130,6 +131,8 @@ async def access(client: AsyncClient) -> None:
     await client.set_quota("/mine", QuotaLimits(hard_znodes=3))
     assert_type(await client.get_quota("/mine"), Quota)
     await client.remove_quota("/mine")
+    assert_type(await client.get_config(), EnsembleConfig)
+    assert_type(await client.reconfig(4, 3), EnsembleConfig)
     assert_type(await client.get_ephemerals(), list[str])
     assert_type(await client.get_all_children_number("/"), int)
 

@@ -18,6 +18,7 @@ from raykeeper.client import (
     Contender,
     Decision,
     Element,
+    EnsembleConfig,
     Entered,
     FencedResource,
     Generation,
@@ -171,6 +172,10 @@ def access(client: Client) -> None:
     assert_type(quota, Quota)
     assert_type(quota.limits, QuotaLimits)
     client.remove_quota("/mine")
+    config = client.get_config()
+    assert_type(config, EnsembleConfig)
+    assert_type(client.reconfig(4, as_observer=True, version=config.version), EnsembleConfig)
+    assert_type(client.reconfig_async(leaving=4), Future[EnsembleConfig])
     assert_type(client.get_ephemerals(), list[str])
     assert_type(client.get_all_children_number("/"), int)
 

@@ -9,7 +9,7 @@ from raykeeper.client import arguments
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.request_builder import RequestBuilder
-from raykeeper.znodes.requests import Create, Delete, GetData, SetData
+from raykeeper.znodes.requests import Create, Delete, GetData, Reconfig, SetData
 
 BUILDER = RequestBuilder(value_bytes_max=4)
 
@@ -20,6 +20,12 @@ def create(path: Any = "/a", value: Any = b"", sequence: bool = False) -> Create
 
 def set_(value: Any = b"", version: Any = -1) -> SetData:
     return BUILDER.setting("/a", value, version)
+
+
+def test_a_step_of_the_members_is_a_reconfig() -> None:
+    assert arguments.member_step(4, None, True, -1) == Reconfig(4, 0, True, -1)
+    assert arguments.member_step(4, 2, False, 0x100000007) == Reconfig(4, 2, False, 0x100000007)
+    assert arguments.member_step(None, 254, False, 0) == Reconfig(0, 254, False, 0)
 
 
 class Unhashable:
@@ -51,6 +57,14 @@ class Unhashable:
         (lambda: arguments.milliseconds("timeout_s", float("nan")), "positive"),
         (lambda: arguments.milliseconds("timeout_s", float("inf")), "positive"),
         (lambda: arguments.milliseconds("timeout_s", "5"), "positive"),  # type: ignore[arg-type]
+        (lambda: arguments.member_step(None, None, False, -1), "name the server"),
+        (lambda: arguments.member_step("4", None, False, -1), "joining must be a server id, 1 to"),
+        (lambda: arguments.member_step(None, 255, False, -1), "leaving must be a server id, 1 to"),
+        (lambda: arguments.member_step(True, None, False, -1), "254, not True"),
+        (lambda: arguments.member_step(4, None, 1, -1), "True or False, not 1"),
+        (lambda: arguments.member_step(None, 4, True, -1), "and none does"),
+        (lambda: arguments.member_step(4, None, True, "5"), "-1 for any, not '5'"),
+        (lambda: arguments.member_step(4, None, True, 1 << 63), "-1 for any, not"),
     ],
 )
 def test_invalid_arguments_are_refused(call: Callable[[], object], text: str) -> None:

@@ -108,6 +108,12 @@ CALLS: list[Call] = [
         call("set_quota", "/a", QuotaLimits(hard_bytes=limit))  # type: ignore[arg-type]
         for limit in (-2, 10**18, "1", 1.0, True, None)
     ),
+    *(call("get_config", watch) for watch in BAD_WATCHES),
+    *(call("get_config", consistency=level) for level in ("strong", "", None, 1)),
+    *(call("reconfig", server) for server in (None, 0, 255, -1, "4", 4.0, True)),
+    *(call("reconfig", 4, server) for server in (0, 255, -1, "4", 4.0, True)),
+    *(call("reconfig", 4, as_observer=role) for role in (None, 1, "observer")),
+    *(call("reconfig", 4, version=version) for version in (-2, 1 << 63, "1", 1.0, True, None)),
     *(call("t.when", "/a", field, "==", 1) for field in ("", "cversion", "VERSION", None, 1)),
     *(call("t.when", "/a", "version", sign, 1) for sign in ("", "=", ">=", None, 1)),
     *(call("t.when", "/a", "version", "==", operand) for operand in (b"1", "1", 1.0, True, None)),

@@ -71,7 +71,7 @@ class Ensemble:
 
     def does(self, *servers: int, observes: bool = False) -> None:
         reply = self.step(*servers, observes=observes)
-        assert (reply.code, reply.path) == (0, "")
+        assert (reply.code, reply.path) == (0, self.config().decode())
 
     def lists(self) -> list[tuple[set[Seat], tuple[int, ...]]]:
         lists = [host.settings.members.delivered for host in self.servers.hosts.values()]
@@ -142,6 +142,7 @@ def test_the_list_and_its_version_are_in_the_config() -> None:
         "server.4=unknown:2888:3888:observer\n"
         f"version={reply.zxid:x}"
     )
+    assert reply.path == ensemble.config().decode()
     assert reply.stat is not None and reply.stat.mzxid == reply.zxid
     members = ensemble.servers[1].settings.members.delivered
     assert members.version == reply.zxid

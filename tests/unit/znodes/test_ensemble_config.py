@@ -5,8 +5,10 @@ import pytest
 from raykeeper.zab.ids import ServerId, Zxid
 from raykeeper.znodes.acl import READ_ONLY_ACL
 from raykeeper.znodes.ensemble_config import (
+    EnsembleConfig,
     format_config,
     member_lines,
+    parse_config,
     parse_servers,
     server_line,
     updated_servers,
@@ -35,6 +37,14 @@ def test_the_text_is_that_of_zookeepers_dynamic_configuration() -> None:
     assert server_line("[fe80::1]:2184", is_voter=False) == LINES[FOUR]
     assert format_config(LINES, Zxid(0x1_0000_0007)) == TEXT
     assert parse_servers(TEXT) == LINES
+
+
+def test_a_parsed_config_has_voters_observers_and_version() -> None:
+    config = parse_config(TEXT, 7)
+    expected = EnsembleConfig(7, {ONE: "10.0.0.1:2181"}, {FOUR: "[fe80::1]:2184"})
+    assert config == expected and config.servers == (ONE, FOUR)
+    config = parse_config(b"server.3=unknown:2888:3888:participant\nversion=8", 8)
+    assert config == EnsembleConfig(8, {THREE: ""}, {})
 
 
 @pytest.mark.parametrize("text", [b"", b"\xff", b"server.=x\nserver.1\nversion=server.1=2"])

@@ -158,7 +158,7 @@ def test_a_disk_is_replaced_in_a_changed_list_too() -> None:
 def test_the_outcome_of_a_change_of_members() -> None:
     config = SetDataTxn("/zookeeper/config", b"the list", STAT_SET)
     for change, outcome in (
-        (ReconfigTxn(MEMBERS, config), WriteOutcome(Zxid(2), 0, "", STAT_SET)),
+        (ReconfigTxn(MEMBERS, config), WriteOutcome(Zxid(2), 0, "the list", STAT_SET)),
         (ReconfigErrorTxn(-14, "open"), WriteOutcome(Zxid(2), -14, "open", None)),
     ):
         assert outcome_of(Zxid(2), Txn(SESSION, 1, 0, Millis(9), change)) == outcome

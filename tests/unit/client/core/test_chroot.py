@@ -37,6 +37,7 @@ from raykeeper.znodes.requests import (
     ReadChildren,
     ReadData,
     ReadStat,
+    Reconfig,
     Relation,
     SetAcls,
     SetData,
@@ -83,6 +84,9 @@ IS_THERE = CompareField.EXISTS, Relation.EQUAL, 1
         (CloseSession(), CloseSession()),
         (AddAuth("digest", b"u:p"), AddAuth("digest", b"u:p")),
         (WhoAmI(0), WhoAmI(0)),
+        (Reconfig(4, 0, True), Reconfig(4, 0, True)),
+        (Query(GetData, "/zookeeper/config", ignores_chroot=True),
+         Query(GetData, "/zookeeper/config", ignores_chroot=True)),
     ],
 )  # fmt: skip
 def test_requests_get_the_prefix(ask: Any, inside: Any) -> None:
@@ -98,6 +102,8 @@ Z1 = Zxid(1)
         (WriteReply(1, Z1, 0, "/apps/one/a", STAT), WriteReply(1, Z1, 0, "/a", STAT)),
         (WriteReply(1, Z1, 0, "/apps/one", STAT), WriteReply(1, Z1, 0, "/", STAT)),
         (WriteReply(1, Z1, 0, "", STAT), WriteReply(1, Z1, 0, "", STAT)),
+        (WriteReply(1, Z1, -8, "no server joins", None),
+         WriteReply(1, Z1, -8, "no server joins", None)),
         (
             WriteReply(1, Z1, -101, "", None, MultiResults(True, [OpDone("/apps/one/a", STAT),
                     OpDone("", None), OpChildren(["x"], STAT), OpFailed(-101)])),
@@ -114,7 +120,10 @@ def test_replies_lose_the_prefix(answer: Any, shown: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "shown"), [("/apps/one/a", "/a"), ("/apps/one", "/"), ("", "")]
+    ("path", "shown"), [
+        *(("/apps/one/a", "/a"), ("/apps/one", "/"), ("", "")),
+        *(("/zookeeper/config", "/zookeeper/config"), ("/apps/one1", "/apps/one1")),
+    ],
 )  # fmt: skip
 def test_paths_are_mapped_both_ways(path: str, shown: str) -> None:
     assert APP.strip(path) == shown

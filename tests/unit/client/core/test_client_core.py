@@ -18,9 +18,12 @@ from raykeeper.znodes.errors import (
     Code,
     InvalidAclError,
     KeeperError,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
+    UnimplementedError,
 )
+from raykeeper.znodes.paths import CONFIG_PATH
 from raykeeper.znodes.replies import (
     ConnectReply,
     EmptyReply,
@@ -32,6 +35,7 @@ from raykeeper.znodes.replies import (
     Item,
     ServerFrame,
     WatcherEvent,
+    WriteReply,
 )
 from raykeeper.znodes.requests import (
     AddAuth,
@@ -42,11 +46,14 @@ from raykeeper.znodes.requests import (
     GetChildren,
     GetData,
     Multi,
+    Reconfig,
     SessionId,
     SetData,
     Sync,
 )
 from tests.unit.client.wire import CONNECTED, PASSWORD, SESSION, SET, STAT, S, Wire, Z, done, write
+
+STEP = Reconfig(4, 0, True)
 
 
 def test_opens_a_session() -> None:
@@ -110,6 +117,22 @@ def test_earlier_requests_leave_in_one_frame_once_connected() -> None:
                 "",
                 "the credential proves nothing, or the session would have more identities than "
                 "the setting session_identities_max",
+            ),
+        ),
+        # The leader says in words why it refuses a step of the member list.
+        (STEP, write(1, STEP), done(1, Code.NO_AUTH), NoAuthError(CONFIG_PATH)),
+        (
+            STEP,
+            write(1, STEP),
+            WriteReply(1, Z[2], Code.BAD_ARGUMENTS, "server 4 is a voter already", None),
+            BadArgumentsError(CONFIG_PATH, "server 4 is a voter already"),
+        ),
+        (
+            STEP,
+            write(1, STEP),
+            done(1, Code.UNIMPLEMENTED),
+            UnimplementedError(
+                CONFIG_PATH, "a server is of a version that does not know the request"
             ),
         ),
         # Reads; a code that we do not know is an error all the same.

@@ -5,9 +5,16 @@ from typing import Any
 import pytest
 
 from raykeeper.client.core.effects import SuccessReply
-from raykeeper.client.core.results import Quota, op_result_of, path_and_stat_of, result_of
+from raykeeper.client.core.results import (
+    Quota,
+    config_of,
+    op_result_of,
+    path_and_stat_of,
+    result_of,
+)
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import OPEN_ACL, WORLD
+from raykeeper.znodes.ensemble_config import EnsembleConfig
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.replies import (
@@ -26,6 +33,7 @@ from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, OpResult, OpStat, OpValue
 
 Z = Zxid(5)
+TEXT = "server.1=u:1:2:participant\nserver.2=h:1:2:observer;h:2181\nversion=5"
 STAT = Stat(Z, Z, Millis(1), Millis(1), 0, 0, 0, 0, 0, 0, Z)
 
 
@@ -54,6 +62,20 @@ def test_each_reply_has_its_result(answer: SuccessReply, result: Any) -> None:
 
 def test_a_create_has_path_and_stat() -> None:
     assert path_and_stat_of(WriteReply(1, Z, 0, "/a", STAT)) == ("/a", STAT)
+
+
+@pytest.mark.parametrize(
+    ("answer", "config"),
+    [
+        (WriteReply(1, Zxid(9), 0, TEXT, STAT), EnsembleConfig(5, {1: ""}, {2: "h:2181"})),
+        (GetDataReply(1, Zxid(9), TEXT.encode(), STAT), EnsembleConfig(5, {1: ""}, {2: "h:2181"})),
+        (GetDataReply(1, Zxid(9), None, STAT), EnsembleConfig(5, {}, {})),
+    ],
+)
+def test_a_step_and_a_read_have_the_member_list(
+    answer: SuccessReply, config: EnsembleConfig
+) -> None:
+    assert config_of(answer) == config
 
 
 @pytest.mark.parametrize(
