@@ -61,7 +61,13 @@ from raykeeper.znodes.requests import (
     decode_client_frame,
     has_passwords,
 )
-from raykeeper.znodes.txns import CreateSessionErrorTxn, CreateSessionTxn, Txn, WriteOutcome
+from raykeeper.znodes.txns import (
+    CreateSessionErrorTxn,
+    CreateSessionTxn,
+    ReconfigErrorTxn,
+    Txn,
+    WriteOutcome,
+)
 
 RETURNS_AT_ONCE: Final = 20
 """So many clients of a lost server may all return at once: that takes less than the election."""
@@ -347,6 +353,9 @@ class ClientRequests:
             self._written[type(txn.body)] += 1
         except KeyError:  # an error
             self._counts.count(kind_of_op(request.op), outcome.code)
+            if type(txn.body) is ReconfigErrorTxn:
+                reason = connection.number, outcome.path
+                context.trace(trace_events.RECONFIG_REFUSED, reason)
         self._push(connection, _write_reply(txn.number, outcome))
         if queue and not isinstance(queue[0][0], Write):
             self._drain(connection)

@@ -121,6 +121,9 @@ def _reply_to_write(request: UnansweredRequest, item: WriteReply) -> Record | in
         case OpCode.SET_DATA | OpCode.SET_ACL:
             assert item.stat is not None, item
             return StatResponse(item.stat)
+        case OpCode.RECONFIG:
+            assert item.stat is not None, item
+            return GetDataResponse(item.path.encode(), item.stat)
         case _:
             return EmptyResponse()
 

@@ -20,7 +20,7 @@ ZooKeeper: `ServerCnxn`, `ZooKeeperServer.processConnectRequest`, `processPacket
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from raykeeper.jute.archives import ElementsMax, OutputArchive
@@ -36,22 +36,24 @@ from raykeeper.jute.frames import (
 )
 from raykeeper.jute.multi import Operation
 from raykeeper.jute.opcodes import NOTIFICATION_XID, PING_XID, OpCode
-from raykeeper.jute.records import AuthPacket, ConnectRequest, ConnectResponse, SetSASLResponse
+from raykeeper.jute.records import (
+    AuthPacket,
+    ConnectRequest,
+    ConnectResponse,
+    ReconfigRequest,
+    SetSASLResponse,
+)
 from raykeeper.jute.records import WatcherEvent as JuteEvent
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.connection import CheckWatches, Connection, Phase, RejectedRequest
 from raykeeper.server.context import ServerContext
+from raykeeper.server.jute_reconfig import reconfig_op
 from raykeeper.server.jute_replies import PagedNames, UnansweredRequest, reply_to, with_names
-from raykeeper.server.jute_requests import read_request, reply_detail, write_op
+from raykeeper.server.jute_requests import acls_of, read_request, reply_detail, write_op
 from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes import requests as native
-from raykeeper.znodes.acl import (
-    Acl,
-    Identity,
-    authenticate,
-    identities_of,
-)
+from raykeeper.znodes.acl import Acl, Identity, authenticate, identities_of
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
     CloseFrame,
@@ -79,7 +81,6 @@ _SYNC_CONNECTED: Final = 3
 _HEARTBEATS_BITS: Final = 20
 """A million pieces of bytes of one connection do not arrive within a millisecond."""
 _NO_PASSWORD: Final = bytes(PASSWORD_BYTES)
-_RECONFIG_DISABLED: Final = -123
 _WITH_ACLS: Final = frozenset((native.Create, native.SetAcls, native.Multi))
 _PING, _AUTH, _SASL = int(OpCode.PING), int(OpCode.AUTH), int(OpCode.SASL)  # of each request
 _SETTING_WATCHES: Final = (OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
@@ -255,15 +256,16 @@ class JuteTranslator:
                 return self._reject(request, read)
             self._add_unanswered(request, reply_detail(body))
             return read
-        op = write_op(opcode, body)
+        if isinstance(body, ReconfigRequest):
+            op: native.WriteOp | Code | None = reconfig_op(self._context, self.number, body)
+        else:
+            op = write_op(opcode, body)
         if op is not None and not isinstance(op, Code):
             return self._write(request, op, reply_detail(body))
         if op is not None:
             return self._reject(request, op)
         if opcode in _UNIMPLEMENTED:
             return self._reject(request, Code.UNIMPLEMENTED)
-        if opcode == OpCode.RECONFIG:
-            return self._reject(request, _RECONFIG_DISABLED)
         assert opcode == OpCode.SASL, opcode
         return self._reject(request, Code.AUTH_FAILED, closes=True)
 
@@ -441,14 +443,9 @@ class JuteTranslator:
 
     def _trace_refusal(self, op: native.WriteOp) -> None:
         """Trace the limit above which a write is, so that the leader refuses it."""
-        limits = self._context.limits
-        ops: Sequence[Any] = (op,)
-        if isinstance(op, native.Multi):
-            ops = op.then
-        most = limits.acl_entries_max
-        for each in ops:
-            acls = each.acls if isinstance(each, native.Create | native.SetAcls) else None
-            if acls is not None and len(acls) > most and (entries := len(set(acls))) > most:
+        most = self._context.limits.acl_entries_max
+        for acls in acls_of(op):
+            if len(acls) > most and (entries := len(set(acls))) > most:
                 self._trace_limit(f"an ACL of {entries} entries", "acl_entries_max", most)
                 return
 

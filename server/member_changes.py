@@ -81,6 +81,9 @@ class MemberChanges:
             observers.pop(ServerId(server), None)
         joining = ServerId(op.joining)
         if joining and op.as_observer:
+            if not self._is_known(joining, members):
+                text = f"server {joining} does not follow: start it before it is added"
+                return ReconfigErrorTxn(Code.NEW_CONFIG_NO_QUORUM, text)
             observers[joining] = None
         elif joining:
             learner = self._learner(joining)
@@ -159,6 +162,13 @@ class MemberChanges:
         if not self._has_digest(learner):
             return f"server {server} has not confirmed its digest yet"
         return ""
+
+    def _is_known(self, server: ServerId, members: MemberList) -> bool:
+        """Return whether a server is a member, or follows without being one."""
+        if server in members.voters or server in members.observers:
+            return True
+        learner = self._learner(server)
+        return learner is not None and learner.stage is Stage.FOLLOWING
 
     def _is_live(self, voters: dict[ServerId, DiskId], without: ServerId) -> bool:
         settings = self._context.peer.settings

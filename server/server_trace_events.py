@@ -7,6 +7,8 @@ from raykeeper.zab.trace_events import TraceName
 CLIENT_MALFORMED: Final = TraceName("client.malformed", "connection", "reason")
 CLIENT_LIMITED: Final = TraceName("client.limited", "connection", "reason")
 """A request or its reply is above a limit; the reason names the setting."""
+RECONFIG_REFUSED: Final = TraceName("members.refused", "connection", "reason")
+"""A step of the member list was refused: of ZooKeeper's clients none is told why."""
 CLIENT_OVERRUN: Final = TraceName("client.overrun", "connection")
 SESSION_OPENED: Final = TraceName("session.opened", "session", "server")
 SESSION_EXPIRED: Final = TraceName("session.expired", "session")

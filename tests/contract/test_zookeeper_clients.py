@@ -22,9 +22,11 @@ from kazoo.security import make_digest_acl
 from msgspec import structs
 
 from raykeeper.server.context import ALLOWED_WORDS, ZooKeeperOptions
+from raykeeper.zab.feature_levels import LEVEL_OF_MEMBERS
+from raykeeper.znodes.acl import Identity, digest_id
 from tests.harness.jute_port import JutePort
 from tests.harness.kazoo_clients import PATIENCE_S, kazoo_clients
-from tests.harness.pure_servers import OPTIONS
+from tests.harness.pure_servers import LIMITS, OPTIONS
 from tests.harness.tls_files import TlsFolder
 
 ADDRESS = "10.0.0.7:2181"
@@ -34,8 +36,11 @@ Connect = Callable[..., KazooClient]
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[JutePort]:
+    super_identities = (Identity("digest", digest_id("super", "test")),)
     with JutePort(
-        options=structs.replace(OPTIONS, zookeeper=ZooKeeperOptions(address=ADDRESS))
+        limits=structs.replace(LIMITS, super_identities=super_identities),
+        options=structs.replace(OPTIONS, zookeeper=ZooKeeperOptions(address=ADDRESS)),
+        newest_level=LEVEL_OF_MEMBERS,
     ) as opened:
         yield opened
 
@@ -273,7 +278,11 @@ COMMANDS = [
     ("sync /cli", "Sync is OK"),
     ("deleteall /cli", ""),
     ("get /cli", "Node does not exist: /cli"),
-    ("reconfig -remove 3", "Reconfig is disabled"),
+    ("reconfig -remove 3", "Insufficient permission"),
+    ("addauth digest super:test", ""),
+    ("reconfig -remove 3", "Arguments are not valid"),
+    ("reconfig -add server.4=h:2888:3888:observer;2181", "No quorum of new config is connected"),
+    ("reconfig -v 7 -remove 1", "version No is not valid"),
     ("create /quota abc", "Created /quota"),
     ("setquota -n 5 /quota", ""),
     ("create /quota/x 12", "Created /quota/x"),

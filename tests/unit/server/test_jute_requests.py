@@ -97,7 +97,8 @@ def test_creations_answer_with_the_path_or_with_the_stat_too() -> None:
         (OpCode.CHECK_WATCHES, WatchesRequest("/a", 9), Code.MARSHALLING_ERROR),
         (OpCode.REMOVE_WATCHES, WatchesRequest("/a", 0), Code.MARSHALLING_ERROR),
         (OpCode.REMOVE_WATCHES, WatchesRequest("/a", 3), Code.NO_WATCHER),
-        (OpCode.RECONFIG, ReconfigRequest("", "", "", -1), -123),
+        (OpCode.RECONFIG, ReconfigRequest("", "", "", -1), Code.NO_AUTH),
+        (OpCode.RECONFIG, ReconfigRequest("some thing", "", "", -1), Code.BAD_ARGUMENTS),
         (OpCode.CHECK, CheckVersionRequest("/a", -1), Code.UNIMPLEMENTED),
         (OpCode.DELETE_CONTAINER, PathRequest("/a"), Code.UNIMPLEMENTED),
         (

@@ -265,6 +265,23 @@ def test_a_server_that_is_not_ready_gets_no_vote() -> None:
     ensemble.does(4)
 
 
+def test_a_server_that_does_not_run_is_not_added() -> None:
+    """Nobody would start it; ZooKeeper takes any address for an observer."""
+    ensemble = Ensemble(strangers=1)
+    ensemble.servers.crash(4)
+    ensemble.servers.pass_time(1_000)
+    reason = "does not follow: start it before it is added"
+    assert ensemble.refusal(4, observes=True) == f"NEW_CONFIG_NO_QUORUM: server 4 {reason}"
+    assert ensemble.refusal(9, observes=True) == f"NEW_CONFIG_NO_QUORUM: server 9 {reason}"
+    ensemble.servers.restart(4)
+    ensemble.servers.pass_time(1_000)
+    ensemble.does(4, observes=True)
+    ensemble.servers.crash(1)
+    ensemble.servers.pass_time(1_000)
+    ensemble.does(1, observes=True)  # a member that is down may lose its vote
+    ensemble.all_have(2, 3, observers=(1, 4))
+
+
 def test_a_server_whose_disk_is_full_gets_no_vote() -> None:
     ensemble = promotable()
     ensemble.servers[4].step(DiskSpaceChanged(False))
