@@ -16,6 +16,7 @@ from typing import Any, Final, get_args
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.admin_tables import AdminTables
+from raykeeper.server.client_drain import REFUSAL, ClientDrain
 from raykeeper.server.client_send_queues import FRAME_BYTES_MAX, ClientSendQueues
 from raykeeper.server.connection import (
     CheckWatches,
@@ -99,6 +100,8 @@ class ClientRequests:
         self.read_only = ReadOnlyMode(
             context, self._by_number, self._send_queues, self.close_connection
         )
+        self.drain = ClientDrain(context, self._by_number, self._send_queues, self.close_connection)
+        """Moves the clients to other servers, if an operator says so."""
         self.jute = JuteClients(
             context,
             FourLetterWords(context, self.read_only, self._by_number),
@@ -114,7 +117,9 @@ class ClientRequests:
 
     def stats(self) -> ServerStats:
         """Return the statistics of this server."""
-        return collect_stats(self._context, self._by_number.values(), self.read_only)
+        return collect_stats(
+            self._context, self._by_number.values(), self.read_only, self.drain.clients_to_move
+        )
 
     def metrics(self) -> ServerMetrics:
         """Return the metrics of this server."""
@@ -160,6 +165,9 @@ class ClientRequests:
         self._by_number[connection.number] = connection
         connection.opened_at = self._context.now.wall
         self._update_windows()
+        if self.drain.is_draining:
+            self._refuse(connection, Code.CONNECTION_LOSS, REFUSAL)
+            return
         if self.read_only.admit(connection):
             return
         if connection.translator is not None and self.read_only.is_leaderless:
@@ -298,20 +306,17 @@ class ClientRequests:
         if connection is not None and connection.phase is Phase.READ_ONLY:
             self.close_connection(connection, Code.CONNECTION_LOSS)
         elif connection is not None and connection.phase is Phase.CONNECTING:
-            zxid = self._context.state.zxid
-            self._counts.count(CONNECT, change.code)
-            reply = ConnectReply(
-                change.code,
-                SessionId(0),
-                Millis(0),
-                zxid,
-                0,
-                detail=_refusal_detail(change.sessions_max),
-            )
-            self._send_queues.send(connection, reply)
-            self._close_link(number)
-            self._remove(connection)
+            self._refuse(connection, change.code, _refusal_detail(change.sessions_max))
         self.dead_clients.on_session_refused(number)
+
+    def _refuse(self, connection: Connection, code: int, detail: str) -> None:
+        """Answer Connect with a refusal, and close the connection."""
+        self._counts.count(CONNECT, code)
+        zxid = self._context.state.zxid
+        reply = ConnectReply(code, SessionId(0), Millis(0), zxid, 0, detail=detail)
+        self._send_queues.send(connection, reply)
+        self._close_link(connection.number)
+        self._remove(connection)
 
     def on_session_closed(self, session_id: SessionId, txn: Txn, outcome: WriteOutcome) -> None:
         """Close the connection of a session that has ended, after the reply to its own close."""

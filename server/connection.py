@@ -96,6 +96,9 @@ class Translator(Protocol):
     def may_send(self) -> bool:
         """Return whether the client may be sent anything now."""
 
+    def is_quiet(self, for_ms: Millis) -> bool:
+        """Return whether the client waits for nothing, and has sent nothing for so long."""
+
     def note_kept(self) -> None:
         """Note what the connection makes the server keep now."""
 

@@ -193,6 +193,21 @@ class ReconfigRequested(Struct, frozen=True):
     op: Reconfig
 
 
+class DrainRequested(Struct, frozen=True):
+    """An operator has this server take no more clients, and move those it has to other servers.
+
+    It moves at most `clients_per_s`, and waits up to `patience_ms` for clients of ZooKeeper that
+    are never without a request. It lasts until DrainEnded, or to the end of the process.
+    """
+
+    clients_per_s: int
+    patience_ms: int
+
+
+class DrainEnded(Struct, frozen=True):
+    """An operator has this server take clients again, if it was drained."""
+
+
 class TrackerLost(Struct, frozen=True):
     """The session tracker died or did not answer; its knowledge is lost."""
 
@@ -221,6 +236,8 @@ Event = (
     | SessionsOverdue
     | TransferRequested
     | ReconfigRequested
+    | DrainRequested
+    | DrainEnded
     | TrackerLost
 )
 DiskEvent = (

@@ -28,6 +28,8 @@ from raykeeper.server.events import (
     ClientFrameArrived,
     ClientProcessDied,
     DiskSpaceChanged,
+    DrainEnded,
+    DrainRequested,
     EpochsSaved,
     Event,
     JuteBytesArrived,
@@ -230,6 +232,7 @@ class Server:
             self._next_report_at,
             self._disk_check_at,
             self._clients.read_only.starts_at,
+            self._clients.drain.deadline,
             self._transfer.deadline,
         )
         return min((due for due in deadlines if due is not None), default=None)
@@ -326,6 +329,8 @@ class Server:
             TrackerLost: self._on_tracker_lost,
             TransferRequested: self._transfer.request,
             ReconfigRequested: lambda e: self._reconfigs.request(e, self._leader_requests),
+            DrainRequested: clients.drain.begin,
+            DrainEnded: lambda _: clients.drain.end(),
         }
 
     def _make_zab_handlers(self) -> dict[type, Callable[[Any], None]]:
@@ -403,6 +408,8 @@ class Server:
             self._process_zab_effects,
             # A server that is a member no more lets its clients go.
             self._membership.finish,
+            # Clients are moved with all that was queued for them.
+            self._clients.drain.move_due,
             # Last, one frame for each client: it holds everything that was queued above.
             self._clients.flush,
         )

@@ -77,6 +77,8 @@ class ServerStats(Struct, frozen=True, kw_only=True):
     """Of reads, syncs and requests about watches since the last reset."""
     updates: LatencyStats
     """Of writes since the last reset."""
+    clients_to_move: int | None = None
+    """How many clients are still to be moved; None unless the server is drained."""
 
     @property
     def latency(self) -> LatencyStats:
@@ -91,7 +93,10 @@ class ServerStats(Struct, frozen=True, kw_only=True):
 
 
 def collect_stats(
-    context: ServerContext, connections: Collection[Connection], read_only: ReadOnlyMode
+    context: ServerContext,
+    connections: Collection[Connection],
+    read_only: ReadOnlyMode,
+    clients_to_move: int | None = None,
 ) -> ServerStats:
     """Return the statistics of a server with these connections."""
     peer, state, counters = context.peer, context.state, context.counters
@@ -125,6 +130,7 @@ def collect_stats(
         packets_sent=sent + sum(each.packets_sent for each in connections),
         reads=counters.reads.stats(),
         updates=counters.updates.stats(),
+        clients_to_move=clients_to_move,
     )
 
 

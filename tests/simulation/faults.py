@@ -18,6 +18,9 @@ from tests.simulation.second_process import second_process
 from tests.simulation.temporary_faults import TemporaryFaults, ends_of
 from tests.simulation.triggered_faults import TriggeredFaults
 
+PATIENCE_MS = 500
+"""How long a drained server waits for a client of ZooKeeper that is never quiet."""
+
 
 class Faults:
     """The faults of one run."""
@@ -46,6 +49,7 @@ class Faults:
             FaultKind.BLACKOUT: self._blackout,
             FaultKind.FREEZE: self._freeze,
             FaultKind.TRANSFER: self._transfer,
+            FaultKind.DRAIN: self._drain,
             FaultKind.CUT: self._cut,
             FaultKind.CUT_ONE_WAY: self._cut_one_way,
             FaultKind.ISOLATE: self._isolate,
@@ -97,6 +101,7 @@ class Faults:
         self._network.heal()
         for node in self._nodes.values():
             node.thaw()
+            node.end_drain()
             node.tracker.slow_ms = node.snapshotter.slow_ms = 0
             node.tracker.repeats = False
             disk = node.disk
@@ -153,6 +158,14 @@ class Faults:
         if leader is None or not leader.is_answering:
             return False
         leader.transfer(ServerId(fault.target) if fault.target else None, fault.lasts_ms)
+        return True
+
+    def _drain(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not node.is_answering:
+            return False
+        node.drain(fault.amount, PATIENCE_MS)
+        self._temporary.later(fault.lasts_ms, node.end_drain)
         return True
 
     def _triggered_fault(self, fault: Fault) -> bool:

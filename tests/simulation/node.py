@@ -27,6 +27,8 @@ from raykeeper.server.events import (
     ClientFrameArrived,
     ClientProcessDied,
     DiskSpaceChanged,
+    DrainEnded,
+    DrainRequested,
     Event,
     JuteClientConnected,
     LinkDown,
@@ -61,6 +63,7 @@ from tests.harness.log_entries import entries_of
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import DiskFailedError, SimDisk
 from tests.simulation.checks import transfers
+from tests.simulation.checks.drains import Drains
 from tests.simulation.checks.transfers import Transfers
 from tests.simulation.clock import SimClock
 from tests.simulation.jute_clients.server_end import ByteEnd
@@ -131,6 +134,7 @@ class Node:
         self.heard: dict[ServerId, Millis] = {}
         """When, by its clock, this process came to a frame of each server last."""
         self.transfers = Transfers(checks.counts)
+        self.drains = Drains()
         self._newer = newer
         self._plan = plan
         self._timing = timing
@@ -199,6 +203,7 @@ class Node:
         self._fence, self._connections = Fence(), 0
         self.heard = {}
         self.transfers = Transfers(self._checks.counts)
+        self.drains = Drains()
         self._processes = {}
         self._has_room = recovered.has_disk_space
         self.logged = dict(entries_of(*recovered.runs))
@@ -308,6 +313,14 @@ class Node:
         request, asked = self.transfers.asks(to, within_ms), self.transfers
         self._take(self.incarnation, [request])
         return lambda: asked.answer_to(request)
+
+    def drain(self, clients_per_s: int, patience_ms: int) -> None:
+        """Have the process take no clients and move those it has; it ends with the process."""
+        self._take(self.incarnation, [DrainRequested(clients_per_s, patience_ms)])
+
+    def end_drain(self) -> None:
+        """Have the process take clients again."""
+        self._take(self.incarnation, [DrainEnded()])
 
     def freeze(self) -> None:
         """Freeze the process and its disk thread (SIGSTOP); arriving events wait."""
@@ -486,9 +499,11 @@ class Node:
         told = [event.has_disk_space for event in events if isinstance(event, DiskSpaceChanged)]
         is_bound = not self._has_room and self.server.peer.is_active and True not in told
         handing_over = transfers.handing_over(self.server)
+        self.drains.takes(events)
         effects = self.server.step(events, self.clock.times())
         transfers.proposes_nothing(self, handing_over, effects)
         self.transfers.ends_in_time(self.server, self.clock.mono())
+        self.drains.stepped(self)
         for effect in effects:
             assert not is_bound or not isinstance(effect, Append), "FullDisk: more is accepted"
             self._remember(effect)

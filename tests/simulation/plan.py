@@ -44,6 +44,9 @@ class FaultKind(Enum):
     """The present leader is asked to transfer the lead to server `target`, 0 for any, within
     `lasts_ms`."""
 
+    DRAIN = "drain"
+    """For `lasts_ms` server `target` takes no clients; it moves those it has, `amount` a second."""
+
     # Links: both ways unless said otherwise, for `lasts_ms`.
     CUT = "cut"
     """Server `target` from the servers `others`."""
@@ -150,7 +153,7 @@ OF_RAY_NODES = frozenset(
     {FaultKind.NODE_DIES, FaultKind.NODE_FLAPS, FaultKind.NODE_CUT, FaultKind.LAUNCH}
 )
 """Drawn by keepers/plans.py alone."""
-OF_OTHER_WORLDS = OF_RAY_NODES | {FaultKind.TRANSFER, FaultKind.JOIN_DIES}
+OF_OTHER_WORLDS = OF_RAY_NODES | {FaultKind.TRANSFER, FaultKind.DRAIN, FaultKind.JOIN_DIES}
 """Drawn by worlds that have a recipe of their own, and not by the first one."""
 
 
@@ -303,6 +306,8 @@ class Plan(Struct, frozen=True):
     upgrade: UpgradePlan | None = None
     transfers_in_calm: bool = False
     """Whether the lead goes to each voter in turn after all have converged."""
+    drains_in_calm: bool = False
+    """Whether each server in turn is drained then."""
     members: MembersPlan | None = None
 
 

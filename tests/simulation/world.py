@@ -15,10 +15,11 @@ from raykeeper.zab import ids, leader_broadcast, recent_log
 from raykeeper.zab.ids import Millis, ServerId, format_zxid
 from tests.harness.schedule import Schedule, Trace
 from tests.simulation.checks import Checks
+from tests.simulation.checks.drains import connections_of
 from tests.simulation.checks.sessions import reconnects_come_to_an_end
 from tests.simulation.client import SimClient
 from tests.simulation.damage import Damage
-from tests.simulation.faults import Faults
+from tests.simulation.faults import PATIENCE_MS, Faults
 from tests.simulation.jute_clients.client import JuteSimClient
 from tests.simulation.lost_majority import LostMajority
 from tests.simulation.network import Network
@@ -26,6 +27,7 @@ from tests.simulation.node import Node
 from tests.simulation.plan import Plan
 
 READ_AHEAD_BYTES = 200
+DRAINED_PER_S = 50
 SETTLE_MS = 1_500
 """How long after the last transaction its events may still be on their way."""
 
@@ -126,6 +128,8 @@ class World:
             reconnects_come_to_an_end(client.name, client.servers_lost - before, elections)
         if self.plan.transfers_in_calm:
             self._transfer_in_turn()
+        if self.plan.drains_in_calm and len(self.nodes) > 1:
+            self._drain_in_turn()
         if self.plan.loses_majority:
             self._lose_majority()
         self.checks.finish(self.nodes)
@@ -164,6 +168,26 @@ class World:
         for node in self.nodes:
             node.transfers.all_answered(node.server_id)
         self._settle()
+
+    def _drain_in_turn(self) -> None:
+        """Drain each server in turn: in calm its clients go elsewhere, and keep their sessions."""
+        for node in self.nodes:
+            before = [client.core.session_id for client in self.clients if client.core]
+            node.drain(DRAINED_PER_S, PATIENCE_MS)
+            until = Millis(self.schedule.now + self.plan.timing.converge_ms)
+            for client in self.clients:
+                client.write_once()
+            done = self.schedule.run_until(until, lambda node=node: self._has_drained(node))
+            assert done, f"Drain: server {node.server_id} keeps {connections_of(node)}"
+            self._converge()
+            after = [client.core.session_id for client in self.clients if client.core]
+            assert before == after, f"Drain: sessions {before} are {after}"
+            self.checks.counts["drain.done"] += 1
+            node.end_drain()
+            self._settle()
+
+    def _has_drained(self, node: Node) -> bool:
+        return not connections_of(node) and self._is_joined()
 
     def _report(self, converged_ms: int) -> Report:
         counts: Counter[str] = Counter()

@@ -18,6 +18,7 @@ session_deadlines.py  when a client must let go, and until when a server may ans
 full_timeouts.py     the full timeouts that a session gets after a move or a loss
 session_view.py        the requests and answers of one client session
 transfers.py   transfers of the lead: nothing proposed meanwhile, the nominee has all
+drains.py      drained servers take no clients
 replicas.py    a replica's whole state against the truth
 answers.py     answers to a client: their order, its own writes, the truth of its reads
 watches.py     which watch events a client gets, when, and each once

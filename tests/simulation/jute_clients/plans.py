@@ -22,6 +22,16 @@ def draw_jute_plan(seed: int) -> Plan:
     """Return the plan of a seed, always the same."""
     plan = draw_rotating_outages(seed) or draw_campaign(seed) or draw_mix(seed)
     random = Random(f"{seed}.jute")
+    plan = with_jute_clients(random, plan)
+    faults = plan.faults
+    if faults and random.random() < 0.7:
+        more = draw_client_faults(random, plan.safety_ms, len(plan.servers), len(plan.clients))
+        faults = tuple(sorted([*faults, *more], key=lambda fault: fault.at_ms))
+    return replace(plan, faults=faults)
+
+
+def with_jute_clients(random: Random, plan: Plan) -> Plan:
+    """Return the plan with some clients that speak ZooKeeper's protocol, and clocks of one rate."""
     first = random.randint(1, len(plan.clients))
     clients = tuple(
         replace(
@@ -31,9 +41,5 @@ def draw_jute_plan(seed: int) -> Plan:
         )
         for client in plan.clients
     )
-    faults = plan.faults
-    if faults and random.random() < 0.7:
-        more = draw_client_faults(random, plan.safety_ms, len(plan.servers), len(clients))
-        faults = tuple(sorted([*faults, *more], key=lambda fault: fault.at_ms))
     servers = tuple(replace(server, drift_ppm=0) for server in plan.servers)
-    return replace(plan, servers=servers, clients=clients, faults=faults)
+    return replace(plan, servers=servers, clients=clients)

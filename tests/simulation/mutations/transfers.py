@@ -1,7 +1,11 @@
-"""Transfers of the lead: a leader that goes on, a nominee that lacks something, requests lost."""
+"""Transfers of the lead: a leader that goes on, a nominee that lacks something, requests lost.
+
+And drained servers that take clients, or keep those they have.
+"""
 
 from typing import Any
 
+from raykeeper.server.client_drain import ClientDrain
 from raykeeper.server.leadership_transfer import LeadershipTransfer
 from raykeeper.zab import looking, peer
 from raykeeper.zab.ids import Millis
@@ -30,7 +34,44 @@ def _willing_with_a_disk(_server: Any, history: Any, _nominee: Any) -> bool:
     return bool(history.has_disk_space)
 
 
+def _once(right: Any) -> Any:
+    def move_due(self: ClientDrain) -> None:
+        right(self)
+        self.deadline = None
+
+    return move_due
+
+
+def _taking_clients(right: Any) -> Any:
+    def begin(self: ClientDrain, event: Any) -> None:
+        right(self, event)
+        self.is_draining = False
+
+    return begin
+
+
 MUTATIONS = [
+    Mutation(
+        "drain",
+        "a drained server takes clients",
+        [(ClientDrain, "begin", _taking_clients)],
+        50,
+        TRANSFER,
+    ),
+    Mutation(
+        "drain",
+        "clients of ZooKeeper are never moved",
+        [(ClientDrain, "_may_move", instead(lambda self, client: client.translator is None))],
+        100,
+        TRANSFER,
+    ),
+    Mutation(
+        "drain",
+        "those that are left are forgotten when one step has moved what it may",
+        [(ClientDrain, "move_due", _once)],
+        100,
+        TRANSFER,
+    ),
     Mutation(
         "transfer",
         "an unwilling leader proposes",

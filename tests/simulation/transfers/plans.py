@@ -1,4 +1,4 @@
-"""The plan of a seed with transfers of the lead, among the usual faults or alone.
+"""The plan of a seed with transfers of the lead and drains, among the usual faults or alone.
 
 Some faults strike when a transfer begins, hands over or is abandoned.
 """
@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tests.simulation.campaigns import draw_campaign
+from tests.simulation.jute_clients.plans import with_jute_clients
 from tests.simulation.plan import Fault, FaultKind, Plan, draw_mix
 from tests.simulation.rotating_outages import draw_rotating_outages
 from tests.simulation.triggers import COMMON, RECOVERY
@@ -20,6 +21,9 @@ TRIGGERS: Final = (
 )
 _CALM_SHARE: Final = 0.35
 _SLOW_SHARE: Final = 0.6
+_DRAIN_SHARE: Final = 0.6
+_BOTH_KINDS_SHARE: Final = 0.5
+_HANDS_OVER_SHARE: Final = 0.3
 
 
 def draw_transfer_plan(seed: int) -> Plan:
@@ -28,8 +32,28 @@ def draw_transfer_plan(seed: int) -> Plan:
     random = Random(f"{seed}.transfers")
     faults = [] if random.random() < _CALM_SHARE else list(plan.faults)
     faults += draw_transfers(random, plan, TRIGGERS)
+    drains = Random(f"{seed}.drains")
+    if drains.random() < _DRAIN_SHARE:
+        faults += draw_drains(drains, plan)
+        if drains.random() < _BOTH_KINDS_SHARE:
+            plan = with_jute_clients(drains, plan)
     ordered = tuple(sorted(faults, key=lambda fault: fault.at_ms))
-    return replace(plan, faults=ordered, transfers_in_calm=True)
+    return replace(plan, faults=ordered, transfers_in_calm=True, drains_in_calm=True)
+
+
+def draw_drains(random: Random, plan: Plan) -> list[Fault]:
+    """Return drains of one server or several, perhaps of all at the same time."""
+    faults = []
+    for _ in range(max(1, round(random.choice([0.3, 1, 3]) * plan.safety_ms / 1_000))):
+        target = random.randint(1, len(plan.servers))
+        lasts_ms = random.choice([10, 200, 1_000, 3_000])
+        rate = random.choice([1, 10, 100, 100_000])
+        at_ms = random.randrange(plan.safety_ms)
+        faults.append(Fault(at_ms, FaultKind.DRAIN, target, lasts_ms=lasts_ms, amount=rate))
+        if random.random() < _HANDS_OVER_SHARE:  # as an operator drains a leader
+            at_ms = max(0, at_ms - random.choice([0, 1, 20, 200]))
+            faults.append(Fault(at_ms, FaultKind.TRANSFER, lasts_ms=1_000))
+    return faults
 
 
 def draw_transfers(random: Random, plan: Plan, triggers: tuple[str, ...]) -> list[Fault]:

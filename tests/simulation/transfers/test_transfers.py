@@ -1,4 +1,4 @@
-"""Transfers of the lead under all faults: a fixed set of seeds, and that a seed decides all."""
+"""Transfers of the lead and drains under all faults: fixed seeds, and that a seed decides all."""
 
 from tests.simulation.fixed_seeds import assert_seed_decides, run_seeds
 from tests.simulation.transfers.plans import TRANSFER
@@ -9,7 +9,10 @@ SEEDS = 40  # some twenty seconds of one core
 def test_transfers_pass_their_seeds() -> None:
     seen = run_seeds(TRANSFER, SEEDS)
     # Not all is quiet.
-    for name, at_least in (("transfer", 50), ("transfer.done", 50), ("transfer.not_done", 20)):
+    for name, at_least in (
+        *(("transfer", 50), ("transfer.done", 50), ("transfer.not_done", 20)),
+        *(("drain", 50), ("drain.done", 50)),
+    ):
         assert seen[name] > at_least, (name, seen)
 
 
