@@ -83,6 +83,8 @@ from raykeeper.server.effects import (
 )
 from raykeeper.server.events import (
     DiskEvent,
+    DrainEnded,
+    DrainRequested,
     Event,
     ProcessFactsRead,
     ReconfigRequested,
@@ -207,6 +209,7 @@ class Replica:
             members=members if members.version else None,
             is_member=self.server_id in members.servers,
             change=server.open_change,
+            clients_to_move=stats.clients_to_move,
         )
 
     def _role_without_server(self) -> str:
@@ -256,6 +259,24 @@ class Replica:
             reason = f"server {self.server_id} is starting, or stopped"
             return ReconfigOutcome(Code.SYSTEM_ERROR, reason)
         return await self._runner.reconfig(op)
+
+    async def drain(self, clients_per_s: int, patience_ms: int) -> str:
+        """Take no more clients, and move those that are there; return "", or why not.
+
+        See `DrainRequested`. `status` tells how many are left.
+        """
+        if self._runner is None:
+            return "it is starting, or stopped"
+        self._runner.drain(DrainRequested(clients_per_s, patience_ms))
+        return ""
+
+    async def end_drain(self) -> bool:
+        """Take clients again; return whether the server was drained."""
+        if self._runner is None:
+            return False
+        was_drained = self._runner.server.stats().clients_to_move is not None
+        self._runner.drain(DrainEnded())
+        return was_drained
 
     async def stop(self, held: tuple[str, Zxid] | None = None) -> bool:
         """End all but the actor; but return False if `held` (path, token) is known to be lost."""
@@ -539,6 +560,10 @@ class _ServerRunner:
     def _on_leave(self, effect: LeaveEnsemble) -> None:
         self._is_stopped = True  # nothing more is delivered; what this step sends still leaves
         self._on_removed(effect.members)
+
+    def drain(self, event: DrainRequested | DrainEnded) -> None:
+        """Have the server begin or end to move its clients to other servers."""
+        self._deliver(event)
 
     async def stop(self, last_word: StoredMembers | None = None) -> None:
         """Close the links, finish the disk's work and unlock the folder.

@@ -92,6 +92,8 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """Whether that list has it. A server that follows and is no member waits to be added."""
     change: str = ""
     """On the leader: the step of the member list that is open, in words; "" if none is."""
+    clients_to_move: int | None = None
+    """How many clients it still has to move to other servers; None unless it is drained."""
 
 
 class TransferOutcome(Struct, frozen=True):

@@ -20,6 +20,7 @@ keeper.py                        moves servers whose nodes are lost
     stale_folders.py             folders of which another disk has the vote
 recovery/                        a new history from what is left of a lost majority
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
+server_draining.py               move the clients away from a server
 rolling_restart.py               which server restarts next: a pure decision, and its loop
 actor_calls.py                   calls of actors that may be dead or late
 doctor/                          what is wrong with an ensemble
@@ -42,6 +43,7 @@ from raykeeper.clusters.ensemble import (
 from raykeeper.clusters.launch import launch
 from raykeeper.clusters.rolling_restart import RollingRestartError
 from raykeeper.clusters.running_settings import SettingsDifferError
+from raykeeper.clusters.server_draining import ServerDrainError
 
 __all__ = [
     "launch",
@@ -58,4 +60,5 @@ __all__ = [
     "NoLeaderError",
     "LeadershipTransferError",
     "RollingRestartError",
+    "ServerDrainError",
 ]

@@ -1,4 +1,7 @@
-"""Have the keeper move the voting servers away from a Ray node, and wait until it has done so."""
+"""Have the keeper move the voting servers away from a Ray node, and wait until it has done so.
+
+`server_draining.py` is something else: it moves the clients away from a server, which stays.
+"""
 
 import time
 from collections.abc import Callable

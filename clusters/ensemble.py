@@ -34,6 +34,13 @@ from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_r
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.clusters.rolling_restart import RollingRestart
+from raykeeper.clusters.server_draining import (
+    CLIENTS_PER_S,
+    PATIENCE_S,
+    TIMEOUT_S,
+    drain_server,
+    end_drain,
+)
 from raykeeper.links.ray_names import NAMESPACE, keeper_name, replicas_among
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
@@ -92,6 +99,8 @@ class ServerStatus(Struct, frozen=True):
     """Where its log lines are, on its node; "" if they are in no file."""
     problem: str = ""
     """Why it is down, starting or without a vote, or which servers it cannot reach."""
+    clients_to_move: int | None = None
+    """How many clients it has to move to other servers; None unless it is drained."""
 
 
 class EnsembleStatus(Struct, frozen=True):
@@ -289,10 +298,60 @@ class Ensemble:
             LeadershipTransferError: the leader cannot hand over.
             EnsembleNotFoundError: no server of the ensemble runs.
         """
-        rolling = RollingRestart(self._ask_all, self._restart, self.transfer_leadership, tell)
+        rolling = RollingRestart(self.ask_all, self._restart, self.transfer_leadership, tell)
         return rolling.run(int(time.time()) if since_s is None else since_s, wait_s)
 
-    def _ask_all(self) -> tuple[tuple[ServerId, ...], dict[ServerId, ReplicaStatus | str]]:
+    def drain(
+        self,
+        server: int,
+        *,
+        clients_per_s: int = CLIENTS_PER_S,
+        patience_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
+        tell: Callable[[str], object] = lambda _: None,
+    ) -> int:
+        """Have a server take no clients and move those it has to the other servers.
+
+        It goes on to vote; if it leads, another voter leads before. Clients see no error and keep
+        their sessions. One of ZooKeeper's is moved when it waits for nothing. The drain lasts until
+        `end_drain`, or until the server's process ends.
+
+        Args:
+            server: The server, which keeps its data and stays where it is.
+            clients_per_s: How many clients are moved in a second, at most.
+            patience_s: How long to wait for a client of ZooKeeper that always waits for something;
+                then it is moved all the same, and its requests under way fail.
+            timeout_s: How long to wait; the server goes on afterwards.
+            tell: Called with the progress, as a line.
+
+        Returns:
+            How many clients it had.
+
+        Raises:
+            ServerDrainError: there is no such server, no other one would take its clients, or it
+                has not moved them in time.
+            LeadershipTransferError: it leads and cannot hand over; nothing was changed.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        return drain_server(
+            self,
+            ServerId(server),
+            clients_per_s=clients_per_s,
+            patience_s=patience_s,
+            timeout_s=timeout_s,
+            tell=tell,
+        )
+
+    def end_drain(self, server: int) -> bool:
+        """Have a drained server take clients again; return whether it was drained.
+
+        Raises:
+            ServerDrainError: there is no such server, or it does not answer.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        return end_drain(self, ServerId(server))
+
+    def ask_all(self) -> tuple[tuple[ServerId, ...], dict[ServerId, ReplicaStatus | str]]:
         """Return the voters, and what every server tells."""
         handles = find_replicas(self.name)
         both = [*handles.values(), *handles.values()]
@@ -507,6 +566,7 @@ def _server_status(
         zookeeper_tls=answer.zookeeper_tls,
         log_file=answer.log_file,
         problem="; ".join(problems),
+        clients_to_move=answer.clients_to_move,
     )
 
 

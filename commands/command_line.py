@@ -39,7 +39,7 @@ _COMMANDS = (
     *(monitoring.top, monitoring.events),
     *(lifecycle.transfer, lifecycle.restart),
     *(monitoring.grafana, monitoring.ui),
-    *(lifecycle.drain, lifecycle.down),
+    *(lifecycle.drain, lifecycle.drain_server, lifecycle.down),
     *(trials.demo, trials.chaos),
     *(znodes.shell, znodes.copy),
     *(migration.import_, migration.export),
@@ -77,7 +77,9 @@ app.add_typer(
 for _command in _COMMANDS:
     # What follows `shell get` is the command's, also if it begins with a dash.
     settings = {"allow_interspersed_args": _command is not znodes.shell}
-    app.command(_command.__name__.rstrip("_"), context_settings=settings)(_command)
+    app.command(_command.__name__.rstrip("_").replace("_", "-"), context_settings=settings)(
+        _command
+    )
 out = make_console()
 err = make_console(stderr=True)
 

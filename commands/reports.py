@@ -65,6 +65,10 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
         console.print(f"for clients of ZooKeeper over TLS: {ports}")
     for files in _log_files(report.servers):
         console.print(Text(f"log lines: {files}"), soft_wrap=True)
+    for server in report.servers:
+        if server.clients_to_move is not None:
+            told = f"it takes no clients, and has {server.clients_to_move} to move"
+            console.print(f"server {server.server_id} is drained: {told}", style="yellow")
     if report.leader is None:
         console.print(Text("no leader:", style="yellow"), report.reason or "")
     else:

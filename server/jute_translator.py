@@ -150,9 +150,8 @@ class JuteTranslator:
 
     def is_quiet(self, for_ms: Millis) -> bool:
         """Return whether every request was answered, and nothing has arrived for so long."""
-        if self._unanswered or self._pings or len(self.reader):
-            return False
-        return _time_of(self.heartbeat_seq) + for_ms <= self._context.now.mono
+        is_idle = not (self._unanswered or self._pings or len(self.reader))
+        return is_idle and _time_of(self.heartbeat_seq) + for_ms <= self._context.now.mono
 
     def has_recent_heartbeat(self) -> bool:
         """Whether the newest confirmed heartbeat is new enough to send the client anything.

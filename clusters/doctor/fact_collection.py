@@ -148,6 +148,7 @@ def server_facts(
         clients=sum(answer.clients.values()),
         clients_max=answer.clients_max,
         clients_problem=answer.clients_problem,
+        clients_to_move=answer.clients_to_move,
         sessions=answer.sessions,
         sessions_max=answer.sessions_max,
         niceness=answer.niceness,

@@ -1,6 +1,6 @@
 """The commands of `raykeeper` with their options, by theme.
 
-lifecycle.py     up, init, down, recover, restart, transfer, drain
+lifecycle.py     up, init, down, recover, restart, transfer, drain, drain-server
 monitoring.py    status, doctor, top, events, ui, grafana
 listings.py      sessions, locks, watches, tree, log
 znodes.py        shell, copy

@@ -1,6 +1,6 @@
 """Launch an ensemble, stop it, and change where its servers run and lead.
 
-`up`, `init`, `down`, `recover`, `restart`, `transfer`, `drain`.
+`up`, `init`, `down`, `recover`, `restart`, `transfer`, `drain`, `drain_server`.
 """
 
 import time
@@ -276,6 +276,51 @@ def drain(
         servers = f"server {', '.join(map(str, moved))}" if moved else "no voting server"
         told.print(f"{servers} had to leave {node}; none is there now")
         document = {"node": node, "moved": moved}
+    if as_json:
+        print_document(document)
+
+
+def drain_server(
+    server: Annotated[int, typer.Argument(min=1, help="Server that is to take no clients.")],
+    name: Name = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Have it take clients again.")] = False,
+    clients_per_s: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Clients that are moved in a second.")
+    ] = 200,
+    patience_s: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=DAY_S, help="How long a client of ZooKeeper that is never idle may stay."
+        ),
+    ] = 10.0,
+    timeout_s: Annotated[
+        float, typer.Option(min=0.0, max=DAY_S, help="How long to wait for the moves.")
+    ] = 600.0,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move the clients of a server to the others; it takes none until --undo, and goes on to vote.
+
+    `raykeeper drain NODE` moves servers away from a Ray node instead.
+    """
+    join(address)
+    ensemble = find_ensemble(name)
+    told = err if as_json else out
+    if undo:
+        was_drained = ensemble.end_drain(server)
+        what = "takes clients again" if was_drained else "was not drained"
+        told.print(f"server {server} {what}")
+        document: dict[str, Any] = {"server": server, "was_drained": was_drained}
+    else:
+        moved = ensemble.drain(
+            server,
+            clients_per_s=clients_per_s,
+            patience_s=patience_s,
+            timeout_s=timeout_s,
+            tell=told.print,
+        )
+        told.print(f"server {server} had {moved} clients and has none; it takes none until --undo")
+        document = {"server": server, "moved": moved}
     if as_json:
         print_document(document)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raykeeper.clusters import Ensemble, LeadershipTransferError
+from raykeeper.clusters import Ensemble, LeadershipTransferError, ServerDrainError
 from tests.ray.conftest import Run, all_serve, eventually
 
 
@@ -61,6 +61,48 @@ def test_the_lead_moves_while_a_client_writes(shared: Ensemble, run: Run) -> Non
 def test_a_transfer_that_is_not_possible_says_why(shared: Ensemble, to: Any, words: str) -> None:
     with pytest.raises(LeadershipTransferError, match=words):
         shared.transfer_leadership(to)
+
+
+def test_a_server_is_drained_while_a_client_writes(shared: Ensemble, run: Run) -> None:
+    eventually(lambda: all_serve(shared))
+    writer = Writer(shared, "/drain")
+    others = [shared.connect() for _ in range(5)]
+    sessions = [client.client_id.session_id for client in others]
+    writer.start()
+    leader = shared.wait_for_leader()
+    told: list[str] = []
+    for server in (1, 2, 3):
+        if server != leader:
+            assert shared.drain(server, clients_per_s=50, tell=told.append) >= 0
+            assert clients_of(shared, server) == 0
+    # All are at the leader by now, which hands over and goes on to follow.
+    assert clients_of(shared, leader) == len(others) + 1
+    assert all(shared.end_drain(server) for server in (1, 2, 3) if server != leader)
+    code, out, _ = run("drain-server", str(leader), shared.name)
+    assert (code, out.splitlines()[1:]) == (
+        0,
+        [f"server {leader} had 6 clients and has none; it takes none until --undo"],
+    )
+    status = next(each for each in shared.status().servers if each.server_id == leader)
+    assert (status.role, status.clients_to_move) == ("follower", 0)
+    with pytest.raises(ServerDrainError, match="no other server would take the clients"):
+        for server in (1, 2, 3):
+            shared.drain(server)
+    for server in (1, 2, 3):
+        shared.end_drain(server)
+    assert run("drain-server", str(leader), shared.name, "--undo")[1].endswith("was not drained\n")
+    assert told == []
+    assert [client.exists("/drain") is not None for client in others] == [True] * 5
+    assert [client.client_id.session_id for client in others] == sessions
+    for client in others:
+        client.close()
+    writer.finish()
+
+
+def clients_of(ensemble: Ensemble, server: int) -> int:
+    """How many clients a server has."""
+    found = next(each for each in ensemble.status().servers if each.server_id == server)
+    return sum(found.clients.values())
 
 
 def test_servers_restart_in_turn_while_a_client_writes(shared: Ensemble, run: Run) -> None:

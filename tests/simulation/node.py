@@ -133,8 +133,7 @@ class Node:
         self.logged: dict[Zxid, bytes] = {}
         self.heard: dict[ServerId, Millis] = {}
         """When, by its clock, this process came to a frame of each server last."""
-        self.transfers = Transfers(checks.counts)
-        self.drains = Drains()
+        self.transfers, self.drains = Transfers(checks.counts), Drains()
         self._newer = newer
         self._plan = plan
         self._timing = timing
@@ -202,8 +201,7 @@ class Node:
             return
         self._fence, self._connections = Fence(), 0
         self.heard = {}
-        self.transfers = Transfers(self._checks.counts)
-        self.drains = Drains()
+        self.transfers, self.drains = Transfers(self._checks.counts), Drains()
         self._processes = {}
         self._has_room = recovered.has_disk_space
         self.logged = dict(entries_of(*recovered.runs))

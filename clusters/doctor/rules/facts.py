@@ -45,6 +45,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """0: not known."""
     clients_problem: str = ""
     """Why it takes fewer clients than its setting says."""
+    clients_to_move: int | None = None
+    """How many clients it has to move; None unless it is drained."""
     sessions: int = 0
     sessions_max: int = 0
     """0: not known."""

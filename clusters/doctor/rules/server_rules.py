@@ -52,6 +52,14 @@ def many_clients(facts: EnsembleFacts) -> Iterator[Fault]:
             yield Fault(server_text(server.server_id), told)
 
 
+def drained(facts: EnsembleFacts) -> Iterator[Fault]:
+    """A server takes no clients because somebody drained it."""
+    for server in facts.answering():
+        if server.clients_to_move is not None:
+            told = f"is drained: it takes no clients, and has {server.clients_to_move} to move"
+            yield Fault(server_text(server.server_id), told)
+
+
 def many_sessions(facts: EnsembleFacts) -> Iterator[Fault]:
     """The ensemble has almost as many sessions as it takes."""
     for server in facts.answering():
@@ -122,6 +130,15 @@ SERVER_RULES = (
         "The server is about to refuse clients; they go on to another server, if that has room.",
         "Add observers, or raise `clients_max` and the limit of open files.",
         many_clients,
+    ),
+    Rule(
+        "server.drained",
+        _W,
+        "An operator, or a rolling restart that was interrupted, has its clients moved to the "
+        "others; it votes.",
+        "Go on with what the drain was for; restart the server, or have it take clients again with "
+        "`raykeeper drain-server SERVER --undo`.",
+        drained,
     ),
     Rule(
         "sessions.near_limit",

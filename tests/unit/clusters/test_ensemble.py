@@ -63,10 +63,12 @@ def test_the_status_shows_the_limits_and_why_fewer_clients_are_taken() -> None:
         "clients_max": 512,
         "sessions_max": 9,
         "clients_problem": "takes 512 clients, not 600",
+        "clients_to_move": 3,
     }
     (status,) = summarize("coord", {ServerId(2): said(2, "leader", **limits)}).servers
     assert (status.clients_max, status.sessions_max) == (512, 9)
     assert status.problem == "takes 512 clients, not 600"
+    assert status.clients_to_move == 3
 
 
 def test_the_status_shows_the_port_for_clients_of_zookeeper_and_why_it_is_closed() -> None:

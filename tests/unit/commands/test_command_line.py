@@ -64,7 +64,7 @@ def completed(words: str) -> tuple[list[str], set[str]]:
     ("words", "offered"),
     [
         ("sta", ["status"]),
-        ("d", ["doctor", "drain", "down", "demo"]),
+        ("d", ["doctor", "drain", "drain-server", "down", "demo"]),
         ("status --js", ["--json"]),
         ("shell s", ["stat", "set"]),
         ("shell ls /", []),
@@ -178,6 +178,8 @@ def test_installed_completion_offers_the_ensembles_that_are_known(tmp_path: Path
         ["export", "coord", "zookeeper", "zk", "--timeout-s", "nan"],
         ["shell", "--timeout-s", "0"],
         ["drain", "node", "--timeout-s", "-1"],
+        ["drain-server", "2", "--clients-per-s", "0"],
+        ["drain-server", "two"],
         ["sessions", "--limit", "0"],
         ["sessions", "--after", "first"],
         ["watches", "--session", ""],

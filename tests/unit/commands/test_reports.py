@@ -76,6 +76,13 @@ def test_the_ports_for_clients_of_zookeeper_are_one_address_list() -> None:
     ]
 
 
+def test_a_drained_server_is_told_below_the_table() -> None:
+    drained = structs.replace(LEADER, clients_to_move=2)
+    assert shown(ServerId(1), None, drained)[-1] == (
+        "server 1 is drained: it takes no clients, and has 2 to move"
+    )
+
+
 def test_a_leader_that_ray_cannot_reach_is_printed() -> None:
     problem = "leads, but Ray does not reach it: no answer within 2 s"
     unreached = ServerStatus(ServerId(2), "unreached", problem=problem)

@@ -62,6 +62,7 @@ def test_a_server_that_answers() -> None:
             digest=5,
             clients={"stream": 3, "ray": 2},
             clients_max=9,
+            clients_to_move=4,
             niceness=15,
             versions={"Ray": "2.60.0"},
         )
@@ -79,6 +80,7 @@ def test_a_server_that_answers() -> None:
         folder="~/data/coord/1",
         clients=5,
         clients_max=9,
+        clients_to_move=4,
         niceness=15,
         versions={"Ray": "2.60.0"},
         settings=facts.settings,

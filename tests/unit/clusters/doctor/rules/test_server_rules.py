@@ -34,6 +34,13 @@ PLANTED: Planted = {
         (with_server(2, clients=89), []),
         (with_server(2, clients=0, clients_max=0), []),
     ],
+    "server.drained": [
+        (
+            with_server(2, clients_to_move=0),
+            [("server 2", "is drained: it takes no clients, and has 0 to move")],
+        ),
+        (with_server(2, clients_to_move=0, problem="late"), []),
+    ],
     "sessions.near_limit": [
         (with_server(3, sessions=95), [("the ensemble", "has 95 sessions and takes 100")]),
         # All servers have the sessions; the leader counts.
