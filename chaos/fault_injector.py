@@ -8,14 +8,14 @@ process that is frozen here is thawed here.
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import psutil
 import ray
 
 from raykeeper.chaos.client_pool import ClientPool
-from raykeeper.chaos.fault_plan import Fault, FaultAction, Target
+from raykeeper.chaos.fault_plan import Fault, FaultAction, FaultKind, Target
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
 from raykeeper.zab.ids import ServerId
@@ -27,16 +27,24 @@ LONE_LEADER_S = 1.0
 
 
 class FaultInjector:
-    """Finds the target processes of faults; kills, freezes and thaws them."""
+    """Finds the target processes of faults that are signals; kills, freezes and thaws them."""
 
-    def __init__(self, ensemble: Ensemble, clients: ClientPool) -> None:
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        clients: ClientPool,
+        operators: Callable[[], Sequence[int]] = tuple,
+    ) -> None:
+        """`operators` returns the process ids of those who carry out orderly faults."""
         self._ensemble = ensemble
         self._clients = clients
+        self._operators = operators
         self._frozen: list[psutil.Process] = []
         self._lock = threading.Lock()
 
     def find_processes(self, fault: Fault) -> list[psutil.Process]:
         """Return the processes that `fault` targets now; there may be none at the moment."""
+        assert isinstance(fault.kind, FaultKind), fault
         found = []
         for pid in self._pids(fault.kind.target, fault.pick):
             try:
@@ -88,6 +96,7 @@ class FaultInjector:
 
         A process that is frozen already is left out: it would be thawed too early.
         """
+        assert isinstance(fault.kind, FaultKind), fault
         processes = [
             process for process in self.find_processes(fault) if process not in self._frozen
         ]
@@ -104,6 +113,8 @@ class FaultInjector:
     def _pids(self, target: Target, pick: int) -> list[int]:
         if target is Target.CLIENT:
             return _choose(self._clients.client_pids(), pick)
+        if target is Target.OPERATOR:
+            return _choose(self._operators(), pick)
         report = self._ensemble.status()
         servers = [server for server in report.servers if server.pid]
         if target is Target.SERVERS:

@@ -1,6 +1,7 @@
 """The records of a chaos run in files: written by the clients, read and judged afterwards.
 
-Every client writes a file of its own, one line of JSON for each record.
+Every client writes a file of its own, one line of JSON for each record. A further file has the
+faults.
 
 Invariant: a request is in the file before it can have an effect.
 """
@@ -8,13 +9,16 @@ Invariant: a request is in the file before it can have an effect.
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 
+from raykeeper.chaos.checks.faults import RoundFaults
 from raykeeper.chaos.checks.history import History, HistoryError, Record
 from raykeeper.chaos.checks.judge import HistoryReport, judge
 from raykeeper.clusters.config import ConfigError
+
+_FAULTS: Final = "faults.json"
 
 
 class HistoryFile:
@@ -71,6 +75,31 @@ def read_history(paths: Iterable[Path]) -> History:
     return history
 
 
+def write_faults(records: Path, faults: RoundFaults) -> None:
+    """Write the faults of a round into the folder of its records.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    (records / _FAULTS).write_bytes(msgspec.json.encode(faults))
+
+
+def read_faults(records: Path) -> RoundFaults | None:
+    """Read the faults of a round; None if it ended before they were written.
+
+    Raises:
+        HistoryError: the file is damaged.
+        OSError: the file cannot be read.
+    """
+    path = records / _FAULTS
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RoundFaults)
+    except msgspec.DecodeError as error:
+        raise HistoryError(f"{path}: {error}") from None
+
+
 def judge_records(folder: Path) -> HistoryReport:
     """Judge the rounds that a run kept in `folder`, each in a folder of its own.
 
@@ -83,5 +112,6 @@ def judge_records(folder: Path) -> HistoryReport:
         raise ConfigError(f"{folder} holds no records of `raykeeper chaos`")
     total = HistoryReport()
     for records in rounds:
-        total.include(judge(read_history(sorted(records.glob("*.jsonl")))))
+        history = read_history(sorted(records.glob("*.jsonl")))
+        total.include(judge(history, read_faults(records)))
     return total

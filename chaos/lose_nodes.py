@@ -17,8 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import Console
 
+from raykeeper.chaos.checks.goals import Row
 from raykeeper.chaos.checks.judge import HistoryReport
-from raykeeper.chaos.checks.node_losses import NodeLoss, NodeReturns, Row, judge_losses
+from raykeeper.chaos.checks.node_losses import NodeLoss, NodeReturns, judge_losses
 from raykeeper.chaos.client_pool import ChaosError, ClientPool
 from raykeeper.chaos.load_client import LoadSettings
 from raykeeper.chaos.local_nodes import LocalNodes, local_nodes

@@ -9,10 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from raykeeper.chaos.checks.history import History, Ok, Read, ReadKind, Result, SessionEnded
+from raykeeper.chaos.checks.faults import RoundFaults
+from raykeeper.chaos.checks.history import (
+    BEGIN,
+    END,
+    History,
+    Ok,
+    Read,
+    ReadKind,
+    Result,
+    SessionEnded,
+)
 from raykeeper.chaos.checks.judge import HistoryReport, judge
 from raykeeper.chaos.client_pool import ChaosError, ClientPool
-from raykeeper.chaos.history_file import HistoryFile, read_history
+from raykeeper.chaos.history_file import HistoryFile, read_history, write_faults
 from raykeeper.chaos.load_client import REQUEST_TIMEOUT_S, LoadSettings
 from raykeeper.chaos.recorded_session import RecordedSession, now
 from raykeeper.chaos.workload import LOCKS, REGISTERS, folders
@@ -42,32 +52,42 @@ class Round:
     def begin(self, clients: int) -> None:
         """Create the parent znodes and start the load."""
         with HistoryFile(self._records() / "a-begin.jsonl") as file:
-            session = self._session(file, "begin")
+            session = self._session(file, BEGIN)
             for path in folders(self._settings.root):
                 session.call(Create(path, b"", 0))
             session.end()
         self.clients.start(clients)
 
-    def finish(self, tell: Callable[[str], None] = lambda text: None) -> HistoryReport:
+    def finish(
+        self,
+        tell: Callable[[str], None] = lambda text: None,
+        faults: RoundFaults | None = None,
+    ) -> HistoryReport:
         """Stop the load, wait until all servers serve, read the final state, and judge.
+
+        Args:
+            tell: Called with what it is doing.
+            faults: All faults of the round; None if the report need not tell of them.
 
         Raises:
             ChaosError: a client failed, or the ensemble does not recover.
         """
+        if faults is not None:
+            write_faults(self._records(), faults)
         tell("waiting for all servers to serve")
         self._wait_for_servers()
         tell("stopping the clients")
         self.clients.stop()
         tell("waiting for sessions to end")
         with HistoryFile(self._records() / "z-end.jsonl") as file:
-            session = self._session(file, "end")
+            session = self._session(file, END)
             self._wait_for_sessions(session)
             self._record_session_ends(file)
             tell("reading the final state")
             self._read_final_state(session)
             session.end()
         tell("judging")
-        return judge(self.history())
+        return judge(self.history(), faults)
 
     def history(self) -> History:
         """Read all records so far."""
@@ -114,7 +134,7 @@ class Round:
         for session in list(self.history().sessions.values()):
             closes = [op for op in session.operations if isinstance(op.call, CloseSession)]
             is_known = any(isinstance(op.result, Ok) for op in closes)
-            if session.client in ("begin", "end") or is_known:
+            if session.client in (BEGIN, END) or is_known:
                 continue
             last = max((op.called for op in session.operations), default=0)
             since = session.ended.since if session.ended is not None else last

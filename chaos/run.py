@@ -3,7 +3,6 @@
 import math
 import shutil
 import time
-from collections import Counter
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -12,10 +11,22 @@ from msgspec import Struct
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from raykeeper.chaos.checks.faults import FaultRecord, RoundFaults
 from raykeeper.chaos.checks.judge import HistoryReport
 from raykeeper.chaos.fault_injector import FaultInjector
-from raykeeper.chaos.fault_plan import Fault, FaultAction, Target, draw_faults
+from raykeeper.chaos.fault_plan import (
+    ALL_KINDS,
+    Fault,
+    FaultAction,
+    Kind,
+    OrderlyKind,
+    Target,
+    are_orderly,
+    choose_kinds,
+    draw_faults,
+)
 from raykeeper.chaos.load_client import LoadSettings
+from raykeeper.chaos.orderly_faults import OrderlyFaults
 from raykeeper.chaos.round import Round
 from raykeeper.chaos.run_folder import run_folder
 from raykeeper.clusters.config import ConfigError
@@ -35,8 +46,6 @@ class ChaosReport(Struct, frozen=True):
     """The result of a run."""
 
     history: HistoryReport
-    faults: dict[str, int]
-    """How often each kind of fault was injected."""
     records: Path | None
     """The folder that keeps records and data; None when nothing is wrong."""
 
@@ -47,10 +56,11 @@ class ChaosSettings(Struct, frozen=True):
     minutes: float
     """How long faults are injected, besides the time for start, judgement and end."""
     seed: int
+    kinds: tuple[Kind, ...] = ALL_KINDS
 
 
-def check_settings(minutes: float, seed: int) -> ChaosSettings:
-    """Return the settings if they are valid.
+def check_settings(minutes: float, seed: int, faults: str = "all") -> ChaosSettings:
+    """Return the settings if they are valid; `faults` names kinds of faults and groups of them.
 
     Raises:
         ConfigError: one of them is not.
@@ -59,7 +69,7 @@ def check_settings(minutes: float, seed: int) -> ChaosSettings:
         raise ConfigError(f"--minutes must be above 0 and at most {MINUTES_MAX:g}, not {minutes:g}")
     if seed < 0:
         raise ConfigError(f"--seed must not be negative, but it is {seed}")
-    return ChaosSettings(minutes, seed)
+    return ChaosSettings(minutes, seed, choose_kinds(faults))
 
 
 def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
@@ -85,7 +95,7 @@ def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
                 ensemble.shutdown()
         if run.total.is_clean:
             folder.release()
-    return ChaosReport(run.total, dict(run.faults), folder.path if folder.is_kept else None)
+    return ChaosReport(run.total, folder.path if folder.is_kept else None)
 
 
 class _ChaosRun:
@@ -93,10 +103,10 @@ class _ChaosRun:
 
     def __init__(self, settings: ChaosSettings, folder: Path, console: Console) -> None:
         self.total = HistoryReport()
-        self.faults: Counter[str] = Counter()
         self._settings = settings
         self._folder = folder
-        self._plan = draw_faults(settings.seed)
+        self._plan = draw_faults(settings.seed, settings.kinds)
+        self._fault_count = 0
         self._seconds = settings.minutes * 60
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
@@ -130,42 +140,64 @@ class _ChaosRun:
             self._settings.seed * 1_000 + number,
             SESSION_TIMEOUTS_S,
         )
-        this = Round(ensemble, load)
-        this.begin(CLIENTS)
-        injector = FaultInjector(ensemble, this.clients)
+        this = _RoundOfFaults(Round(ensemble, load), ensemble)
+        this.round.begin(CLIENTS)
         end = time.monotonic() + round_s
         try:
             while time.monotonic() < end:
-                self._inject_when_due(next(self._plan), this, injector, end)
+                self._inject_when_due(next(self._plan), this, end)
         finally:
-            injector.thaw_all()
+            this.injector.thaw_all()
         self._done_s += round_s
-        report = this.finish(lambda text: self._show_progress(this, text))
+        while under_way := this.orderly.under_way():
+            self._show_progress(this, f"waiting for {', '.join(under_way)}")
+            time.sleep(_POLL_S)
+        this.records += this.orderly.finish()
+        faults = RoundFaults(are_orderly(self._settings.kinds), tuple(this.records))
+        report = this.round.finish(lambda text: self._show_progress(this, text), faults)
         self.total.include(report)
         if report.is_clean:
             shutil.rmtree(records)
 
-    def _inject_when_due(
-        self, fault: Fault, this: Round, injector: FaultInjector, end: float
-    ) -> None:
+    def _inject_when_due(self, fault: Fault, this: "_RoundOfFaults", end: float) -> None:
         """Wait for the time of the fault, and inject it unless that time is after `end`."""
         due = time.monotonic() + fault.pause_ms / 1000
         while (moment := time.monotonic()) < min(due, end):
             self._show(this, end - moment)
             time.sleep(min(_POLL_S, due - moment))
-        if moment >= end or not (processes := injector.inject(fault)):
-            return
-        self.faults[str(fault.kind)] += 1
-        if fault.kind.action is FaultAction.FREEZE:
-            injector.thaw_after(processes, fault.freeze_ms / 1000)
-        elif fault.kind.target is Target.CLIENT:
-            this.clients.replace(processes[0].pid)
+        if moment < end and this.inject(fault):
+            self._fault_count += 1
 
-    def _show(self, this: Round, left_s: float) -> None:
+    def _show(self, this: "_RoundOfFaults", left_s: float) -> None:
         self._progress.update(self._task, completed=self._done_s + self._round_s - left_s)
         self._show_progress(this, "")
 
-    def _show_progress(self, this: Round, doing: str) -> None:
-        answers = self.total.operations + this.clients.answer_count()
-        text = f"{answers} operations, {self.faults.total()} faults"
+    def _show_progress(self, this: "_RoundOfFaults", doing: str) -> None:
+        answers = self.total.operations + this.round.clients.answer_count()
+        text = f"{answers} operations, {self._fault_count} faults"
         self._progress.update(self._task, description=f"{text}; {doing}" if doing else text)
+
+
+class _RoundOfFaults:
+    """A round, and those who inject its faults."""
+
+    def __init__(self, this: Round, ensemble: Ensemble) -> None:
+        self.round = this
+        self.orderly = OrderlyFaults(ensemble)
+        self.injector = FaultInjector(ensemble, this.clients, self.orderly.operator_pids)
+        self.records: list[FaultRecord] = []
+
+    def inject(self, fault: Fault) -> bool:
+        """Inject a fault, or begin it; return False if it has no target at the moment."""
+        if isinstance(fault.kind, OrderlyKind):
+            return self.orderly.begin(fault)
+        began = time.monotonic_ns()
+        if not (processes := self.injector.inject(fault)):
+            return False
+        if fault.kind.action is FaultAction.FREEZE:
+            self.injector.thaw_after(processes, fault.freeze_ms / 1000)
+        elif fault.kind.target is Target.CLIENT:
+            self.round.clients.replace(processes[0].pid)
+        ended = time.monotonic_ns() + fault.freeze_ms * 1_000_000
+        self.records.append(FaultRecord(str(fault.kind), began, ended))
+        return True

@@ -4,6 +4,7 @@ The types of the reported results are imported for type checkers only: `status` 
 demo, nor `--help` Ray.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from raykeeper.commands.output import Document, print_table
 from raykeeper.zab.ids import ServerId, format_zxid
 
 if TYPE_CHECKING:
+    from raykeeper.chaos.checks.faults import FaultResult
     from raykeeper.chaos.checks.judge import HistoryReport
     from raykeeper.chaos.lose_nodes import LossReport, LossSettings
     from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _COLORS = {"leader": "green", "down": "red", "looking": "yellow", "unreached": "yellow"}
 _VIOLATIONS_MAX = 20
 """Violations that the table of a chaos run shows."""
+_REFUSALS_MAX = 3
+"""Different refusals of a kind of fault that it shows."""
 
 
 def show_status(console: Console, report: "EnsembleStatus") -> None:
@@ -164,7 +168,7 @@ def counts_document(report: "DemoReport") -> Document:
 def show_verdict(
     console: Console, total: "HistoryReport", circumstances: Mapping[str, str]
 ) -> None:
-    """Print a table, and after it the first violations."""
+    """Print a table, one of the faults, then the first violations and refusals."""
     table = Table(box=None, show_header=False, pad_edge=False)
     rows: dict[str, str | Text] = {
         **circumstances,
@@ -175,27 +179,52 @@ def show_verdict(
         "lost acknowledged writes": _count(total.lost),
         "violations": _count(total.violations),
     }
+    if total.faults:
+        rows["faults"] = str(sum(result.number for result in total.faults.values()))
+    if total.client_errors is not None:
+        rows["client errors"] = _count(total.client_errors)
     if total.undecided:
         rows["undecided znodes"] = f"{len(total.undecided)}, judged by all other checks only"
     for name, value in rows.items():
         table.add_row(name, value)
     print_table(console, table)
-    for text in (total.lost + total.violations)[:_VIOLATIONS_MAX]:
+    if total.faults:
+        _show_faults(console, total.faults)
+    for text in (total.lost + total.violations + (total.client_errors or []))[:_VIOLATIONS_MAX]:
         console.print(text, style="red")
 
 
+def _show_faults(console: Console, faults: "Mapping[str, FaultResult]") -> None:
+    console.print()
+    table = Table(box=None, pad_edge=False)
+    for heading in ("fault", "times", "refused", "operator killed", "longest gap in writes"):
+        table.add_column(heading, justify="left" if heading == "fault" else "right")
+    for kind, result in faults.items():
+        counts = (result.number, len(result.refusals), result.cut_off)
+        table.add_row(kind, *map(str, counts), f"{result.longest_gap_ns / 1e9:.1f} s")
+    print_table(console, table)
+    for kind, result in faults.items():
+        for refusal, times in Counter(result.refusals).most_common(_REFUSALS_MAX):
+            console.print(Text(f"{kind} refused, {times} times: {refusal}"), soft_wrap=True)
+
+
 def verdict_document(
-    total: "HistoryReport",
-    *,
-    seed: int | None = None,
-    faults: Mapping[str, int] | None = None,
-    records: Path | None = None,
+    total: "HistoryReport", *, seed: int | None = None, records: Path | None = None
 ) -> Document:
-    """Return the numbers of the table, and all violations."""
+    """Return the numbers of the tables, and all violations and refusals."""
     return {
         "is_clean": total.is_clean,
         "seed": seed,
-        "faults": faults,
+        "faults": {kind: result.number for kind, result in total.faults.items()},
+        "fault_results": {
+            kind: {
+                "number": result.number,
+                "operators_killed": result.cut_off,
+                "refusals": result.refusals,
+                "longest_gap_s": result.longest_gap_ns / 1e9,
+            }
+            for kind, result in total.faults.items()
+        },
         "operations": total.operations,
         "unknown_outcomes": total.unknown,
         "acknowledged_writes": total.acked_writes,
@@ -203,6 +232,7 @@ def verdict_document(
         "longest_gap_s": total.longest_gap_ns / 1e9,
         "lost_writes": total.lost,
         "violations": total.violations,
+        "client_errors": total.client_errors,
         "undecided_znodes": total.undecided,
         "records": None if records is None else str(records),
     }

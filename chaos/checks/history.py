@@ -7,6 +7,7 @@ unknown outcome. All times are of one clock that the clients share, in any unit.
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +18,10 @@ from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import CloseSession, Create, Delete, SessionId, SetData
 from raykeeper.znodes.stat import Stat
+
+BEGIN: Final = "begin"
+END: Final = "end"
+"""The clients that make the znodes of a round before the load, and read them after it."""
 
 
 class HistoryError(RayKeeperError):
@@ -147,6 +152,8 @@ class Operation(Struct):
     call: Call
     returned: int | None = None
     result: Ok | Refused | None = None
+    unknown: Unknown | None = None
+    """Why the client gave up, if it did and told so."""
 
     @property
     def ok(self) -> Ok | None:
@@ -180,8 +187,9 @@ class Operation(Struct):
     def __str__(self) -> str:
         until = "?" if self.returned is None else self.returned
         asked = show_call(self.call)
+        result = self.result or self.unknown
         return f"[{self.called}, {until}] {self.client}.{self.life} #{self.number} {asked} -> " + (
-            "unknown" if self.result is None else show_result(self.result)
+            "unknown" if result is None else show_result(result)
         )
 
 
@@ -257,7 +265,9 @@ class History:
         operation = session.operations[record.number - 1]
         if operation.returned is not None or record.at < operation.called:
             raise HistoryError(f"too early, or a second answer to {operation}: {record}")
-        if not isinstance(record.result, Unknown):
+        if isinstance(record.result, Unknown):
+            operation.unknown = record.result
+        else:
             operation.returned = record.at
             operation.result = record.result
 

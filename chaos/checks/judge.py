@@ -1,11 +1,12 @@
 """Judge a history: apply every check, and count what a user wants to know."""
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
 
+from raykeeper.chaos.checks.client_errors import client_errors
+from raykeeper.chaos.checks.faults import FaultResult, RoundFaults, fault_results
 from raykeeper.chaos.checks.history import History
 from raykeeper.chaos.checks.linearizability import check_linearizability as judge_linearizability
 from raykeeper.chaos.checks.sessions import (
@@ -13,6 +14,7 @@ from raykeeper.chaos.checks.sessions import (
     events_come_before_state,
     reads_never_go_back,
 )
+from raykeeper.chaos.checks.write_gaps import longest_gap, write_gaps
 from raykeeper.chaos.checks.writes import (
     creations_are_done_once,
     ephemerals_end_with_their_session,
@@ -61,11 +63,15 @@ class HistoryReport(Struct):
     violations: list[str] = []
     undecided: list[str] = []
     """Znodes whose search for an order was given up."""
+    client_errors: list[str] | None = None
+    """Errors that clients saw from orderly faults; None if there were kills or freezes too."""
+    faults: dict[str, FaultResult] = {}
+    """The result of each kind of fault."""
 
     @property
     def is_clean(self) -> bool:
         """Return whether no check found anything wrong; undecided znodes do not count."""
-        return not self.lost and not self.violations
+        return not self.lost and not self.violations and not self.client_errors
 
     def include(self, other: "HistoryReport") -> None:
         """Add the report of another history. The time between two histories is no gap."""
@@ -77,10 +83,20 @@ class HistoryReport(Struct):
         self.lost += other.lost
         self.violations += other.violations
         self.undecided += other.undecided
+        if other.client_errors is not None:
+            self.client_errors = (self.client_errors or []) + other.client_errors
+        for kind, result in other.faults.items():
+            self.faults.setdefault(kind, FaultResult()).include(result)
 
 
-def judge(history: History) -> HistoryReport:
-    """Apply every check to a history that ends with synced reads of all written znodes."""
+def judge(history: History, faults: RoundFaults | None = None) -> HistoryReport:
+    """Apply every check to a history that ends with synced reads of all written znodes.
+
+    Args:
+        history: What the clients saw.
+        faults: What was done to the ensemble meanwhile; None if nobody knows.
+    """
+    faults = faults or RoundFaults()
     linearizability = judge_linearizability(history)
     violations = [violation.text for violation in linearizability.violations]
     for check in CHECKS:
@@ -91,24 +107,10 @@ def judge(history: History) -> HistoryReport:
         unknown=sum(operation.result is None for operation in operations),
         acked_writes=sum(map(is_acked_write, operations)),
         sessions=len(history.sessions),
-        longest_gap_ns=longest_write_gap(history),
+        longest_gap_ns=longest_gap(write_gaps(history)),
         lost=list(lost_writes(history)),
         violations=violations,
         undecided=linearizability.undecided,
-    )
-
-
-def longest_write_gap(history: History) -> int:
-    """Return the longest time between the answers to two successive successful writes."""
-    return max((after - before for before, after in write_gaps(history)), default=0)
-
-
-def write_gaps(history: History) -> Iterator[tuple[int, int]]:
-    """Yield the times of the answers to each two successive successful writes."""
-    return pairwise(
-        sorted(
-            operation.returned
-            for operation in history.operations
-            if operation.returned is not None and is_acked_write(operation)
-        )
+        client_errors=list(client_errors(history)) if faults.is_orderly else None,
+        faults=fault_results(history, faults.records),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from raykeeper.chaos.fault_plan import KINDS
+from raykeeper.chaos.fault_plan import KINDS, OrderlyKind
 from tests.ray.chaos_nodes import PROGRESS, Verdict
 from tests.ray.programs import QUICK_HEALTH_CHECKS, run_module, run_raykeeper
 from tests.unit.chaos.story import A, B, Story, X
@@ -31,6 +31,19 @@ def test_the_command_prints_its_report() -> None:
     assert int(told["acknowledged writes"]) > 0
     assert int(told["faults"]) > 0
     assert (told["lost acknowledged writes"], told["violations"]) == ("0", "0")
+
+
+@pytest.mark.ray
+def test_clients_see_no_error_while_an_operator_works() -> None:
+    done = run_raykeeper(
+        "chaos", "--faults", "orderly", "--minutes", "0.3", "--seed", "3", "--json"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert (document["client_errors"], document["lost_writes"]) == ([], [])
+    results = document["fault_results"]
+    for kind in OrderlyKind:
+        assert results[kind]["number"] > len(results[kind]["refusals"]), results
 
 
 @pytest.mark.parametrize(
@@ -61,6 +74,7 @@ def test_a_lost_write_is_reported_and_sets_the_exit_code(
         (["--minutes", "0"], "error: --minutes must be above 0"),
         (["--minutes", "nan"], "error: --minutes must be above 0"),
         (["--seed", "-1"], "error: --seed must not be negative"),
+        (["--faults", "fire"], "error: --faults knows kill-leader, "),
         (["--minutes", "many"], "Invalid value for '--minutes'"),
         (["--lose-nodes", "--tree-mb", "-1"], "error: --tree-mb must be from 0 to 10000"),
         (["--lose-nodes", "--heal-after-s", "nan"], "error: --heal-after-s must be from 0"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from raykeeper.chaos.checks.faults import FaultRecord, RoundFaults
 from raykeeper.chaos.checks.history import (
     Called,
     History,
@@ -12,7 +13,13 @@ from raykeeper.chaos.checks.history import (
     ReadKind,
     SessionBegan,
 )
-from raykeeper.chaos.history_file import HistoryFile, judge_records, read_history
+from raykeeper.chaos.history_file import (
+    HistoryFile,
+    judge_records,
+    read_faults,
+    read_history,
+    write_faults,
+)
 from raykeeper.clusters.config import ConfigError
 from tests.unit.chaos.checks.test_history import RECORDS
 from tests.unit.chaos.story import A, B, Story, X
@@ -63,6 +70,28 @@ def test_every_round_is_judged_by_itself(tmp_path: Path) -> None:
     LOST.write(tmp_path / "round-10" / "a.jsonl")
     told = judge_records(tmp_path)
     assert (told.acked_writes, len(told.lost), told.is_clean) == (9, 1, False)
+
+
+def test_the_faults_of_a_round_are_judged_with_its_records(tmp_path: Path) -> None:
+    assert read_faults(tmp_path) is None
+    silent = created().set(B, 5, None, "v").get("end", 90, 91, "u", 1, synced=True)
+    for number, story in enumerate((SOUND, silent)):
+        records = tmp_path / f"round-{number}"
+        story.write(records / "a.jsonl")
+        faults = RoundFaults(is_orderly=True, records=(FaultRecord("transfer", 3, 5),))
+        write_faults(records, faults)
+        assert read_faults(records) == faults
+    told = judge_records(tmp_path)
+    assert told.faults["transfer"].number == 2
+    assert told.client_errors is not None and len(told.client_errors) == 1
+    assert not told.is_clean
+
+
+def test_damaged_faults_are_refused(tmp_path: Path) -> None:
+    SOUND.write(tmp_path / "a.jsonl")
+    (tmp_path / "faults.json").write_bytes(b"{")
+    with pytest.raises(HistoryError, match=r"faults\.json: "):
+        judge_records(tmp_path)
 
 
 def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:

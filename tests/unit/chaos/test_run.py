@@ -4,13 +4,16 @@ import math
 
 import pytest
 
+from raykeeper.chaos.fault_plan import ALL_KINDS, OrderlyKind
 from raykeeper.chaos.run import ChaosSettings, check_settings
 from raykeeper.clusters.config import ConfigError
 
 
 @pytest.mark.parametrize(("minutes", "seed"), [(0.1, 0), (10_000, 7)])
 def test_valid_options_are_accepted(minutes: float, seed: int) -> None:
-    assert check_settings(minutes, seed) == ChaosSettings(minutes, seed)
+    assert check_settings(minutes, seed) == ChaosSettings(minutes, seed, ALL_KINDS)
+    chosen = check_settings(minutes, seed, "transfer")
+    assert chosen == ChaosSettings(minutes, seed, (OrderlyKind.TRANSFER,))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from msgspec import structs
 
+from raykeeper.chaos.checks.faults import FaultResult
+from raykeeper.chaos.checks.goals import Row
 from raykeeper.chaos.checks.judge import HistoryReport
-from raykeeper.chaos.checks.node_losses import Row
 from raykeeper.chaos.lose_nodes import LossReport, LossSettings
 from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
 from raykeeper.clusters.running_settings import SettingDifference, SettingsDifferError
@@ -184,6 +185,10 @@ WRONG = HistoryReport(
     lost=["lost: /x"],
     violations=["/[red]"],
     undecided=["/y"],
+    faults={
+        "kill leader": FaultResult(2, longest_gap_ns=400_000_000),
+        "transfer": FaultResult(5, 1, ["[busy]", "late", "[busy]"], 1_500_000_000),
+    },
 )
 
 
@@ -214,11 +219,48 @@ def test_violations_are_printed_up_to_a_bound() -> None:
     assert told.splitlines()[-20:] == ["lost: /x", *many[:19]]
 
 
+def test_each_fault_has_a_row_and_its_refusals_are_told() -> None:
+    lines = judgement_shown(WRONG).splitlines()
+    assert ["faults", "7"] in [re.split(" {2,}", line.strip()) for line in lines]
+    start = lines.index("")
+    assert [re.split(" {2,}", line.strip()) for line in lines[start + 1 :]] == [
+        ["fault", "times", "refused", "operator killed", "longest gap in writes"],
+        ["kill leader", "2", "0", "0", "0.4 s"],
+        ["transfer", "5", "3", "1", "1.5 s"],
+        ["transfer refused, 2 times: [busy]"],
+        ["transfer refused, 1 times: late"],
+        ["lost: /x"],
+        ["/[red]"],
+    ]
+
+
+def test_errors_of_clients_are_shown_if_none_was_allowed() -> None:
+    assert "client errors" not in judgement_shown(WRONG)
+    assert "client errors             0" in judgement_shown(HistoryReport(client_errors=[]))
+    told = judgement_shown(HistoryReport(client_errors=["session lost: [a]"]))
+    lines = [line.rstrip() for line in told.splitlines()]
+    assert lines[-2:] == ["client errors             1", "session lost: [a]"]
+
+
 def test_a_document_holds_all_violations() -> None:
-    assert verdict_document(WRONG, seed=7, faults={"kill server": 2}, records=Path("/r")) == {
+    assert verdict_document(WRONG, seed=7, records=Path("/r")) == {
         "is_clean": False,
         "seed": 7,
-        "faults": {"kill server": 2},
+        "faults": {"kill leader": 2, "transfer": 5},
+        "fault_results": {
+            "kill leader": {
+                "number": 2,
+                "operators_killed": 0,
+                "refusals": [],
+                "longest_gap_s": 0.4,
+            },
+            "transfer": {
+                "number": 5,
+                "operators_killed": 1,
+                "refusals": ["[busy]", "late", "[busy]"],
+                "longest_gap_s": 1.5,
+            },
+        },
         "operations": 3,
         "unknown_outcomes": 1,
         "acknowledged_writes": 2,
@@ -226,6 +268,7 @@ def test_a_document_holds_all_violations() -> None:
         "longest_gap_s": 1.5,
         "lost_writes": ["lost: /x"],
         "violations": ["/[red]"],
+        "client_errors": None,
         "undecided_znodes": ["/y"],
         "records": "/r",
     }

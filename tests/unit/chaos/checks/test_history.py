@@ -154,4 +154,4 @@ def test_results_are_shown(result: Result, shown: str) -> None:
 def test_an_operation_shows_its_span_its_client_and_its_outcome() -> None:
     first, second = list(History(RECORDS).operations)[:2]
     assert str(first) == "[10, 20] a.1 #1 create ephemeral /x '\\x00\\xff' -> ok /x"
-    assert str(second) == "[30, ?] a.1 #2 set /x 'v' at version -1 -> unknown"
+    assert str(second) == "[30, ?] a.1 #2 set /x 'v' at version -1 -> unknown (OPERATION_TIMEOUT)"

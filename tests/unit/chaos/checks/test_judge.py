@@ -1,7 +1,9 @@
 """The verdict: its numbers, and that every check has a say in it."""
 
 import pytest
+from msgspec.structs import replace
 
+from raykeeper.chaos.checks.faults import FaultRecord, FaultResult, RoundFaults
 from raykeeper.chaos.checks.judge import HistoryReport, judge
 from raykeeper.znodes.replies import EventType
 from tests.unit.chaos.story import A, B, Story, X, Y
@@ -55,6 +57,26 @@ def test_lost_writes_are_counted_separately() -> None:
     told = judge(story.history())
     assert len(told.lost) == 1
     assert not told.is_clean
+
+
+def test_errors_of_clients_count_if_only_orderly_faults_were_allowed() -> None:
+    story = Story().set(A, 1, None, "v")
+    faults = RoundFaults(records=(FaultRecord("transfer", 3, 5),))
+    told = judge(story.history(), faults)
+    assert (told.client_errors, told.is_clean) == (None, True)
+    assert told.faults == {"transfer": FaultResult(1)}
+    told = judge(story.history(), replace(faults, is_orderly=True))
+    assert told.client_errors is not None and len(told.client_errors) == 1
+    assert not told.is_clean
+
+
+def test_faults_and_errors_of_clients_add_up() -> None:
+    total = HistoryReport()
+    for seen in (["x"], None, ["y"]):
+        faults = {"transfer": FaultResult(2, 1, ["busy"], 7)}
+        total.include(HistoryReport(client_errors=seen, faults=faults))
+    assert total.client_errors == ["x", "y"]
+    assert total.faults == {"transfer": FaultResult(6, 3, ["busy"] * 3, 7)}
 
 
 def test_histories_add_up() -> None:
