@@ -13,6 +13,9 @@ from raykeeper.clusters.local_ray import join_ray
 from raykeeper.zab.ids import ServerId
 
 ANSWER_TIMEOUT_S: Final = 2.0
+NEWER_METHODS: Final = frozenset({"transfer_leadership"})
+"""Methods that the servers of the version before lack. Ray ends the process of an actor that is
+called by a name that it does not know, so these servers are asked first whether they know it."""
 
 
 def find_replicas(name: str) -> dict[ServerId, Any]:
@@ -42,12 +45,33 @@ def call_actors(
     """
     handles = list(handles)
     share = len(handles) // len(methods) if handles else 1
-    refs = [
-        getattr(handle, methods[index // share]).remote(*given)
-        for index, handle in enumerate(handles)
+    calls = [(handle, methods[index // share]) for index, handle in enumerate(handles)]
+    asked = [
+        handle.__ray_call__.remote(hasattr, method)
+        for handle, method in calls
+        if method in NEWER_METHODS
     ]
+    known = iter(_answers(asked, ANSWER_TIMEOUT_S))
+    problems = [_problem(next(known)) if method in NEWER_METHODS else "" for _, method in calls]
+    refs = [
+        getattr(handle, method).remote(*given)
+        for (handle, method), problem in zip(calls, problems, strict=True)
+        if not problem
+    ]
+    answers = iter(_answers(refs, timeout_s))
+    return [problem or next(answers) for problem in problems]
+
+
+def _problem(is_known: Any) -> str:
+    """Return why a method cannot be called; `is_known` is the answer to whether there is one."""
+    if isinstance(is_known, str):
+        return is_known
+    return "" if is_known else "its program is of an earlier version, which cannot do that"
+
+
+def _answers(refs: "Sequence[ray.ObjectRef[Any]]", timeout_s: float) -> list[Any]:
     if refs:
-        ray.wait(refs, num_returns=len(refs), timeout=timeout_s)
+        ray.wait(list(refs), num_returns=len(refs), timeout=timeout_s)
     return [_answer(ref, timeout_s) for ref in refs]
 
 

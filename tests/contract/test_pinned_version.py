@@ -19,6 +19,8 @@ from typing import IO, Any
 
 import pytest
 
+from raykeeper.clusters.actor_calls import NEWER_METHODS
+
 ROOT = Path(__file__).parents[2]
 PINNED = "50e7bd5"
 """The last commit of feature level 1."""
@@ -45,6 +47,11 @@ for name in sys.argv[1:]:
                 needed = len(fields) - len(each.__struct_defaults__)
                 found[each.__name__] = [config.tag, needed, fields]
 print(json.dumps(found))
+"""
+METHODS = """
+import json
+from raykeeper.actors.replica import Replica
+print(json.dumps([name for name in vars(Replica) if not name.startswith("_")]))
 """
 
 
@@ -210,6 +217,22 @@ def layouts(version: Path) -> dict[str, tuple[int | None, int, list[str]]]:
         check=True,
     )
     return {name: tuple(layout) for name, layout in json.loads(done.stdout).items()}
+
+
+def methods(version: Path) -> set[str]:
+    """The names by which Ray can call a server."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", METHODS],
+        env={**os.environ, "PYTHONPATH": str(version)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_what_the_pinned_version_cannot_be_called_is_known(pinned: Path) -> None:
+    assert methods(ROOT) - methods(pinned) == NEWER_METHODS
 
 
 def test_each_format_has_grown_at_its_end_alone(pinned: Path) -> None:
