@@ -13,7 +13,7 @@ from raykeeper.clusters.local_ray import join_ray
 from raykeeper.zab.ids import ServerId
 
 ANSWER_TIMEOUT_S: Final = 2.0
-NEWER_METHODS: Final = frozenset({"transfer_leadership"})
+NEWER_METHODS: Final = frozenset({"transfer_leadership", "reconfig", "drain", "end_drain"})
 """Methods that the servers of the version before lack. Ray ends the process of an actor that is
 called by a name that it does not know, so these servers are asked first whether they know it."""
 
