@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaDescription
 from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_replicas
+from raykeeper.clusters.membership import newest_description
 from raykeeper.server.admin_queries import (
     ROWS_MAX,
     AdminAnswer,
@@ -189,11 +190,12 @@ class RayServers:
         """See `Servers`."""
         known = set(self._handles)
         answers = call_actors(self._handles.values(), "describe")
+        newest = newest_description(answers)
         for server, answer in zip(self._handles, answers, strict=True):
-            if isinstance(answer, ReplicaDescription):
-                known.update(answer.voters, answer.observers)
-            else:
+            if not isinstance(answer, ReplicaDescription):
                 self._silent[server] = answer
+        if newest is not None:
+            known.update(newest.voters, newest.observers)
         return sorted(known)
 
     def ask(self, servers: Sequence[ServerId], query: AdminQuery) -> list[AdminAnswer | str]:

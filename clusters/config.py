@@ -90,7 +90,9 @@ class Change(Enum):
         "run `raykeeper down {name}`, then launch it with the new value; a server with data still "
         "runs where its disk is"
     )
-    FIXED = "this version cannot change it; launch another ensemble under another name"
+    MEMBERS = (
+        "put the present number into the settings, or change it with `raykeeper members set {name}`"
+    )
     NOT_COMPARABLE = "it says which ensemble is meant"
 
 
@@ -131,7 +133,7 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
             ge=1,
             le=SERVER_ID_MAX,
             description=f"a whole number from 1 to {SERVER_ID_MAX}",
-            extra={"change": Change.FIXED},
+            extra={"change": Change.MEMBERS},
         ),
     ] = 3
     """Voting servers, numbered from 1. A majority must be up: 3 bear the loss of 1, 5 of 2.
@@ -141,7 +143,12 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
 
     observers: Annotated[
         int,
-        Meta(ge=0, lt=SERVER_ID_MAX, description=f"a whole number from 0 to {SERVER_ID_MAX - 1}"),
+        Meta(
+            ge=0,
+            lt=SERVER_ID_MAX,
+            description=f"a whole number from 0 to {SERVER_ID_MAX - 1}",
+            extra={"change": Change.MEMBERS},
+        ),
     ] = 0
     """Servers without a vote, numbered after the others: more clients, no larger majority."""
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from raykeeper.clusters.config import EnsembleConfig
+from raykeeper.clusters.membership import Membership
 from raykeeper.clusters.node_report import FoundFolder, NodeReport, unread
 from raykeeper.clusters.voting_disks import VotingDisks
 from raykeeper.zab.ids import ServerId
@@ -33,15 +33,18 @@ class DiskChoice(Struct, frozen=True):
 
 
 def choose_disks(
-    config: EnsembleConfig,
+    members: Membership,
     nodes: Sequence[NodeReport],
     running: Mapping[ServerId, str],
     voting: VotingDisks,
 ) -> DiskChoice:
-    """Choose a disk for each server that has one; `running` maps servers to nodes."""
+    """Choose a disk for each server that has one; `running` maps servers to nodes.
+
+    `nodes` show only folders of members.
+    """
     choice = DiskChoice({}, {}, [])
     for server, disks in sorted(_disks_by_server(nodes).items()):
-        chosen = _choose(config, server, disks, running, voting)
+        chosen = _choose(members, server, disks, running, voting)
         if chosen is None and server not in running:
             choice.doubtful[server] = _doubt(server, disks, voting)
             continue
@@ -82,7 +85,7 @@ def _disks_by_server(nodes: Sequence[NodeReport]) -> dict[ServerId, list[_Found]
 
 
 def _choose(
-    config: EnsembleConfig,
+    members: Membership,
     server: ServerId,
     disks: list[_Found],
     running: Mapping[ServerId, str],
@@ -93,7 +96,7 @@ def _choose(
         return disks[0]
     if server in running:
         here = [each for each in disks if running[server] in [node.node_id for node, _ in each]]
-    elif server > config.servers:
+    elif server not in members.voters:
         here = [max(disks, key=_last_opened)]
     else:
         named = voting.disks.get(server)

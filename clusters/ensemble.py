@@ -33,6 +33,7 @@ from raykeeper.client.session_options import VALUE_BYTES_MAX
 from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_replicas
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
+from raykeeper.clusters.membership import newest_description
 from raykeeper.clusters.rolling_restart import RollingRestart
 from raykeeper.clusters.server_draining import (
     CLIENTS_PER_S,
@@ -186,12 +187,10 @@ class Ensemble:
             [*handles.values(), *handles.values()], "status", "describe", timeout_s=timeout_s
         )
         heard: dict[ServerId, ReplicaStatus | str] = dict(zip(handles, answers, strict=False))
-        servers: set[ServerId] = set(handles)
-        observers: set[ServerId] = set()
-        for answer in answers[len(handles) :]:
-            if isinstance(answer, ReplicaDescription):
-                servers.update(answer.voters, answer.observers)
-                observers.update(answer.observers)
+        members = newest_description(answers[len(handles) :])
+        voters = set(handles) if members is None else set(members.voters)
+        servers = voters.union(handles, () if members is None else members.observers)
+        observers = servers - voters
         every = {server: heard.get(server, "not started") for server in sorted(servers)}
         leader = unreached_leader(every, observers)
         if leader is not None:
@@ -357,9 +356,9 @@ class Ensemble:
         both = [*handles.values(), *handles.values()]
         answers = call_actors(both, "status", "describe")
         found: dict[ServerId, ReplicaStatus | str] = dict(zip(handles, answers, strict=False))
-        described = [x for x in answers[len(handles) :] if isinstance(x, ReplicaDescription)]
-        voters = max((each.voters for each in described), default=())
-        observers = max((each.observers for each in described), default=())
+        members = newest_description(answers[len(handles) :])
+        voters = () if members is None else members.voters
+        observers = () if members is None else members.observers
         every = {server: found.get(server, "not started") for server in (*voters, *observers)}
         return voters, {server: every[server] for server in sorted(every)}
 

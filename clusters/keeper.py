@@ -216,7 +216,6 @@ class _Leader:
 def heal_settings(config: EnsembleConfig) -> HealSettings:
     """Return the limits that the settings of an ensemble say."""
     return HealSettings(
-        voters=config.voter_ids,
         heal_after_ms=_millis(config.heal_after_s),
         pause_ms=_millis(config.heal_pause_s),
         moves_per_hour=config.heal_moves_per_hour,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.config import EnsembleConfig
 from raykeeper.clusters.healing.vocabulary import Cause, NodeSurvey, ServerLocation, Survey, View
+from raykeeper.clusters.membership import newest_list
 from raykeeper.clusters.node_report import NodeReport, unread
 from raykeeper.clusters.placement import allows
 from raykeeper.clusters.voting_disks import LeaderWithQuorum, find_leader, find_voting_disks
@@ -21,19 +22,25 @@ def make_view(
     names: Mapping[str, str],
     actors: Mapping[ServerId, str],
     answers: Mapping[ServerId, ReplicaStatus | str],
+    changing: Sequence[ServerId] = (),
 ) -> View:
     """Return one look.
 
     Args:
-        voters: The voting servers.
+        voters: The voting servers, if no answer knows a newer list than that of the founding.
         alive: For each node that Ray knows, whether it is alive.
         leaving: The nodes that will go, perhaps some that are dead.
         names: Of nodes, for messages.
         actors: For each server of which Ray has an actor the id of that actor.
         answers: What these actors answered to `status`; a text if they did not.
+        changing: The servers that come or go by a change of the members that has not ended.
     """
+    newest = newest_list(answers.values())
+    voters = voters if newest is None else sorted(newest.voters)
     leader = find_leader(voters, answers)
     return View(
+        voters=tuple(voters),
+        changing=tuple(changing),
         nodes=dict(alive),
         leaving={node: cause for node, cause in leaving.items() if alive.get(node, False)},
         running={
@@ -51,12 +58,16 @@ def make_view(
 
 def make_survey(
     config: EnsembleConfig,
+    voters: Sequence[ServerId],
     reports: Sequence[NodeReport],
     names: Mapping[str, str],
     answers: Mapping[ServerId, ReplicaStatus | str],
     time_ms: Millis,
 ) -> Survey:
-    """Return what the live nodes have; `answers` of the servers are newer than the `reports`."""
+    """Return what the live nodes have; `answers` of the servers are newer than the `reports`.
+
+    `voters` are those of the last look.
+    """
     found = [
         NodeSurvey(
             node_id=report.node_id,
@@ -67,7 +78,7 @@ def make_survey(
                 for folder in report.folders
                 if folder.identity is not None
             },
-            fits=tuple(voter for voter in config.voter_ids if allows(config, report, voter)),
+            fits=tuple(voter for voter in voters if allows(config, report, voter)),
             free_bytes=report.free_bytes,
             data_bytes=max((folder.data_bytes for folder in report.folders), default=0),
             wall_s=report.wall_s,
@@ -75,7 +86,7 @@ def make_survey(
         for report in reports
         if report.problem is None
     ]
-    voting = find_voting_disks(config.voter_ids, answers)
+    voting = find_voting_disks(voters, answers)
     return Survey(
         time_ms=time_ms,
         nodes=tuple(found),
@@ -98,6 +109,8 @@ def _open_change(voters: Sequence[ServerId], leader: LeaderWithQuorum) -> str:
     """Return which vote is moving, or which server waits for its vote."""
     if leader.status is None:
         return ""
+    if leader.status.change:
+        return f"the members change: {leader.status.change}"
     moving = [voter for voter in voters if voter not in leader.status.voter_disks]
     if moving:
         return f"the vote of server {moving[0]} is moving to another disk"

@@ -7,12 +7,13 @@ do each step at the same time: a folder is formatted once, and an actor is creat
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import ray
 import ray.util
+from msgspec.structs import replace
 
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica
@@ -24,9 +25,17 @@ from raykeeper.clusters.config import (
 )
 from raykeeper.clusters.ensemble import Ensemble, NoLeaderError
 from raykeeper.clusters.local_ray import join_or_start_ray
+from raykeeper.clusters.membership import Membership, known_members
 from raykeeper.clusters.node_discovery import discover_nodes
-from raykeeper.clusters.placement import LaunchPlan, place
-from raykeeper.clusters.running_servers import ask_voting_disks, find_running, find_settled
+from raykeeper.clusters.node_report import NodeReport
+from raykeeper.clusters.placement import LaunchPlan, check_numbers, place
+from raykeeper.clusters.running_servers import (
+    Running,
+    ask_voting_disks,
+    described_by,
+    find_running,
+    find_settled,
+)
 from raykeeper.clusters.running_settings import adopt_settings, check_settings
 from raykeeper.clusters.starting import start_planned
 from raykeeper.zab.ids import ServerId
@@ -77,17 +86,20 @@ def launch(
     resolved, stated = resolve_requested(config, given)
     join_or_start_ray()
     running = find_settled(lambda: find_running(resolved.name))
-    described = [answer for answer in running.values() if answer is not None]
+    described = described_by(running)
     check_settings(resolved, stated, described)
     resolved, warnings = adopt_settings(resolved, stated, described)
+    members, nodes = _find_members(resolved, running)
+    is_complete = running.keys() >= set(members.servers)
+    resolved = _with_numbers(resolved, stated, members)
     for warning in [*warnings_about(resolved), *warnings]:
         _log.warning(warning)
     refused: dict[ServerId, str] = {}
-    if len(running) < resolved.servers + resolved.observers:
-        refused = _start_missing(resolved, running)
+    if not is_complete:
+        refused = _start_missing(resolved, running, nodes, members)
     ensemble = Ensemble(resolved.name)
-    _wait_until_ready(resolved, refused, deadline)
-    if len(running) < resolved.servers + resolved.observers:
+    _wait_until_ready(resolved.name, members, refused, deadline)
+    if not is_complete:
         # Another launch may have started them at the same time.
         check_settings(resolved, stated, _described(resolved.name))
     ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
@@ -105,7 +117,7 @@ def await_founded(config: EnsembleConfig, plan: LaunchPlan, timeout_s: float) ->
     deadline = time.monotonic() + timeout_s
     for warning in [*warnings_about(config), *plan.warnings]:
         _log.warning(warning)
-    _wait_until_ready(config, {}, deadline)
+    _wait_until_ready(config.name, plan.members, {}, deadline)
     ensemble = Ensemble(config.name)
     ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
     _start_keeper(config)
@@ -113,7 +125,32 @@ def await_founded(config: EnsembleConfig, plan: LaunchPlan, timeout_s: float) ->
 
 
 def _described(name: str) -> list[ReplicaDescription]:
-    return [answer for answer in find_running(name).values() if answer is not None]
+    return described_by(find_running(name))
+
+
+def _find_members(config: EnsembleConfig, running: Running) -> tuple[Membership, list[NodeReport]]:
+    """Return the members, and what the nodes hold; these are not asked if all members run."""
+    members = known_members(config, described_by(running))
+    if running.keys() >= set(members.servers):
+        return members, []
+    nodes = discover_nodes(config.data_dir, config.name)
+    return known_members(config, described_by(running), nodes), nodes
+
+
+def _with_numbers(
+    config: EnsembleConfig, stated: Collection[str], members: Membership
+) -> EnsembleConfig:
+    """Return the settings with the numbers of servers that a changed list has.
+
+    Raises:
+        ConfigError: the caller states another number.
+    """
+    if not members.version:
+        return config
+    sized = members.sized(config)
+    given = {name: getattr(config, name) for name in ("servers", "observers") if name in stated}
+    check_numbers(replace(sized, **given), members)
+    return sized
 
 
 def _start_keeper(config: EnsembleConfig) -> None:
@@ -126,14 +163,13 @@ def _start_keeper(config: EnsembleConfig) -> None:
 
 
 def _start_missing(
-    config: EnsembleConfig, running: dict[ServerId, ReplicaDescription | None]
+    config: EnsembleConfig, running: Running, nodes: list[NodeReport], members: Membership
 ) -> dict[ServerId, str]:
     """Start the servers that were found or may be formatted; return why the others were not."""
-    described = [answer for answer in running.values() if answer is not None]
-    nodes = discover_nodes(config.data_dir, config.name)
+    described = described_by(running)
     at = {server: "" if a is None else a.node_id for server, a in running.items()}
     uuid = described[0].ensemble_uuid if described else None
-    plan = place(config, nodes, at, uuid, ask_voting_disks(config))
+    plan = place(config, nodes, at, uuid, ask_voting_disks(config), members=members)
     for warning in plan.warnings:
         _log.warning(warning)
     if not plan.placements and not plan.damaged_record_nodes:
@@ -143,7 +179,7 @@ def _start_missing(
 
 
 def _wait_until_ready(
-    config: EnsembleConfig, refused: Mapping[ServerId, str], deadline: float
+    name: str, members: Membership, refused: Mapping[ServerId, str], deadline: float
 ) -> None:
     """Wait until a majority has read its disk, and a little longer for all other servers.
 
@@ -153,14 +189,13 @@ def _wait_until_ready(
         StorageError: too many servers cannot start, so there is no majority.
         NoLeaderError: no majority was ready before `deadline`.
     """
-    voters, majority = set(config.voter_ids), config.servers // 2 + 1
-    every = config.voter_ids + config.observer_ids
+    voters, majority = set(members.voters), members.majority
     waiting: dict[ray.ObjectRef[Any], ServerId] = {}
     problems: dict[ServerId, StorageError | str] = {}
     started: set[ServerId] = set()
-    for server in every:
+    for server in members.servers:
         try:
-            waiting[find_replica(config.name, server).ready.remote()] = server
+            waiting[find_replica(name, server).ready.remote()] = server
         except ValueError:  # the ensemble was stopped, or the server killed for good
             problems[server] = refused.get(server, _WAS_STOPPED)
     while waiting and len(voters & (started | set(waiting.values()))) >= majority:
@@ -178,13 +213,13 @@ def _wait_until_ready(
     problems.update(dict.fromkeys(waiting.values(), "is not ready yet"))
     if len(voters & started) >= majority:
         for server, problem in problems.items():
-            _log.warning("server %d of ensemble %r: %s", server, config.name, problem)
+            _log.warning("server %d of ensemble %r: %s", server, name, problem)
         return
     for problem in problems.values():
         if isinstance(problem, StorageError):
             raise problem
     why = "; ".join(f"server {server}: {problems[server]}" for server in sorted(problems))
-    raise NoLeaderError(f"ensemble {config.name!r} did not start: {why}")
+    raise NoLeaderError(f"ensemble {name!r} did not start: {why}")
 
 
 def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError | str | None:

@@ -18,11 +18,12 @@ import ray
 from msgspec import Struct
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from raykeeper.actors.disk.file_operations import replace_by
+from raykeeper.actors.disk.file_operations import make_folders, replace_by
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.founding import found_folder
 from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner, format_folder, read_identity
+from raykeeper.actors.disk.members_file import StoredMembers, read_members, write_members
 from raykeeper.actors.disk.snapshot_files import SnapshotChunks
 from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
@@ -41,6 +42,7 @@ from raykeeper.clusters.node_report import (
 )
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 from raykeeper.zab.ids import ServerId, epoch_of
+from raykeeper.zab.member_list import MemberList
 
 RECORD_FILE = "ensemble.json"
 SUPERSEDED_MARK = ".superseded-"
@@ -143,14 +145,17 @@ def inspect_node(data_dir: str, ensemble: str) -> DiskContents:
                 with storage_errors(folder):
                     _check_is_absent(folder)
         except CorruptRecord as error:
-            holdings.append(FoundFolder(server_id, str(folder), None, str(error)))
+            members = read_members(folder)
+            holdings.append(FoundFolder(server_id, str(folder), None, str(error), members=members))
         except StorageError as error:
             is_other = isinstance(error, UnknownVersion)
             unreadable.append(UnreadableFolder(server_id, str(error), is_other))
         else:
             if identity is not None:
-                size = _size_of(folder)
-                holdings.append(FoundFolder(server_id, str(folder), identity, data_bytes=size))
+                size, members = _size_of(folder), read_members(folder)
+                holdings.append(
+                    FoundFolder(server_id, str(folder), identity, data_bytes=size, members=members)
+                )
     record, damage = _read_record(home / RECORD_FILE)
     with storage_errors(home):
         free = shutil.disk_usage(_nearest_folder(home)).free
@@ -174,12 +179,14 @@ def prepare_folder(
     is_founding: bool,
     supersedes: Sequence[str] = (),
     restored: RestoredHistory | None = None,
+    members: MemberList | None = None,
 ) -> DiskIdentity:
     """Format a server's folder on this node, unless another launch has; return its identity.
 
     A folder that is not founding begins its incarnations at the wall clock, beyond those of the
-    disk that it may replace. One of an ensemble in `supersedes` is set aside first. One that is
-    `restored` takes the snapshot that was staged for it.
+    disk that it may replace, and with the list `members`: its server dials those first. One of an
+    ensemble in `supersedes` is set aside first. One that is `restored` takes the snapshot that was
+    staged for it.
 
     Raises:
         StorageError: the folder cannot be written, or holds data without an identity; or this
@@ -196,12 +203,32 @@ def prepare_folder(
     identity = DiskIdentity(
         *(owner, uuid4().hex, is_founding, incarnation, reason), supersedes=list(supersedes)
     )
+    if members is not None and not is_founding:
+        _tell_members(folder, members)
     identity = _format(folder, identity) if restored is None else _found(folder, identity, restored)
     record = EnsembleRecord(identity.owner.ensemble_uuid, record.servers)
     file = folder.parent / RECORD_FILE
     if _read_record(file)[0] != record:
         _write_record(file, record)
     return identity
+
+
+def _tell_members(folder: Path, members: MemberList) -> None:
+    """Write the list into a folder that is about to be formatted, unless another launch does it.
+
+    Before the identity: a folder with an identity and without a list would be one of the founding.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    with storage_errors(folder), suppress(FolderInUse):
+        make_folders(OS_FILESYSTEM, folder)
+        lock = lock_folder(OS_FILESYSTEM, folder)
+        try:
+            if read_identity(folder) is None and read_members(folder) is None:
+                write_members(folder, StoredMembers(members))
+        finally:
+            OS_FILESYSTEM.close(lock)
 
 
 def _found(folder: Path, identity: DiskIdentity, restored: RestoredHistory) -> DiskIdentity:

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.identity import DiskIdentity
+from raykeeper.actors.disk.members_file import StoredMembers
 from raykeeper.zab.ids import ServerId, Zxid
 
 
@@ -14,7 +15,7 @@ class EnsembleRecord(Struct, frozen=True):
 
     ensemble_uuid: str
     servers: int
-    """The number of voting servers; the number of observers may change."""
+    """The number of voting servers that the ensemble was founded with."""
     format_version: int = 1
 
 
@@ -38,6 +39,9 @@ class FoundFolder(Struct, frozen=True):
     """Why the identity cannot be read."""
     data_bytes: int = 0
     """What its files take on the disk."""
+    members: StoredMembers | None = None
+    """The newest member list that the server knew; None: it has never known another one than that
+    of the founding."""
 
 
 class UnreadableFolder(Struct, frozen=True):

@@ -6,7 +6,8 @@ are now forgotten. A folder that cannot be read may hold anything: then the serv
 are started, and nothing is formatted. Of several disks of a voter, the one counts on which its
 vote rests, as the running servers know (voting_disks.py); the others are named and left alone. An
 observer promises nothing, so any of its disks may start: the one that was opened last has the most.
-Nodes that share a file system report the same disks, which
+Who is a member says the member list (membership.py); a folder of anybody else is named and left
+alone. Nodes that share a file system report the same disks, which
 have the same uuid; such a server may run on any of these nodes. The same reports give the same
 plan, so two launches at the same time do the same.
 """
@@ -16,17 +17,16 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.clusters.config import ConfigError, EnsembleConfig, LabelPin, ResourcePin
 from raykeeper.clusters.disk_choice import choose_disks
-from raykeeper.clusters.node_report import (
-    NodeReport,
-    unread,
-)
+from raykeeper.clusters.membership import Membership, known_members, recorded_size
+from raykeeper.clusters.node_report import FoundFolder, NodeReport, unread
 from raykeeper.clusters.voting_disks import VotingDisks
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import ZERO, ServerId
 
 
 class PlacementError(RayKeeperError):
@@ -60,6 +60,7 @@ class LaunchPlan(Struct, frozen=True):
     placements: list[Placement]
     ensemble_uuid: str | None
     warnings: list[str]
+    members: Membership
     refused: dict[ServerId, str] = {}
     """Servers that are not started, and why: not found, and they must not be formatted."""
     damaged_record_nodes: list[str] = []
@@ -73,39 +74,37 @@ def place(
     uuid: str | None = None,
     voting: VotingDisks | None = None,
     targets: Collection[str] | None = None,
+    members: Membership | None = None,
 ) -> LaunchPlan:
-    """Plan a placement for every server that is not `running`, a map from servers to nodes.
+    """Plan a placement for every member that is not `running`, a map from servers to nodes.
 
     `uuid` is that of the ensemble if a running server told it, and `voting` what the running
     servers know of the disks with the votes. New folders go to the nodes `targets` only, one at
     least, if they are given. A server with several disks of which none is known to count is refused
-    if the others are a majority: once they run, they know.
+    if the others are a majority: once they run, they know. Without `members` the nodes tell them.
 
     Raises:
         ForeignFolder: a folder belongs to another ensemble or server.
         StorageError: a server has several disks, none is known to count, and the servers with one
             disk are no majority; or every identity is damaged.
-        ConfigError: the ensemble on the disks has another number of servers.
+        ConfigError: the ensemble has another number of servers than the settings.
         PlacementError: the nodes do not suffice, or fewer servers than a majority were found and
             something that may hold the others cannot be read.
     """
     nodes = sorted(nodes, key=lambda node: node.node_id)
     uuid = _ensemble_uuid(config, nodes, uuid)
-    _check_servers(config, nodes, running)
-    choice = choose_disks(config, nodes, running, voting or VotingDisks())
+    members = members or known_members(config, (), nodes)
+    _check_servers(config, nodes, running, members)
+    choice = choose_disks(members, of_members(nodes, members), running, voting or VotingDisks())
     disks = choice.nodes
     was_started = bool(running) or _was_started(nodes)
-    missing = [
-        ServerId(i)
-        for i in range(1, config.servers + config.observers + 1)
-        if ServerId(i) not in {*running, *disks, *choice.doubtful}
-    ]
     found = {*running, *disks}
-    if choice.doubtful and len(found & set(config.voter_ids)) <= config.servers // 2:
+    missing = [each for each in members.servers if each not in found | choice.doubtful.keys()]
+    if choice.doubtful and not members.is_majority(found):
         raise StorageError(
             "; ".join(f"server {server} {why}" for server, why in choice.doubtful.items())
         )
-    refused = _refusals(config, nodes, missing, found)
+    refused = _refusals(members, nodes, missing, found)
     if refused:
         missing = []
     refused |= choice.doubtful
@@ -122,10 +121,57 @@ def place(
             Placement(server_id, node_id, FolderFormat.KEEP if server_id in disks else fresh)
         )
     placements.sort(key=lambda placement: placement.server_id)
-    records = _records_to_rewrite(config, nodes, found)
-    warnings = _check_spread(config, nodes, loads, placements)
-    warnings += choice.warnings + _unneeded_warnings(nodes, refused, records)
-    return LaunchPlan(placements, uuid, warnings, refused, records)
+    records = _records_to_rewrite(nodes, found, members)
+    warnings = _check_spread(config, nodes, loads, placements) + choice.warnings
+    warnings += _strangers(nodes, members, running) + _unneeded_warnings(nodes, refused, records)
+    return LaunchPlan(placements, uuid, warnings, members, refused, records)
+
+
+def of_members(nodes: Sequence[NodeReport], members: Membership) -> list[NodeReport]:
+    """Return the reports without the folders from which no server of the ensemble starts."""
+    return [
+        replace(node, folders=[each for each in node.folders if _counts(each, members)])
+        for node in nodes
+    ]
+
+
+def _counts(folder: FoundFolder, members: Membership) -> bool:
+    has_left = folder.members is not None and folder.members.removed
+    return folder.server_id in members.servers and not has_left
+
+
+def is_newcomers(folder: FoundFolder) -> bool:
+    """Return whether the server of a folder was not a member yet, as far as the folder tells."""
+    stored = folder.members
+    if stored is None or stored.removed:
+        return False
+    return folder.server_id not in {*stored.members.voters, *stored.members.observers}
+
+
+def _strangers(
+    nodes: Sequence[NodeReport], members: Membership, running: Collection[ServerId]
+) -> list[str]:
+    """Return a warning for each folder of a server that is no member."""
+    warnings = []
+    for node in nodes:
+        for each in node.folders:
+            if _counts(each, members) or each.server_id in running:
+                continue
+            where = f"{each.folder} on {node.name}"
+            if each.members is not None and each.members.removed:
+                why = f"server {each.server_id} {each.members.removed}: remove {where}"
+            elif is_newcomers(each):
+                why = (
+                    f"server {each.server_id} is no member yet: {where} is left alone until "
+                    f"`raykeeper members resume` goes on, or remove it"
+                )
+            else:
+                why = (
+                    f"server {each.server_id} is no member by the list of version "
+                    f"{members.version:x}: {where} is left alone, remove it"
+                )
+            warnings.append(why)
+    return warnings
 
 
 def _was_started(nodes: Sequence[NodeReport]) -> bool:
@@ -165,37 +211,58 @@ def _ensemble_uuid(
     return uuid
 
 
+def check_numbers(config: EnsembleConfig, members: Membership) -> None:
+    """Check that the settings have the numbers of servers of a member list that was changed.
+
+    Raises:
+        ConfigError: they have others.
+    """
+    has = (len(members.voters), len(members.observers))
+    if members.version and has != (config.servers, config.observers):
+        raise ConfigError(
+            f"ensemble {config.name!r} has {has[0]} voting servers and {has[1]} observers since "
+            f"its members were changed, not {config.servers} and {config.observers}: put these "
+            f"numbers into the settings, and change them with `raykeeper members` while it runs"
+        )
+
+
 def _check_servers(
-    config: EnsembleConfig, nodes: Sequence[NodeReport], running: Collection[ServerId]
+    config: EnsembleConfig,
+    nodes: Sequence[NodeReport],
+    running: Collection[ServerId],
+    members: Membership,
 ) -> None:
     """Refuse another number of servers: a smaller quorum could forget promises."""
+    if members.version:
+        check_numbers(config, members)
+        return
     for node in nodes:
         if node.record is not None and node.folders and node.record.servers != config.servers:
             raise ConfigError(
                 f"ensemble {config.name!r} has {node.record.servers} servers (recorded by "
-                f"{node.name}), not {config.servers}; this version cannot change that"
+                f"{node.name}), not {config.servers}: `raykeeper members` changes that while it "
+                f"runs"
             )
-    held = {holding.server_id for node in nodes for holding in node.folders}
-    if held and not _is_size_recorded(nodes):
+    held = {
+        holding.server_id for node in nodes for holding in node.folders if not is_newcomers(holding)
+    }
+    if held and not recorded_size(nodes):
         # An unreadable folder may belong to a server of a larger ensemble.
         held |= {folder.server_id for node in nodes for folder in node.unreadable}
     count = config.servers + config.observers
-    beyond = [server_id for server_id in held | set(running) if server_id > count]
+    # A server that runs, and is no member as another one describes, is a newcomer.
+    held |= set() if members.is_described else set(running)
+    beyond = [server_id for server_id in held if server_id > count]
     if beyond:
         observers = f" and {config.observers} observers" if config.observers else ""
         raise ConfigError(
             f"ensemble {config.name!r} has a server {max(beyond)}, so it cannot have only "
-            f"{config.servers} servers{observers}; this version cannot change that"
+            f"{config.servers} servers{observers}: `raykeeper members` changes that while it runs"
         )
 
 
-def _is_size_recorded(nodes: Sequence[NodeReport]) -> bool:
-    """Return whether a node has a record of how many servers the ensemble has."""
-    return any(node.record is not None and node.folders for node in nodes)
-
-
 def _refusals(
-    config: EnsembleConfig,
+    members: Membership,
     nodes: Sequence[NodeReport],
     missing: Sequence[ServerId],
     found: Set[ServerId],
@@ -212,20 +279,21 @@ def _refusals(
     if not missing or not unknown:
         return {}
     why = f"but not all could tell: {'; '.join(unknown)}"
-    count = len(found & set(config.voter_ids))
-    if count <= config.servers // 2:
+    if not members.is_majority(found):
+        count = len(found & set(members.voters))
         raise PlacementError(
             f"no node that answered holds server {', '.join(map(str, missing))}, {why}; found "
-            f"{count} of {config.servers} voting servers, which is no majority"
+            f"{count} of {len(members.voters)} voting servers, which is no majority"
         )
     return dict.fromkeys(missing, f"was not started: no node that answered holds it, {why}")
 
 
 def _records_to_rewrite(
-    config: EnsembleConfig, nodes: Sequence[NodeReport], found: Set[ServerId]
+    nodes: Sequence[NodeReport], found: Set[ServerId], members: Membership
 ) -> list[str]:
     """Return the nodes whose record is damaged, if its content is certain."""
-    if not _is_size_recorded(nodes) and not found >= set(config.voter_ids):
+    are_founders_found = members.version == ZERO and found >= set(members.voters)
+    if not (recorded_size(nodes) or members.is_described or are_founders_found):
         return []
     return [node.node_id for node in nodes if node.record_damage and node.folders]
 

@@ -8,6 +8,7 @@ from raykeeper.actors.replica_status import ReplicaDescription, ReplicaStatus
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.clusters.actor_calls import call_actors, find_replicas
 from raykeeper.clusters.config import EnsembleConfig
+from raykeeper.clusters.membership import Membership, known_members
 from raykeeper.clusters.voting_disks import VotingDisks, find_voting_disks
 from raykeeper.zab.ids import ServerId
 
@@ -63,3 +64,13 @@ def find_running(name: str) -> Running:
 def ask_voting_disks(config: EnsembleConfig) -> VotingDisks:
     """Ask the running servers which disks have the votes."""
     return find_voting_disks(config.voter_ids, ask_statuses(config.name))
+
+
+def ask_members(config: EnsembleConfig) -> Membership:
+    """Ask the running servers who the members are; those of the settings if none describes them."""
+    return known_members(config, described_by(find_running(config.name)))
+
+
+def described_by(running: Running) -> list[ReplicaDescription]:
+    """Return the descriptions of the servers that answered."""
+    return [answer for answer in running.values() if answer is not None]

@@ -25,6 +25,7 @@ from raykeeper.clusters.config import (
     is_secret,
     make_config,
 )
+from raykeeper.clusters.membership import newest_description
 from raykeeper.zab.ids import ServerId
 
 
@@ -139,6 +140,7 @@ def _described(
     """Return the comparable settings that this version knows, each with the value per server."""
     found: dict[str, dict[ServerId, Any]] = {}
     servers = sorted(described, key=lambda each: each.server_id)
+    newest = newest_description(servers)
     for setting in SETTINGS:
         if change_of(setting) is Change.NOT_COMPARABLE:
             continue
@@ -146,6 +148,8 @@ def _described(
             # The numbers of servers are known of every version.
             known = {"servers": len(server.voters), "observers": len(server.observers)}
             known |= server.settings
+            if newest is not None and newest.members_version:
+                known |= {"servers": len(newest.voters), "observers": len(newest.observers)}
             if setting in known:
                 found.setdefault(setting, {})[server.server_id] = known[setting]
     return found

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import ray
+from msgspec.structs import replace
 
 from raykeeper.actors.disk.identity import DiskIdentity
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.clusters.config import EnsembleConfig, LabelPin, ResourcePin
+from raykeeper.clusters.membership import Membership, founding_members
 from raykeeper.clusters.node_discovery import on_node, prepare_folder, write_record
 from raykeeper.clusters.node_report import (
     EnsembleRecord,
@@ -53,15 +55,16 @@ def start_planned(
     # A late import: a process that only asks for the status must not load the server.
     from raykeeper.actors.replica import start_replica
 
-    uuid = _format(config, plan, nodes, restored)
-    _rewrite_records(config, plan, uuid)
     # Of a new ensemble no server runs that could have seen another.
     answers = ask_statuses(config.name) if plan.ensemble_uuid is not None else {}
+    members = plan.members.with_listed(answers.values())
+    uuid = _format(config, replace(plan, members=members), nodes, restored)
+    _rewrite_records(config, plan, uuid)
     first = next(iter(superseded_uuids(nodes)), uuid)
     for placement in plan.placements:
         node_id, pin = _location(config, placement, nodes)
         newest = newest_incarnation(placement.server_id, answers)
-        made = replica_config(config, uuid, placement.server_id, newest, first)
+        made = replica_config(config, uuid, placement.server_id, newest, first, members)
         start_replica(made, node_id, pin)
 
 
@@ -82,11 +85,11 @@ def _format(
     uuid = plan.ensemble_uuid
     if placements and uuid is None:
         # Of two concurrent launches the one that formats the first folder determines the uuid.
-        uuid = _prepare(config, str(uuid4()), placements[:1], nodes, restored)
+        uuid = _prepare(config, str(uuid4()), placements[:1], nodes, restored, plan.members)
         placements = placements[1:]
     assert uuid is not None, plan
     if placements:
-        _prepare(config, uuid, placements, nodes, restored)
+        _prepare(config, uuid, placements, nodes, restored, plan.members)
     return uuid
 
 
@@ -96,15 +99,16 @@ def _prepare(
     placements: Sequence[Placement],
     nodes: Sequence[NodeReport],
     restored: RestoredHistory | None,
+    members: Membership,
 ) -> str:
-    record = EnsembleRecord(uuid, config.servers)
+    record = EnsembleRecord(uuid, len(members.founding_voters))
     supersedes = superseded_uuids(nodes)
     tasks = [
         on_node(
             placement.node_id,
             prepare_folder,
             *(config.data_dir, config.name, record, placement.server_id),
-            *(placement.format is FolderFormat.FOUNDING, supersedes, restored),
+            *(placement.format is FolderFormat.FOUNDING, supersedes, restored, members.as_list()),
         )
         for placement in placements
     ]
@@ -136,7 +140,7 @@ def _check_founded_alike(
 
 
 def _rewrite_records(config: EnsembleConfig, plan: LaunchPlan, uuid: str) -> None:
-    record = EnsembleRecord(uuid, config.servers)
+    record = EnsembleRecord(uuid, len(plan.members.founding_voters))
     for node_id in plan.damaged_record_nodes:
         try:
             ray.get(on_node(node_id, write_record, config.data_dir, config.name, record))
@@ -165,20 +169,23 @@ def replica_config(
     server_id: ServerId,
     newest_incarnation: int = 0,
     first_uuid: str = "",
+    members: Membership | None = None,
 ) -> "ReplicaConfig":
-    """Return the settings of one server. `first_uuid` is that before all recoveries, "" if none.
+    """Return the settings of one server, without `members` those with the members of `config`.
 
-    Others have seen its `newest_incarnation`, 0 for none.
+    `first_uuid` is the one before all recoveries, and others have seen its `newest_incarnation`.
     """
     from raykeeper.actors.replica_config import ReplicaConfig  # the server, for launches only
 
+    members = members or founding_members(config)
     return ReplicaConfig(
         ensemble=config.name,
         ensemble_uuid=uuid,
         first_uuid=first_uuid,
         server_id=server_id,
-        voters=config.voter_ids,
-        observers=config.observer_ids,
+        voters=members.founding_voters,
+        observers=members.founding_observers,
+        members=members.listed,
         folder=f"{config.data_dir}/{config.name}/{server_id}",
         newest_incarnation=newest_incarnation,
         tick_ms=Millis(config.tick_ms),
@@ -200,25 +207,32 @@ def replica_config(
         watch_history_changes=config.watch_history_changes,
         watch_history_bytes=config.watch_history_bytes,
         links=config.links,
-        zookeeper_port=_port_of(config.zookeeper_port, server_id),
-        zookeeper_address=config.zookeeper_address,
-        zookeeper_clients_per_address=config.zookeeper_clients_per_address,
-        zookeeper_handshake_s=config.zookeeper_handshake_s,
-        zookeeper_words=config.zookeeper_words,
-        zookeeper_admin_port=_port_of(config.zookeeper_admin_port, server_id),
-        zookeeper_request_bytes=config.zookeeper_request_bytes,
-        zookeeper_list_bytes=config.zookeeper_list_bytes,
-        zookeeper_buffer_bytes=config.zookeeper_buffer_bytes,
-        zookeeper_tls_port=_port_of(config.zookeeper_tls_port, server_id),
-        zookeeper_tls_certificate=config.zookeeper_tls_certificate,
-        zookeeper_tls_key=config.zookeeper_tls_key,
-        zookeeper_tls_authority=config.zookeeper_tls_authority,
+        **_zookeeper_settings(config, server_id),
         metrics=config.metrics,
         log_format=config.log_format,
         log_file_bytes=config.log_file_bytes,
         log_files_kept=config.log_files_kept,
         launch_settings=settings_of(config),
     )
+
+
+def _zookeeper_settings(config: EnsembleConfig, server_id: ServerId) -> dict[str, Any]:
+    """Return those settings of a server that are for clients and tools of ZooKeeper."""
+    return {
+        "zookeeper_port": _port_of(config.zookeeper_port, server_id),
+        "zookeeper_address": config.zookeeper_address,
+        "zookeeper_clients_per_address": config.zookeeper_clients_per_address,
+        "zookeeper_handshake_s": config.zookeeper_handshake_s,
+        "zookeeper_words": config.zookeeper_words,
+        "zookeeper_admin_port": _port_of(config.zookeeper_admin_port, server_id),
+        "zookeeper_request_bytes": config.zookeeper_request_bytes,
+        "zookeeper_list_bytes": config.zookeeper_list_bytes,
+        "zookeeper_buffer_bytes": config.zookeeper_buffer_bytes,
+        "zookeeper_tls_port": _port_of(config.zookeeper_tls_port, server_id),
+        "zookeeper_tls_certificate": config.zookeeper_tls_certificate,
+        "zookeeper_tls_key": config.zookeeper_tls_key,
+        "zookeeper_tls_authority": config.zookeeper_tls_authority,
+    }
 
 
 def _level_of(config: EnsembleConfig) -> FeatureLevel | None:

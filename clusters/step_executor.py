@@ -6,7 +6,7 @@ once; and a folder that the member list does not name has no vote (rule D3).
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -34,12 +34,15 @@ from raykeeper.clusters.healing.vocabulary import (
     View,
 )
 from raykeeper.clusters.keeper_view import make_survey, make_view
+from raykeeper.clusters.membership import known_members
 from raykeeper.clusters.node_discovery import discover_nodes, known_nodes, on_node
 from raykeeper.clusters.node_report import NodeReport
 from raykeeper.clusters.placement import PlacementError, place
 from raykeeper.clusters.running_servers import (
+    ask_members,
     ask_statuses,
     ask_voting_disks,
+    described_by,
     find_actors,
     find_running,
 )
@@ -62,6 +65,8 @@ class StepExecutor:
         """Act under the token of `leadership`."""
         self._config = config
         self._leadership = leadership
+        self._voters: Sequence[ServerId] = ask_members(config).voters
+        """Of the newest list that a server knew at the last observation."""
         self._names: dict[str, str] = {}
         """Of the nodes, at the last observation."""
         self._handles: dict[str, Any] = {}
@@ -76,8 +81,10 @@ class StepExecutor:
             RemoveStaleFolders: self._remove_stale,
         }
 
-    def observe(self, drained: list[str]) -> View:
+    def observe(self, drained: list[str], changing: Sequence[ServerId] = ()) -> View:
         """Take a look at Ray and the servers; `drained` are the ids of nodes that leave.
+
+        `changing` are the servers that a change of the members is about.
 
         Raises:
             ray.exceptions.RayError: Ray does not answer.
@@ -90,14 +97,17 @@ class StepExecutor:
         actors = {server: actor_id(handle) for server, handle in handles.items()}
         answers = call_actors(handles.values(), "status")
         self._handles = {actors[server]: handle for server, handle in handles.items()}
-        return make_view(
-            self._config.voter_ids,
+        view = make_view(
+            self._voters,
             {node["NodeID"]: bool(node["Alive"]) for node in nodes},
             leaving,
             self._names,
             actors,
             dict(zip(handles, answers, strict=True)),
+            changing,
         )
+        self._voters = view.voters
+        return view
 
     def survey(self, time_ms: Millis) -> Survey:
         """Ask all live nodes what they have, and the servers for the member list.
@@ -107,7 +117,7 @@ class StepExecutor:
         """
         self._reports = discover_nodes(self._config.data_dir, self._config.name)
         answers = ask_statuses(self._config.name)
-        return make_survey(self._config, self._reports, self._names, answers, time_ms)
+        return make_survey(self._config, self._voters, self._reports, self._names, answers, time_ms)
 
     def act(self, step: Act) -> Any:
         """Do a step, if nobody else can lead by this process's clock; return its answer.
@@ -162,19 +172,23 @@ class StepExecutor:
             if node.node_id != step.left
         ]
         running = find_running(config.name)
-        described = [answer for answer in running.values() if answer is not None]
+        described = described_by(running)
         if not described:
             raise MoveError("no server answers")
         if server in running:
             return
-        at = {voter: f"of server {voter}" for voter in config.voter_ids + config.observer_ids}
+        members = known_members(config, described, self._reports)
+        if server not in members.servers:
+            raise MoveError(f"server {server} is no member any more")
+        at = {each: f"of server {each}" for each in members.servers}
         at |= {one: answer.node_id for one, answer in running.items() if answer is not None}
         del at[server]
         targets = None if step.has_disk else step.nodes
-        plan = place(config, nodes, at, described[0].ensemble_uuid, voting, targets)
+        uuid = described[0].ensemble_uuid
+        plan = place(members.sized(config), nodes, at, uuid, voting, targets, members)
         if server in plan.refused:
             raise PlacementError(f"server {server} {plan.refused[server]}")
-        start_planned(config, plan, nodes)
+        start_planned(members.sized(config), plan, nodes)
 
     def _set_aside(self, step: SetFolderAside) -> str | None:
         config = self._config

@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaStatus
+from raykeeper.clusters.membership import newest_list
 from raykeeper.zab.ids import DiskId, ServerId
 from raykeeper.zab.quorum import Quorum
 
@@ -57,8 +58,13 @@ def newest_incarnation(server: ServerId, answers: Mapping[ServerId, ReplicaStatu
 def find_leader(
     voters: Collection[ServerId], answers: Mapping[ServerId, ReplicaStatus | str]
 ) -> LeaderWithQuorum:
-    """Return the leader that the servers' answers prove; see above."""
+    """Return the leader that the servers' answers prove; see above.
+
+    `voters` count if no server knows a newer list than that of the founding.
+    """
     statuses = [answer for answer in answers.values() if isinstance(answer, ReplicaStatus)]
+    newest = newest_list(statuses)
+    voters = voters if newest is None else newest.voters
     leaders = [each for each in statuses if each.role == "leader" and each.is_active]
     if not leaders:
         return LeaderWithQuorum(None, (), "no leader answers" if answers else "no server runs")

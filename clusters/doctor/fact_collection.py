@@ -24,6 +24,7 @@ from raykeeper.clusters.doctor.rules.facts import (
     ServerFacts,
 )
 from raykeeper.clusters.ensemble import Ensemble, summarize
+from raykeeper.clusters.membership import newest_description
 from raykeeper.clusters.node_discovery import known_nodes, on_node
 from raykeeper.clusters.running_settings import comparable_settings
 from raykeeper.clusters.voting_disks import find_voting_disks
@@ -57,7 +58,7 @@ def collect_facts(name: str, timeout_s: float) -> EnsembleFacts:
         server: server_facts(server, answer, described.get(server), clock)
         for server, answer in answers.items()
     }
-    members = next(iter(described.values()), None)
+    members = newest_description(described.values())
     voters = members.voters if members else tuple(servers)
     observers = members.observers if members else ()
     report = summarize(name, dict(answers), observers)
@@ -99,9 +100,9 @@ def ask_servers(
         server: answer for server, answer in told.items() if isinstance(answer, str)
     }
     answers |= dict(zip(described, second, strict=True))
-    for each in described.values():
-        for server in (*each.voters, *each.observers):
-            answers.setdefault(server, "not started")
+    newest = newest_description(described.values())
+    for server in () if newest is None else (*newest.voters, *newest.observers):
+        answers.setdefault(server, "not started")
     return described, dict(sorted(answers.items())), clock
 
 

@@ -2,7 +2,8 @@
 
 A voter moves when all of this holds: a leader with a majority behind it is known and does not hear
 the voter; Ray says that the voter's node is dead, or has no actor of it though a move of it ended;
-both have lasted for `heal_after_ms`; no change of a member and no repair is open; the pauses are
+both have lasted for `heal_after_ms`; no step of a change and no repair is open, and the voter
+neither comes nor goes by a change that has not ended (its operator starts it); the pauses are
 over (pauses.py); there is a node for it (targets.py). The voter on a node that will go moves at
 once, while the others are a majority.
 
@@ -86,6 +87,9 @@ class Healing:
         """Why a server that should move does not; empty if all is well or a move is under way."""
         self.entries: list[Entry] = list(entries)
         self.locations: dict[ServerId, ServerLocation] = dict(locations)
+        self.voters: tuple[ServerId, ...] = ()
+        """Of the last view."""
+        self._changing: tuple[ServerId, ...] = ()
         self._settings = settings
         self._alive_since: dict[str, Millis] = {}
         self._dead: dict[str, Millis] = {}
@@ -115,6 +119,7 @@ class Healing:
     def on_view(self, view: View, now: Millis) -> list[Effect]:
         """Take what was seen of Ray and the servers."""
         effects = self._take_locations(view)
+        self.voters, self._changing = view.voters, view.changing
         self._take_nodes(view, now)
         self._take_losses(view, now)
         self._actors = view.actors
@@ -236,7 +241,7 @@ class Healing:
     def _set_aside(self, view: View, now: Millis) -> list[Effect]:
         """Have old folders set aside when all vote: soon after a node or server came, hourly."""
         is_well = not view.doubt and not view.open_change
-        if not is_well or len(view.voting) < len(self._settings.voters):
+        if not is_well or len(view.voting) < len(self.voters):
             self._quiet_since = now
             return []
         if now < self._set_aside_due or now - self._quiet_since < QUIET_MS:
@@ -244,7 +249,9 @@ class Healing:
         return [SetAside(self._settings.stale_after_s)]
 
     def _take_losses(self, view: View, now: Millis) -> None:
-        for server in self._settings.voters:
+        for server in [each for each in self._lost_since if each not in self.voters]:
+            del self._lost_since[server]  # it is no voter any more
+        for server in self.voters:
             location = self.locations.get(server)
             is_there = server in view.linked or server in view.running
             is_gone = location is not None and (
@@ -270,12 +277,14 @@ class Healing:
         lost = [
             (server, Cause.LOST)
             for server, since in sorted(self._lost_since.items(), key=lambda item: item[::-1])
-            if now - since >= self._settings.heal_after_ms
+            if now - since >= self._settings.heal_after_ms and server not in self._changing
         ]
         leaving = [
             (server, view.leaving[location.node_id])
             for server, location in sorted(view.running.items())
-            if server in self._settings.voters and location.node_id in view.leaving
+            if server in self.voters
+            and server not in self._changing
+            and location.node_id in view.leaving
         ]
         return lost + leaving
 
@@ -332,7 +341,7 @@ class Healing:
     def _is_spare(self, server: ServerId, view: View) -> bool:
         """Return whether the voters that follow are a majority without this one."""
         others = [voter for voter in view.voting if voter != server]
-        return len(others) > len(self._settings.voters) // 2
+        return len(others) > len(self.voters) // 2
 
     def _reason(self, server: ServerId, cause: Cause, now: Millis) -> str:
         if cause is Cause.DRAINED:

@@ -54,7 +54,6 @@ class KeeperLoop:
     ) -> None:
         """Go on from what stands in the tree; see `Healing`."""
         self.healing = Healing(settings, entries, locations, now)
-        self._voters = settings.voters
         self.stale_folders: list[str] = []
         """The newest acts on old folders, a line each, with its node."""
 
@@ -91,7 +90,7 @@ class KeeperLoop:
     def _set_aside(self, effect: SetAside) -> KeeperSteps[bool]:
         """Set old folders aside; return whether each could be judged."""
         try:
-            lines, are_all = yield from set_folders_aside(self._voters, effect.older_than_s)
+            lines, are_all = yield from set_folders_aside(self.healing.voters, effect.older_than_s)
         except MoveError as error:
             lines, are_all = [f"folders out of date were not looked for: {error}"], False
         for line in lines:

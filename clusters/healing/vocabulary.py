@@ -75,6 +75,10 @@ class ServerLocation(Struct, frozen=True):
 class View(Struct, frozen=True, kw_only=True):
     """One look at Ray and at the servers. The answers are of about the same moment."""
 
+    voters: tuple[ServerId, ...]
+    """By the newest list that a server has delivered."""
+    changing: tuple[ServerId, ...] = ()
+    """The servers that come or go by a change of the members that has not ended."""
     nodes: dict[str, bool]
     """For each node that Ray knows, whether it is alive."""
     leaving: dict[str, Cause] = {}
@@ -90,7 +94,7 @@ class View(Struct, frozen=True, kw_only=True):
     voting: tuple[ServerId, ...] = ()
     """The voters with a vote that follow it, itself included."""
     open_change: str = ""
-    """The change of a member or the repair that has not ended; empty if there is none."""
+    """The step of a change, or the repair, that has not ended; empty if there is none."""
 
 
 class NodeSurvey(Struct, frozen=True, kw_only=True):
@@ -128,7 +132,6 @@ class Survey(Struct, frozen=True, kw_only=True):
 class HealSettings(Struct, frozen=True, kw_only=True):
     """The limits of the keeper."""
 
-    voters: tuple[ServerId, ...]
     heal_after_ms: Millis
     """How long a node must be dead before its server moves."""
     pause_ms: Millis

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from raykeeper.actors.disk.storage_errors import ForeignFolder
 from raykeeper.clusters.config import ConfigError, EnsembleConfig
+from raykeeper.clusters.membership import known_members
 from raykeeper.clusters.node_report import NodeReport, in_order, unread
 from raykeeper.clusters.placement import FolderFormat, place
 from raykeeper.clusters.recovery.evidence import HeldFolder
@@ -79,6 +80,10 @@ def with_recorded_size(
 
     Whoever recovers may have nothing but the name of the ensemble and its folder.
     """
+    members = known_members(config, (), nodes)
+    if members.version:
+        given = {name: getattr(config, name) for name in ("servers", "observers") if name in stated}
+        return replace(members.sized(config), **given)
     recorded = [node.record.servers for node in nodes if node.record is not None]
     held = [folder.server_id for node in nodes for folder in node.folders]
     if "servers" not in stated and recorded:

@@ -157,6 +157,7 @@ class World:
         waiting = [server for server in self.heard() if server not in voting]
         alive = self.alive()
         return View(
+            voters=VOTERS,
             nodes={name: node.is_alive for name, node in self.nodes.items()},
             leaving={node: Cause.DRAINED for node in sorted(self.drained) if node in alive},
             running={s: ServerLocation(p.node, p.node) for s, p in self.answers().items()},

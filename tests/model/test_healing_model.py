@@ -55,7 +55,6 @@ from tests.model.healing_world import (
 SEEDS = 60
 STEPS = 1_500
 SETTINGS = HealSettings(
-    voters=VOTERS,
     heal_after_ms=Millis(30_000),
     pause_ms=Millis(60_000),
     moves_per_hour=4,

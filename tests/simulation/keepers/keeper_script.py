@@ -79,7 +79,7 @@ class KeeperScript:
         self._judge: Judge = scenario.judge
         self._settings = settings
         self._journal: Journal[Any] = Journal(process)
-        self._config = EnsembleConfig(name="sim", servers=len(settings.voters))
+        self._config = EnsembleConfig(name="sim", servers=len(scenario.cluster.slots))
         self._random = process.random
 
     def run(self) -> Script:
@@ -166,7 +166,7 @@ class KeeperScript:
         reports = [cluster.report(node) for node in cluster.nodes.values() if node.is_alive]
         yield self._call()
         answers = {server: cluster.status(server) for server in sorted(cluster.actors)}
-        return make_survey(self._config, reports, {}, answers, Millis(time_ms))
+        return make_survey(self._config, self._config.voter_ids, reports, {}, answers, Millis(time_ms))
 
     # Acts.
 
@@ -244,7 +244,7 @@ class KeeperScript:
             raise MoveError("the new node is gone")
         if not step.has_disk:
             answers = {server: cluster.status(server) for server in sorted(cluster.actors)}
-            voting = find_voting_disks(self._settings.voters, answers)
+            voting = find_voting_disks(self._config.voter_ids, answers)
             if doubt := voting.doubt_about(step.server):
                 raise MoveError(doubt)
         self._judge.starts(self, step, nodes[0])

@@ -50,7 +50,6 @@ class KeeperScenario(Scenario):
         }
         self.stand_share = keeper.stand_share
         self.settings = HealSettings(
-            voters=tuple(sorted(self.cluster.slots)),
             heal_after_ms=Millis(keeper.heal_after_ms),
             pause_ms=Millis(keeper.pause_ms),
             moves_per_hour=keeper.moves_per_hour,

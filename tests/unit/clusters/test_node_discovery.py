@@ -13,6 +13,7 @@ import pytest
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.identity import DiskIdentity, read_identity
+from raykeeper.actors.disk.members_file import StoredMembers, read_members
 from raykeeper.actors.disk.storage_errors import FolderInUse, StorageError
 from raykeeper.clusters.node_discovery import (
     RECORD_FILE,
@@ -25,7 +26,8 @@ from raykeeper.clusters.node_discovery import (
     write_record,
 )
 from raykeeper.clusters.node_report import EnsembleRecord, UnreadableFolder
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 
 ONE, TWO = ServerId(1), ServerId(2)
 RECORD = EnsembleRecord("uuid", 3)
@@ -55,6 +57,22 @@ def test_a_formatted_folder_is_found(tmp_path: Path) -> None:
     assert second.incarnation > 1_700_000_000  # the clock: beyond that of a disk it replaces
     assert first.disk_uuid != second.disk_uuid
     assert [f.name for f in (tmp_path / "coord").iterdir() if f.suffix == ".tmp"] == []
+
+
+def test_a_folder_that_comes_later_has_the_member_list_from_the_beginning(tmp_path: Path) -> None:
+    """Not a founding one; once it is formatted the list is the server's."""
+    data = str(tmp_path)
+    first = MemberList(Zxid(5), {ONE: FOUNDING_DISK})
+    later = MemberList(Zxid(9), {TWO: FOUNDING_DISK})
+    prepare_folder(data, "coord", RECORD, ONE, True, members=first)
+    prepare_folder(data, "coord", RECORD, TWO, False, members=first)
+    prepare_folder(data, "coord", RECORD, TWO, False, members=later)
+    found = {each.server_id: each.members for each in inspect_node(data, "coord").folders}
+    assert found == {ONE: None, TWO: StoredMembers(first)}
+    folder = server_folder(data, "coord", TWO)
+    (folder / "members.json").unlink()
+    prepare_folder(data, "coord", RECORD, TWO, False, members=later)
+    assert read_members(folder) is None
 
 
 def test_the_first_of_two_formats_decides(tmp_path: Path) -> None:

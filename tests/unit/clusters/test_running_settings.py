@@ -25,7 +25,7 @@ from raykeeper.clusters.running_settings import (
     check_settings,
 )
 from raykeeper.clusters.starting import replica_config
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import ServerId, Zxid
 
 ROOT_ID = "digest:root:D/InIHSb7yEEbrWz8b9l71RjZJU="
 VALUES: list[object] = [
@@ -150,9 +150,9 @@ def test_the_error_tells_how_to_bring_each_change_about() -> None:
     assert str(raised.value) == (
         "ensemble 'coord' runs with other settings: servers: runs with 3, asked for 5; "
         "tick_ms: runs with 500, asked for 1000; links: runs with auto, asked for ray; "
-        "to change servers: this version cannot change it; launch another ensemble under another "
-        "name; to change tick_ms, links: run `raykeeper down coord`, then launch it with the new "
-        "value; its data is kept"
+        "to change servers: put the present number into the settings, or change it with "
+        "`raykeeper members set coord`; to change tick_ms, links: run `raykeeper down coord`, then "
+        "launch it with the new value; its data is kept"
     )
     again = pickle.loads(pickle.dumps(raised.value))
     assert (str(again), again.differences) == (str(raised.value), raised.value.differences)
@@ -167,6 +167,26 @@ def test_what_a_server_of_another_version_does_not_describe_is_not_different() -
         "tick_ms: runs with 500, asked for 1000"
     ]
     assert adopt_settings(DEFAULTS, (), [newer]) == (DEFAULTS, [])
+
+
+def test_the_numbers_of_servers_are_those_of_the_newest_list() -> None:
+    """Server 2 has not delivered the change yet; what they were launched with counts no more."""
+    grown = msgspec.structs.replace(
+        server(DEFAULTS),
+        voters=tuple(map(ServerId, (1, 3, 4, 5, 6))),
+        observers=(ServerId(7),),
+        members_version=Zxid(9),
+    )
+    servers = [server(DEFAULTS, 2), grown]
+    assert differences(make_config({"servers": 5, "observers": 1}), *servers) == []
+    assert differences(DEFAULTS, *servers) == [
+        "servers: runs with 5, asked for 3",
+        "observers: runs with 1, asked for 0",
+    ]
+    assert adopt_settings(DEFAULTS, (), servers) == (
+        make_config({"servers": 5, "observers": 1}),
+        [],
+    )
 
 
 def test_a_folder_is_the_same_however_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

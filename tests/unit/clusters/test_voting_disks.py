@@ -11,6 +11,7 @@ from raykeeper.clusters.voting_disks import (
     newest_incarnation,
 )
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
 VOTERS = (S1, S2, S3)
@@ -40,6 +41,17 @@ def answer(
         votes=votes,
         voter_disks=disks,
     )
+
+
+def test_a_majority_is_one_of_the_newest_list_that_a_server_knows() -> None:
+    """Server 1 is the only one left of three: it and one of four newcomers are no majority."""
+    ids = [ServerId(number) for number in (1, 4, 5, 6, 7)]
+    grown = MemberList(Zxid(9), dict.fromkeys(ids, FOUNDING_DISK))
+    leader = replace(answer(S1, OLD), members=grown)
+    few = {S1: leader, ids[1]: answer(ids[1], OLD), S2: answer(S2, OLD), S3: answer(S3, OLD)}
+    assert find_leader(VOTERS, few).doubt == "no majority of the voters follows server 1"
+    enough = {**few, ids[2]: answer(ids[2], OLD)}
+    assert find_leader(VOTERS, enough).following == (S1, ids[1], ids[2])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from raykeeper.clusters.backups.restore import (
     epoch_after,
     format_time,
 )
+from raykeeper.clusters.config import EnsembleConfig
+from raykeeper.clusters.membership import founding_members
 from raykeeper.clusters.node_report import NodeReport
 from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement
 from raykeeper.zab.ids import EPOCH_MAX, Epoch, Millis, ServerId
@@ -52,7 +54,7 @@ def node(name: str, free_bytes: int) -> NodeReport:
 
 def test_every_node_needs_room_for_all_its_servers() -> None:
     places = [Placement(ServerId(n), at, FolderFormat.FOUNDING) for n, at in enumerate("aab", 1)]
-    plan = LaunchPlan(places, None, [])
+    plan = LaunchPlan(places, None, [], founding_members(EnsembleConfig()))
     size, log = 100 << 20, 4 << 20
     # A snapshot is staged beside the folder, and copied into it before the staged one is removed.
     enough = [node("a", 2 * (2 * size + log)), node("b", 2 * size + log), node("c", 0)]

@@ -40,7 +40,6 @@ from tests.harness import decisions
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
 AFTER, WAIT = 5_000, 60_000
 SETTINGS = HealSettings(
-    voters=(S1, S2, S3),
     heal_after_ms=Millis(AFTER),
     pause_ms=Millis(0),
     moves_per_hour=2,
@@ -57,6 +56,7 @@ ACTORS = {S1: "a1", S2: "b1", S3: "c1"}
 WITHOUT_S3 = {S1: "a1", S2: "b1"}
 MOVED = {**LOCATIONS, S3: ServerLocation("d", "D")}
 WELL = View(
+    voters=(S1, S2, S3),
     nodes=dict.fromkeys("abcd", True),
     running=LOCATIONS,
     actors=ACTORS,
@@ -64,6 +64,7 @@ WELL = View(
     voting=(S1, S2, S3),
 )
 LOST = View(
+    voters=(S1, S2, S3),
     nodes={"a": True, "b": True, "c": False, "d": True},
     running={S1: LOCATIONS[S1], S2: LOCATIONS[S2]},
     actors=ACTORS,
@@ -361,18 +362,36 @@ def test_a_pause_is_waited_for() -> None:
     assert keeper.on_survey(replace(FREE, time_ms=Millis(10**6))) != []
 
 
+def test_a_server_that_comes_or_goes_by_a_change_is_left_to_its_operator() -> None:
+    changing = replace(LOST, changing=(S3,))
+    keeper = losing()
+    assert keeper.look(changing, AFTER) == []
+    leaving = replace(DRAINED, changing=(S3,))
+    assert Keeper().look(leaving) == []
+    # The change has ended.
+    assert keeper.look(LOST) == [AskNodes()]
+
+
+def test_a_server_that_is_no_voter_any_more_does_not_move() -> None:
+    keeper = losing()
+    without = replace(LOST, voters=(S1, S2))
+    assert keeper.look(without, AFTER) == []
+    assert not keeper.healing.has_work
+
+
 def test_the_server_that_is_lost_longest_moves_first_if_it_can() -> None:
-    five = replace(SETTINGS, voters=tuple(ServerId(i) for i in range(1, 6)))
+    five = tuple(ServerId(i) for i in range(1, 6))
     locations = {
         ServerId(i): ServerLocation(node, node.upper()) for i, node in enumerate("abcde", 1)
     }
     others = {i: locations[i] for i in (S1, S2, S3)}
     nodes = dict.fromkeys("abcdef", True)
-    one = replace(WELL, nodes={**nodes, "e": False}, running=others, linked=(S1, S2, S3))
+    well = replace(WELL, voters=five)
+    one = replace(well, nodes={**nodes, "e": False}, running=others, linked=(S1, S2, S3))
     two = replace(one, nodes={**nodes, "d": False, "e": False})
     free = NodeSurvey(node_id="f", name="F", fits=(ServerId(4), ServerId(5)), wall_s=1)
     for fits, first in ((free.fits, 5), ((ServerId(4),), 4)):
-        keeper = Keeper(settings=five)
+        keeper = Keeper()
         keeper.healing.locations.update(locations)
         keeper.look(one)
         keeper.look(two, 1)

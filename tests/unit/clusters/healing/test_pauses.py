@@ -12,7 +12,6 @@ MIN = 60_000
 S1, S2 = ServerId(1), ServerId(2)
 NOW = Millis(10 * DAY_MS)
 SETTINGS = HealSettings(
-    voters=(S1, S2, ServerId(3)),
     heal_after_ms=Millis(0),
     pause_ms=Millis(10 * MIN),
     moves_per_hour=2,

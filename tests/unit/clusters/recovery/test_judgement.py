@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from raykeeper.actors.disk.epochs import Epochs
 from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner
+from raykeeper.actors.disk.members_file import StoredMembers
 from raykeeper.actors.disk.storage_errors import ForeignFolder
 from raykeeper.clusters.config import ConfigError, EnsembleConfig
 from raykeeper.clusters.node_report import (
@@ -16,6 +17,7 @@ from raykeeper.clusters.node_report import (
 from raykeeper.clusters.recovery.evidence import HeldFolder
 from raykeeper.clusters.recovery.judgement import Judgement, judge, with_recorded_size
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.member_list import MemberList
 
 NODES = [NodeReport("n", "host", {}, [])]
 CONFIG = EnsembleConfig(name="coord", servers=3)
@@ -243,6 +245,15 @@ def test_the_number_of_servers_is_that_on_the_disks() -> None:
     stated = with_recorded_size(CONFIG, ("servers", "observers"), [node])
     assert stated == CONFIG
     assert with_recorded_size(CONFIG, (), []) == CONFIG
+
+
+def test_the_number_of_servers_is_that_of_the_newest_list() -> None:
+    grown = MemberList(Zxid(9), {ServerId(n): FOUNDING_DISK for n in (1, 2, 4, 5, 6)})
+    knows = replace(_of(held(1)), members=StoredMembers(grown))
+    node = NodeReport("n", "n", {}, [], record=EnsembleRecord("u", 3), folders=[knows])
+    config = with_recorded_size(CONFIG, (), [node])
+    assert (config.servers, config.observers) == (5, 0)
+    assert with_recorded_size(CONFIG, ("servers", "observers"), [node]) == CONFIG
 
 
 def test_the_member_list_says_who_has_votes() -> None:
