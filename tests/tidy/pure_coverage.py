@@ -16,6 +16,7 @@ ROOMS = (
     "server",
     "chaos/checks",
     "clusters/healing",
+    "clusters/member_steps",
     "clusters/doctor/rules",
 )
 

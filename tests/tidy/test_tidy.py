@@ -67,6 +67,7 @@ PURE = {
         "raykeeper.client.errors",
     ],
     "clusters/healing/*": [*CORE, "raykeeper.clusters.healing"],
+    "clusters/member_steps/*": [*CORE, "raykeeper.clusters.member_steps"],
     "clusters/doctor/rules/*": [*CORE, "raykeeper.clusters.doctor.rules"],
     "chaos/checks/*": [*CORE, "raykeeper.znodes", "raykeeper.chaos.checks"],
 }
