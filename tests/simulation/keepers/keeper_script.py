@@ -166,7 +166,9 @@ class KeeperScript:
         reports = [cluster.report(node) for node in cluster.nodes.values() if node.is_alive]
         yield self._call()
         answers = {server: cluster.status(server) for server in sorted(cluster.actors)}
-        return make_survey(self._config, self._config.voter_ids, reports, {}, answers, Millis(time_ms))
+        return make_survey(
+            self._config, self._config.voter_ids, reports, {}, answers, Millis(time_ms)
+        )
 
     # Acts.
 

@@ -132,20 +132,6 @@ def test_a_server_that_was_away_leaves_once_it_is_synchronized(
     assert bool(host.of(InstallSnapshot)) is (window is NO_DIFF)
 
 
-def test_a_server_that_was_removed_and_added_again_while_it_was_away_stays() -> None:
-    ensemble = Ensemble()
-    servers = ensemble.servers
-    servers.crash(1)
-    step(ensemble, Reconfig(0, 1))
-    step(ensemble, Reconfig(1, 0, True))
-    servers.down[1].take()
-    servers.restart(1)
-    servers.pass_time(WAIT_MS)
-    assert left(ensemble) == {}
-    ensemble.does(1)
-    ensemble.all_have(1, 2, 3)
-
-
 def test_a_newcomer_may_take_an_id_that_was_used_before() -> None:
     """The log tells it of the earlier server, also of its end."""
     ensemble = Ensemble()
