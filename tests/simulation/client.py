@@ -264,7 +264,8 @@ class SimClient:
             inject, self.after_next_request = self.after_next_request, None
             if inject is not None:
                 inject()
-        self._plan_work(life)
+        if self.is_working or self._is_opening:
+            self._plan_work(life)
 
     def _may_close(self) -> bool:
         return True

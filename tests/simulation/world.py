@@ -113,8 +113,8 @@ class World:
         converged_ms = schedule.now - faulty_until
         schedule.say("all have converged")
         self.checks.calm(self.nodes)
-        self._settle()
         self._end_sessions()
+        self._settle(faulty_until)
         self._look_around()
         self.checks.calm([])
         if any(node.is_flipped for node in self.nodes):
@@ -122,7 +122,7 @@ class World:
             for client in self.clients:
                 client.write_once()
             self._converge()
-            self._settle()
+            self._settle(self.schedule.now)
         elections = self.checks.notes[COUNTER_EXHAUSTED] - exhausted_before
         for client, before in zip(self.clients, lost_before, strict=True):
             reconnects_come_to_an_end(client.name, client.servers_lost - before, elections)
@@ -152,7 +152,7 @@ class World:
         lost.nobody_decides()
         lost.bring_back()
         self._converge()
-        self._settle()
+        self._settle(self.schedule.now)
 
     def _transfer_in_turn(self) -> None:
         """Have the lead transferred to each voter in turn: in calm each transfer is done."""
@@ -167,7 +167,7 @@ class World:
             self._converge()
         for node in self.nodes:
             node.transfers.all_answered(node.server_id)
-        self._settle()
+        self._settle(self.schedule.now)
 
     def _drain_in_turn(self) -> None:
         """Drain each server in turn: in calm its clients go elsewhere, and keep their sessions."""
@@ -222,24 +222,23 @@ class World:
         done = self.schedule.run_until(Millis(self.schedule.now + bound_ms), self._is_quiet)
         assert done, f"no convergence in {bound_ms} ms: {self._why()}"
 
-    def _settle(self) -> None:
-        """Wait until all pending work is done; sessions of dead clients may still expire."""
-        txns = -1
-        while (
-            txns != len(self.checks.order)
-            or not self._is_joined()
-            or not self.checks.converged(self.nodes)  # one may have been reset meanwhile
-        ):
-            txns = len(self.checks.order)
-            self.schedule.run_until(Millis(self.schedule.now + SETTLE_MS))
+    def _settle(self, since: int) -> None:
+        """Wait until all pending work is done: what the last transaction, or `since`, has begun."""
+        while (left := self._restless_until(since) - self.schedule.now) > 0:
+            self.schedule.run_until(Millis(self.schedule.now + left))
             assert self.schedule.now < 10 * self.plan.timing.converge_ms, f"no rest: {self._why()}"
+
+    def _restless_until(self, since: int) -> int:
+        """Return until when work is pending, as far as it is known now."""
+        is_at_rest = self._is_joined() and self.checks.converged(self.nodes)
+        begun_at = max(since, self.checks.last_txn_at) if is_at_rest else self.schedule.now
+        return begun_at + SETTLE_MS
 
     def _end_sessions(self) -> None:
         """Check that sessions of dead clients end, and that no znode outlives its time."""
         bound_ms = self.plan.timing.end_ms
         done = self.schedule.run_until(Millis(self.schedule.now + bound_ms), self._have_ended)
         assert done, f"Endings: a session or a znode is still there after {bound_ms} ms"
-        self._settle()
 
     def _have_ended(self) -> bool:
         return self.schedule.steps % 64 == 0 and self.checks.all_have_ended()

@@ -12,6 +12,7 @@ from raykeeper.server.server import Server
 from raykeeper.server.server_trace_events import SESSION_EXPIRED, SESSION_PROCESS_DIED, TRACKER_LOST
 from raykeeper.zab.effects import Append, TraceEvent
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, format_zxid
+from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import decode_txn
@@ -45,6 +46,8 @@ class Checks:
         self.notes: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.zab = zab.Zab()
+        self.last_txn_at = 0
+        """When, in virtual milliseconds, a server was the first to deliver a transaction."""
         self._schedule = schedule
         self._promises = zab.Promises()
         self._committed = Committed(schedule)
@@ -55,6 +58,7 @@ class Checks:
         self._states: dict[ServerId, State | None] = {}
         self._known: dict[ServerId, State] = {}  # the states whose history their servers know
         self._epochs: dict[ServerId, tuple[Epoch, Epoch]] = {}
+        self._roles: dict[ServerId, LeaderBroadcast | None] = {}  # that were seen already
         self._appended: list[tuple[Zxid, list[bytes]]] = []
         self._old_news = session_deadlines.StaleContacts()
         self._touches: dict[tuple[ServerId, ServerId], tuple[int, set[SessionId]]] = {}
@@ -144,10 +148,12 @@ class Checks:
         history, server_id = peer.history, node.server_id
         process = (server_id, node.incarnation)
         # A leader whose epoch begins and ends in one step broadcasts all the same.
-        if peer.broadcasting is not None or (
+        role = peer.broadcasting
+        if (role is not None and role is not self._roles.get(server_id)) or (
             history.promised_to == server_id
             and any(self.zab.is_news(first, txns) for first, txns in self._appended)
         ):
+            self._roles[server_id] = role
             self.zab.leadership(peer.epoch, process, history.delivered)
             self._committed.timeouts.established(peer.epoch, self._schedule.now)
             self._committed.endings.established(peer.epoch, self._schedule.now)
@@ -204,6 +210,7 @@ class Checks:
         for zxid, data in fresh:
             self._committed.committed(zxid, decode_txn(data))
         if fresh:
+            self.last_txn_at = self._schedule.now
             self._survival()
         assert state.zxid == upto, f"Replicas: {server_id} is at {state.zxid}, delivered {upto}"
         if upto >= state.consistent_at and not node.is_flipped:
