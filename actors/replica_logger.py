@@ -5,7 +5,7 @@ folder of the Ray session, which is renamed at a size; warnings also go to the p
 which Ray shows in the driver.
 
 A line costs 0.1 ms, and a crowd that comes back after the loss of its server makes thousands. So
-of each name but the warnings only `LINES_MAX` are written in a second, and one that tells how many
+of each name but most warnings only `LINES_MAX` are written in a second, and one that tells how many
 were left out. The metric `raykeeper_notes` counts all of them.
 """
 
@@ -31,7 +31,7 @@ from raykeeper.zab.trace_events import TraceName
 
 PERIOD_S: Final = 1.0
 LINES_MAX: Final = 50
-"""Lines of one name in a period, warnings not counted."""
+"""Lines of one name in a period; warnings have no limit, unless they are in `LIMITED`."""
 WARNINGS: Final = frozenset(
     {
         trace_events.MESSAGE_ILLEGAL,
@@ -61,6 +61,8 @@ WARNINGS: Final = frozenset(
         "step.slow",
     }
 )
+LIMITED: Final = frozenset({trace_events.LEVEL_REFUSED})
+"""Warnings that others cause as often as they like: a server that is refused comes again."""
 _EVENT, _FIELDS = "raykeeper_event", "raykeeper_fields"  # attributes of a record
 _NEEDS_QUOTES = re.compile(r"[\s=\"]")
 
@@ -129,7 +131,7 @@ class ReplicaLogger:
 
     def line(self, name: str, /, **fields: object) -> None:
         """Write one line and count one, for an event of the shell."""
-        if name in WARNINGS:
+        if name in WARNINGS and name not in LIMITED:
             # At once and from any thread: the process may be about to end.
             self._write(name, fields)
             self._count(name, 1)

@@ -97,6 +97,21 @@ def test_no_warning_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert len(caplog.records) == 1 + LINES_MAX + 7
 
 
+def test_a_warning_that_others_cause_has_the_limit_of_the_other_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    later = Later()
+    log = ReplicaLogger("coord", 1, later)
+    with caplog.at_level(logging.INFO, logger="raykeeper"):
+        for _ in range(LINES_MAX + 7):
+            log.trace(TraceEvent(trace_events.LEVEL_REFUSED, (2, "an old program")))
+        later.end_period()
+    refused = [r for r in caplog.records if r.getMessage().startswith("level.refused peer=2")]
+    assert len(refused) == LINES_MAX and {r.levelname for r in refused} == {"WARNING"}
+    assert caplog.records[-1].getMessage() == "level.refused.left_out lines=7"
+    assert log.totals() == {"level.refused": LINES_MAX + 7}
+
+
 def test_a_warning_does_not_end_the_period(caplog: pytest.LogCaptureFixture) -> None:
     later = Later()
     log = ReplicaLogger("coord", 1, later)
