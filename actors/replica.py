@@ -93,6 +93,7 @@ from raykeeper.server.events import (
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
 from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import SERVER_ID_MAX, Millis, Now, ServerId, Zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import Code
@@ -210,6 +211,9 @@ class Replica:
             is_member=self.server_id in members.servers,
             change=server.open_change,
             clients_to_move=stats.clients_to_move,
+            level=state.level,
+            level_newest=LEVEL_MAX,
+            level_raise_to=min(LEVEL_MAX, config.feature_level_max or LEVEL_MAX),
         )
 
     def _role_without_server(self) -> str:

@@ -94,6 +94,12 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """On the leader: the step of the member list that is open, in words; "" if none is."""
     clients_to_move: int | None = None
     """How many clients it still has to move to other servers; None unless it is drained."""
+    level: int = 0
+    """The feature level in force, as far as it has delivered; 0 while it starts."""
+    level_newest: int = 0
+    """The newest level that its program knows."""
+    level_raise_to: int = 0
+    """The level to which it raises the ensemble at most while it leads."""
 
 
 class TransferOutcome(Struct, frozen=True):

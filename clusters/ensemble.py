@@ -31,6 +31,7 @@ from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.client.session_options import VALUE_BYTES_MAX
 from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_replicas
+from raykeeper.clusters.feature_level import FeatureLevelStatus, feature_level_of
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.clusters.membership import newest_description
@@ -113,6 +114,8 @@ class EnsembleStatus(Struct, frozen=True):
     """The leader, by its own answer or else by that of a majority that follows it."""
     reason: str | None
     """Why there is no leader; None when there is one."""
+    feature_level: FeatureLevelStatus | None = None
+    """Which formats are in use, and what newer ones wait for; None if no server tells."""
 
 
 class Ensemble:
@@ -471,7 +474,7 @@ def summarize(
         # A deposed leader may not know it yet; the newest epoch is right.
         leader = max(leading, key=lambda answer: answer.epoch).server_id
     reason = None if leader is not None else _why_no_leader(voters, servers)
-    return EnsembleStatus(name, servers, leader, reason)
+    return EnsembleStatus(name, servers, leader, reason, feature_level_of(heard, leader))
 
 
 def unreached_leader(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from raykeeper.chaos.checks.judge import HistoryReport
     from raykeeper.chaos.lose_nodes import LossReport, LossSettings
     from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
+    from raykeeper.clusters.feature_level import FeatureLevelStatus
     from raykeeper.clusters.running_settings import SettingsDifferError
     from raykeeper.commands.demo.run import DemoReport
 
@@ -67,6 +68,8 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
     ports = ",".join(server.zookeeper_tls for server in report.servers if server.zookeeper_tls)
     if ports:
         console.print(f"for clients of ZooKeeper over TLS: {ports}")
+    if report.feature_level is not None:
+        console.print(_feature_level(report.feature_level))
     for files in _log_files(report.servers):
         console.print(Text(f"log lines: {files}"), soft_wrap=True)
     for server in report.servers:
@@ -78,6 +81,12 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
     else:
         for problem in problems_of(report.servers):
             console.print(problem, style="yellow")
+
+
+def _feature_level(level: "FeatureLevelStatus") -> str:
+    """Format the level in force, and what the next one waits for."""
+    text = f"feature level {level.in_force}"
+    return f"{text}; {level.newest} waits for {level.waits_for}" if level.waits_for else text
 
 
 def _log_files(servers: "Sequence[ServerStatus]") -> list[str]:

@@ -16,6 +16,7 @@ from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client import make_acl
 from raykeeper.clusters import Ensemble
 from raykeeper.links.contract import STREAM
+from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import ServerId
 from tests.harness.jute_port import JutePort
 from tests.harness.kazoo_clients import kazoo_clients
@@ -138,6 +139,7 @@ def test_json_prints_one_document(shared: Ensemble, run: Run) -> None:
     assert [re.fullmatch(r"\d+:\d+", s["last_zxid"]) is None for s in status["servers"]] == [
         False
     ] * 3
+    assert status["feature_level"]["newest"] == LEVEL_MAX
     assert document(*shell, "create", "/j", "text") == {"path": "/j"}
     assert document(*shell, "ls", "/j") == {"path": "/j", "children": []}
     told = document(*shell, "get", "/j")

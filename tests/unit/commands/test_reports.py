@@ -11,6 +11,7 @@ from raykeeper.chaos.checks.goals import Row
 from raykeeper.chaos.checks.judge import HistoryReport
 from raykeeper.chaos.lose_nodes import LossReport, LossSettings
 from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
+from raykeeper.clusters.feature_level import FeatureLevelStatus
 from raykeeper.clusters.running_settings import SettingDifference, SettingsDifferError
 from raykeeper.commands.demo.run import DemoReport, FileCount
 from raykeeper.commands.reports import (
@@ -59,6 +60,16 @@ def test_a_table_of_the_servers_is_as_wide_as_it_is() -> None:
     ]
     assert down.split() == ["2", "down"]
     assert problem == "server 2 is down: no folder [red]/data[/]"
+
+
+def test_the_feature_level_is_shown_with_what_a_newer_one_waits_for() -> None:
+    def last(level: FeatureLevelStatus) -> str:
+        report = EnsembleStatus("coord", [LEADER], ServerId(1), None, level)
+        return printed(lambda console: show_status(console, report)).splitlines()[-1]
+
+    assert last(FeatureLevelStatus(2, 2, "")) == "feature level 2"
+    waiting = FeatureLevelStatus(1, 2, "the new version on server 3")
+    assert last(waiting) == "feature level 1; 2 waits for the new version on server 3"
 
 
 def test_a_server_that_starts_has_no_limits_yet() -> None:
