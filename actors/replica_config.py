@@ -115,6 +115,9 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     members: MemberList | None = None
     """The newest member list that the launch knew of, delivered to some server; None: none since
     the founding. A server that joins finds the others by it."""
+    promotion_lag_max: int = 1_000
+    promotion_wait_ms: Millis = Millis(2_000)
+    """An observer gets a vote when it has lacked at most so many transactions for so long."""
 
     def __reduce__(self) -> tuple[Callable[..., "ReplicaConfig"], tuple[dict[str, Any]]]:
         return known_config, ({name: getattr(self, name) for name in self.__struct_fields__},)
@@ -146,6 +149,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("segment_bytes", self.segment_bytes, SEGMENT_BYTES_MIN, 1 << 40),
             ("watch_history_changes", self.watch_history_changes, 0, 10**7),
             ("watch_history_bytes", self.watch_history_bytes, 0, 1 << 34),
+            ("promotion_lag_max", self.promotion_lag_max, 0, 10**9),
+            ("promotion_wait_ms", self.promotion_wait_ms, 0, 600_000),
             ("zookeeper_port", self.zookeeper_port, 0, 65_535),
             ("zookeeper_admin_port", self.zookeeper_admin_port, 0, 65_535),
             ("zookeeper_tls_port", self.zookeeper_tls_port, 0, 65_535),
@@ -249,6 +254,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ensemble=self.first_uuid or self.ensemble_uuid,
             change_log_count_max=self.watch_history_changes,
             change_log_bytes_max=self.watch_history_bytes,
+            promotion_lag_max=self.promotion_lag_max,
+            promotion_wait_ms=self.promotion_wait_ms,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
         )
 

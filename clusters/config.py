@@ -258,6 +258,16 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 32 << 20
     """Memory for these changes, about 250 bytes each and the path."""
 
+    promotion_lag_max: Annotated[
+        int, Meta(ge=0, le=10**9, description="a whole number from 0 to 1000000000")
+    ] = 1_000
+    """Transactions that an observer may lack when it gets a vote."""
+
+    promotion_wait_ms: Annotated[
+        int, Meta(ge=0, le=600_000, description="a whole number of milliseconds from 0 to 600000")
+    ] = 2_000
+    """How long it must have lacked no more (docs/MEMBERS.md, rule M5)."""
+
     placement: Annotated[
         PlacementPolicy | LabelPin | ResourcePin,
         Meta(

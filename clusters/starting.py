@@ -206,6 +206,8 @@ def replica_config(
         feature_level_max=_level_of(config),
         watch_history_changes=config.watch_history_changes,
         watch_history_bytes=config.watch_history_bytes,
+        promotion_lag_max=config.promotion_lag_max,
+        promotion_wait_ms=Millis(config.promotion_wait_ms),
         links=config.links,
         **_zookeeper_settings(config, server_id),
         metrics=config.metrics,
