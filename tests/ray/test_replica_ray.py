@@ -13,21 +13,31 @@ from typing import Any, TypeVar
 
 import pytest
 import ray
+from msgspec.structs import replace
 
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, EPOCHS_VERSION
 from raykeeper.actors.disk.identity import DiskIdentity, format_folder, read_identity
+from raykeeper.actors.disk.members_file import read_members
 from raykeeper.actors.disk.snapshot_files import snapshot_zxids
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica import start_replica
 from raykeeper.actors.replica_config import ReplicaConfig
-from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
+from raykeeper.actors.replica_status import (
+    FAILED,
+    REMOVED,
+    STARTING,
+    ReconfigOutcome,
+    ReplicaStatus,
+)
 from raykeeper.client import connect
 from raykeeper.client.errors import NoNodeError
 from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.zab.ids import Millis, ServerId, Zxid
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.requests import Reconfig
 from tests.ray.conftest import eventually
 
 T = TypeVar("T")
@@ -43,9 +53,9 @@ def ray_started() -> Iterator[None]:
 class Ensemble:
     """Servers on this machine, under a name of their own."""
 
-    def __init__(self, folder: Path, servers: int = 3, **settings: Any) -> None:
+    def __init__(self, folder: Path, servers: int = 3, first: int = 1, **settings: Any) -> None:
         self.name = f"t{uuid.uuid4().hex[:8]}"
-        voters = tuple(ServerId(number) for number in range(1, servers + 1))
+        voters = tuple(ServerId(number) for number in range(first, first + servers))
         self.configs = [
             ReplicaConfig(
                 ensemble=self.name,
@@ -57,6 +67,33 @@ class Ensemble:
             )
             for server in voters
         ]
+
+    def newcomer(self, server: int) -> ReplicaConfig:
+        """Start a server that no list has yet, on an empty folder; return once it follows."""
+        first, (leader, *_) = self.configs[0], self.wait_active()
+        folder = str(first.path.parent / str(server))
+        described = ray.get(self.handle(leader.server_id).status.remote())
+        config = replace(
+            first, server_id=ServerId(server), folder=folder, members=described.members
+        )
+        self.configs.append(config)
+        ray.get(start_replica(config).ready.remote())
+        wait_until(lambda: self.status(server).is_active)
+        return config
+
+    def step(self, joining: int = 0, leaving: int = 0, *, observes: bool = False) -> Zxid:
+        """Change the member list, as soon as that is possible; return its version."""
+        op = Reconfig(joining, leaving, observes)
+        not_yet = (Code.NEW_CONFIG_NO_QUORUM, Code.RECONFIG_IN_PROGRESS)
+
+        def done() -> ReconfigOutcome | None:
+            outcome: ReconfigOutcome = ray.get(
+                self.handle(self.leader().server_id).reconfig.remote(op)
+            )
+            assert outcome.code in (0, *not_yet), outcome
+            return None if outcome.code else outcome
+
+        return wait_until(done).version
 
     def format(self) -> "Ensemble":
         for config in self.configs:
@@ -365,6 +402,51 @@ def test_a_start_waits_for_a_folder_in_use(single: Ensemble) -> None:
     storage.close()
     ray.get(handle.ready.remote())
     single.wait_active()
+
+
+def test_servers_join_and_leave(tmp_path: Path) -> None:
+    """All servers are replaced by others with lower ids; a writing client sees no error."""
+    ensemble = Ensemble(tmp_path, 1, first=9, promotion_wait_ms=Millis(200)).format().start()
+    for server in (2, 1):
+        ensemble.newcomer(server)
+        refused = ray.get(ensemble.handle(server).reconfig.remote(Reconfig(server)))
+        reason = f"server {server} does not lead; server 9 does"
+        assert (refused.code, refused.reason) == (Code.SYSTEM_ERROR, reason)
+        assert not ensemble.status(server).is_member
+        ensemble.step(server, observes=True)
+        ensemble.step(server)
+    for status in ensemble.wait_active():
+        assert status.is_member and status.members is not None and status.change == ""
+        assert status.members.servers == (1, 2, 9)
+    with connect(ensemble.name, session_timeout_s=30) as client:
+        client.create("/counter")
+        writes = [client.set_async("/counter", b"") for _ in range(50)]
+        moved = ray.get(ensemble.handle(9).transfer_leadership.remote(None, 10_000, 1_000))
+        assert moved.is_done, moved
+        version = ensemble.step(0, 9)
+        writes += [client.set_async("/counter", b"") for _ in range(50)]
+        reason = f"left the ensemble by the change of version {version:x}"
+        gone = wait_until(lambda: s if (s := ensemble.status(9)).role == REMOVED else None)
+        assert gone.failure == f"server 9 {reason}"
+        assert [write.result().version for write in writes] == list(range(1, 101))
+    config = ensemble.configs.pop(0)
+    stored = read_members(config.path)
+    assert stored is not None
+    assert (stored.members.servers, stored.removed) == ((1, 2), reason)
+    kill(gone.pid)  # Ray starts it again, and it does not come back
+    wait_until(lambda: ensemble.status(9).pid != gone.pid)
+    with pytest.raises(RayKeeperError, match=reason):
+        ray.get(ensemble.handle(9).ready.remote())
+    assert ensemble.status(9).role == REMOVED
+    described = ray.get(ensemble.handle(9).describe.remote())
+    assert (described.voters, described.members_version) == ((1, 2), version)
+    assert described.founding_voters == (9,)
+    # One that joins now finds the others by what its launch knows, for the founder is gone.
+    ensemble.newcomer(8)
+    ensemble.step(8, observes=True)
+    wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
+    ensemble.configs.append(config)
+    ensemble.stop()
 
 
 def test_a_missing_znode_is_an_error_of_that_request_alone(single: Ensemble) -> None:
