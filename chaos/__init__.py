@@ -12,6 +12,7 @@ fault_injector.py    finds the processes of a fault, and sends the signals
 orderly_faults.py    begins what an operator does, such as a transfer, beside the signals
 operator_process.py  the process that does it, which may be killed
 lose_nodes.py        `raykeeper chaos --lose-nodes`: nodes are lost for good and come back
+upgrade.py           `raykeeper chaos --upgrade-from`: servers of an earlier program are upgraded
 local_nodes.py       a Ray cluster of several nodes on this machine
 checks/              the checks that judge a history; the simulator uses them too
 """

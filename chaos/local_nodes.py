@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
@@ -34,9 +34,15 @@ _POLL_S: Final = 0.02
 class LocalNodes:
     """The nodes, numbered from 0; node 0 is the head, which cannot be lost."""
 
-    def __init__(self, folder: Path, number: int) -> None:
-        """Start the head and `number` - 1 other nodes, with homes below `folder`."""
+    def __init__(
+        self, folder: Path, number: int, more: Mapping[int, Mapping[str, Any]] | None = None
+    ) -> None:
+        """Start the head and `number` - 1 other nodes, with homes below `folder`.
+
+        `more` has further arguments of Ray for some nodes.
+        """
         self._folder = folder
+        self._more = more or {}
         head = {**self._arguments(0), "_system_config": _DETECTION}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self._nodes: dict[int, Any] = {0: self._cluster.head_node}
@@ -93,11 +99,15 @@ class LocalNodes:
     def _arguments(self, number: int) -> dict[str, Any]:
         home = self.home(number)
         home.mkdir(exist_ok=True)
-        return {"num_cpus": 1, "include_dashboard": False, "env_vars": {"HOME": str(home)}}
+        more = dict(self._more.get(number, {}))
+        env_vars = {"HOME": str(home), **more.pop("env_vars", {})}
+        return {"num_cpus": 1, "include_dashboard": False, "env_vars": env_vars, **more}
 
 
 @contextmanager
-def local_nodes(folder: Path, number: int) -> Iterator[LocalNodes]:
+def local_nodes(
+    folder: Path, number: int, more: Mapping[int, Mapping[str, Any]] | None = None
+) -> Iterator[LocalNodes]:
     """Start a cluster for this process alone and connect to it, and end it afterwards.
 
     Standard output is discarded meanwhile, because Ray prints its messages there. SIGTERM ends the
@@ -107,11 +117,12 @@ def local_nodes(folder: Path, number: int) -> Iterator[LocalNodes]:
         folder: For the homes of the nodes and Ray's own files. Its path must be short, because it
             is a part of the names of Unix sockets.
         number: How many nodes.
+        more: Further arguments of Ray for some nodes, by number.
     """
     before = os.environ.get("RAY_TMPDIR")
     os.environ["RAY_TMPDIR"] = str(folder)
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-        nodes = LocalNodes(folder, number)
+        nodes = LocalNodes(folder, number, more)
         try:
             ray.init(address=nodes.address, logging_level=logging.ERROR, log_to_driver=False)
             signal.signal(signal.SIGTERM, signal.default_int_handler)

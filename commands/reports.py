@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from raykeeper.chaos.checks.faults import FaultResult
     from raykeeper.chaos.checks.judge import HistoryReport
     from raykeeper.chaos.lose_nodes import LossReport, LossSettings
+    from raykeeper.chaos.upgrade import UpgradeReport
     from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
     from raykeeper.clusters.feature_level import FeatureLevelStatus
     from raykeeper.clusters.running_settings import SettingsDifferError
@@ -274,6 +275,22 @@ def losses_document(report: "LossReport", settings: "LossSettings") -> Document:
         "violations": report.history.violations,
         "records": None if report.records is None else str(report.records),
     }
+
+
+def show_upgrade(console: Console, report: "UpgradeReport", seed: int) -> None:
+    """Print the verdict on an upgrade; what was missed beside what was expected."""
+    rows = {
+        row.name: row.measured if row.is_met else f"{row.measured}, not {row.goal}"
+        for row in report.rows
+    }
+    show_verdict(console, report.history, {"seed": str(seed), **rows})
+
+
+def upgrade_document(report: "UpgradeReport", seed: int) -> Document:
+    """Return the document of a verdict, with the rows of the upgrade."""
+    verdict = verdict_document(report.history, seed=seed, records=report.records)
+    rows = msgspec.to_builtins(report.rows)
+    return {"is_met": report.is_met, "rows": rows, **verdict}
 
 
 def _circumstances(report: "LossReport", settings: "LossSettings") -> dict[str, float]:

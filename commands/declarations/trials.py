@@ -46,6 +46,10 @@ def chaos(
     lose_nodes: Annotated[bool, typer.Option(help="Lose two of five nodes instead.")] = False,
     tree_mb: Annotated[int, typer.Option(help="With --lose-nodes: the size of the tree.")] = 10,
     heal_after_s: Annotated[float, typer.Option(help="With --lose-nodes: the setting.")] = 5.0,
+    upgrade_from: Annotated[
+        Path | None,
+        typer.Option(help="Upgrade servers instead, from the earlier package in this folder."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Kill, freeze and operate a throw-away ensemble under load, and judge the answers.
@@ -56,6 +60,9 @@ def chaos(
     seed = random.randrange(1_000_000) if seed is None else seed
     if lose_nodes:
         _lose_nodes(tree_mb, heal_after_s, seed, as_json)
+        return
+    if upgrade_from is not None:
+        _upgrade(upgrade_from, seed, as_json)
         return
     from raykeeper.chaos.history_file import judge_records
     from raykeeper.chaos.run import check_settings, run_chaos

@@ -9,10 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable, Iterator
-from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import IO, Any
@@ -20,10 +18,8 @@ from typing import IO, Any
 import pytest
 
 from raykeeper.clusters.actor_calls import NEWER_METHODS
+from tests.pinned_version import ROOT, check_out_pinned
 
-ROOT = Path(__file__).parents[2]
-PINNED = "50e7bd5"
-"""The last commit of feature level 1."""
 PATIENCE_S = 60.0
 IDS = (1, 2, 3)
 ROOMS_OF_FORMATS = (
@@ -58,17 +54,7 @@ print(json.dumps([name for name in vars(Replica) if not name.startswith("_")]))
 @pytest.fixture(scope="module")
 def pinned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout of the pinned commit."""
-    git = shutil.which("git")
-    archive = None
-    if git is not None:
-        command = [git, "-C", str(ROOT), "archive", "--format=tar", PINNED]
-        archive = subprocess.run(command, capture_output=True, check=False)
-    if archive is None or archive.returncode:
-        pytest.skip(f"commit {PINNED} is not in the history of this checkout")
-    folder = tmp_path_factory.mktemp("pinned")
-    with tarfile.open(fileobj=BytesIO(archive.stdout)) as tar:
-        tar.extractall(folder, filter="data")
-    return folder
+    return check_out_pinned(tmp_path_factory.mktemp("pinned"))
 
 
 class Process:

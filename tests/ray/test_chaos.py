@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from raykeeper.chaos.fault_plan import KINDS, OrderlyKind
+from tests.pinned_version import check_out_pinned
 from tests.ray.chaos_nodes import PROGRESS, Verdict
 from tests.ray.programs import QUICK_HEALTH_CHECKS, run_module, run_raykeeper
 from tests.unit.chaos.story import A, B, Story, X
@@ -46,6 +47,22 @@ def test_clients_see_no_error_while_an_operator_works() -> None:
         assert results[kind]["number"] > len(results[kind]["refusals"]), results
 
 
+@pytest.mark.ray
+def test_clients_see_no_error_of_an_upgrade(tmp_path: Path) -> None:
+    earlier = check_out_pinned(tmp_path)
+    done = run_raykeeper("chaos", "--upgrade-from", str(earlier), "--seed", "1", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert (document["is_met"], document["client_errors"]) == (True, [])
+    assert document["faults"] == {
+        "downgrade follower": 1,
+        "refused downgrade": 1,
+        "upgrade after refusal": 1,
+        "upgrade follower": 3,
+        "upgrade leader": 1,
+    }
+
+
 @pytest.mark.parametrize(
     ("story", "code", "lost"),
     [
@@ -75,6 +92,7 @@ def test_a_lost_write_is_reported_and_sets_the_exit_code(
         (["--minutes", "nan"], "error: --minutes must be above 0"),
         (["--seed", "-1"], "error: --seed must not be negative"),
         (["--faults", "fire"], "error: --faults knows kill-leader, "),
+        (["--upgrade-from", "/nothing"], "error: --upgrade-from needs a folder with the package"),
         (["--minutes", "many"], "Invalid value for '--minutes'"),
         (["--lose-nodes", "--tree-mb", "-1"], "error: --tree-mb must be from 0 to 10000"),
         (["--lose-nodes", "--heal-after-s", "nan"], "error: --heal-after-s must be from 0"),

@@ -10,6 +10,7 @@ from raykeeper.chaos.checks.faults import FaultResult
 from raykeeper.chaos.checks.goals import Row
 from raykeeper.chaos.checks.judge import HistoryReport
 from raykeeper.chaos.lose_nodes import LossReport, LossSettings
+from raykeeper.chaos.upgrade import UpgradeReport
 from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
 from raykeeper.clusters.feature_level import FeatureLevelStatus
 from raykeeper.clusters.running_settings import SettingDifference, SettingsDifferError
@@ -22,8 +23,10 @@ from raykeeper.commands.reports import (
     show_differences,
     show_losses,
     show_status,
+    show_upgrade,
     show_verdict,
     status_document,
+    upgrade_document,
     verdict_document,
 )
 from raykeeper.zab.ids import Epoch, ServerId, make_zxid
@@ -336,3 +339,27 @@ def test_the_files_of_log_lines_are_told_together() -> None:
         "log lines: /ray/logs/raykeeper-co-ord-{1,2}.log",
         "log lines: /ray/more/raykeeper-co-ord-3.log",
     ]
+
+
+UPGRADED = UpgradeReport(
+    [
+        Row("feature level", "1 before, 2 after", "2"),
+        Row("then", "[leader]", "refused", is_met=False),
+    ],
+    WRONG,
+    Path("/r"),
+)
+
+
+def test_an_upgrade_has_the_rows_of_a_verdict_and_what_it_missed() -> None:
+    lines = printed(lambda console: show_upgrade(console, UPGRADED, 7)).splitlines()
+    rows = [re.split(" {2,}", line.strip()) for line in lines]
+    assert rows[:3] == [
+        ["seed", "7"],
+        ["feature level", "1 before, 2 after"],
+        ["then", "[leader], not refused"],
+    ]
+    assert rows[-1] == WRONG.violations
+    document = upgrade_document(UPGRADED, 7)
+    assert (document["is_met"], document["seed"], document["records"]) == (False, 7, "/r")
+    assert [row["is_met"] for row in document["rows"]] == [True, False]
