@@ -10,6 +10,7 @@ import ray.util
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client.ensembles import servers_among
 from raykeeper.clusters.local_ray import join_ray
+from raykeeper.links.ray_names import NAMESPACE
 from raykeeper.zab.ids import ServerId
 
 ANSWER_TIMEOUT_S: Final = 2.0
@@ -86,3 +87,18 @@ def _answer(ref: "ray.ObjectRef[Any]", timeout_s: float) -> Any:
         return "its actor is dead"
     except ray.exceptions.ActorUnschedulableError:  # to Ray this is no RayActorError
         return "its node is gone"
+
+
+def stop_actor(name: str) -> None:
+    """End an actor of an ensemble for good, if there is one."""
+    handle = find_actor(name)
+    if handle is not None:
+        ray.kill(handle, no_restart=True)
+
+
+def find_actor(name: str) -> Any | None:
+    """Return an actor of an ensemble by its name; None if there is none."""
+    try:
+        return ray.get_actor(name, namespace=NAMESPACE)
+    except ValueError:
+        return None

@@ -654,10 +654,25 @@ def _shown(value: object) -> str:
         return "a number of so many digits"
 
 
-def _contradictions_of_ports(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
+def ports_of(config: EnsembleConfig, server: ServerId) -> list[int]:
+    """Return the ports that a server opens by the settings."""
+    return [port + server - 1 for port in _ports(config).values()]
+
+
+def port_problems(config: EnsembleConfig, server: ServerId) -> Iterator[str]:
+    """Yield why the settings have no ports for servers up to this one."""
+    return (problem for problem, _ in _contradictions_of_ports(config, server))
+
+
+def _ports(config: EnsembleConfig) -> dict[str, int]:
+    return {name: getattr(config, name) for name in _PORT_SETTINGS if getattr(config, name)}
+
+
+def _contradictions_of_ports(
+    config: EnsembleConfig, servers: int
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each setting of ports that leaves too few, or those of another one, to the servers."""
-    servers = config.servers + config.observers
-    ports = {name: getattr(config, name) for name in _PORT_SETTINGS if getattr(config, name)}
+    ports = _ports(config)
     for name, port in ports.items():
         if port + servers - 1 > 65_535:
             yield f"{name} ({port}) leaves no port for each of {servers} servers", (name,)
@@ -678,7 +693,7 @@ def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ..
             f"{SERVER_ID_MAX}",
             ("servers", "observers"),
         )
-    yield from _contradictions_of_ports(config)
+    yield from _contradictions_of_ports(config, config.servers + config.observers)
     files = (config.zookeeper_tls_certificate, config.zookeeper_tls_key)
     if config.zookeeper_tls_port and not all(files):
         yield (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from raykeeper.client import Client
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.keeper_journal import Journal
-from raykeeper.clusters.node_discovery import known_nodes
+from raykeeper.clusters.node_discovery import find_live_node
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
 
@@ -70,22 +70,10 @@ def find_node(beginning: str) -> str:
     Raises:
         DrainError: there is none, or there are several.
     """
-    alive = [str(node["NodeID"]) for node in known_nodes() if node["Alive"]]
-    return choose_node(beginning, alive)
-
-
-def choose_node(beginning: str, alive: list[str]) -> str:
-    """Return the only one of the ids that begins so.
-
-    Raises:
-        DrainError: there is none, or there are several.
-    """
-    found = [node for node in alive if beginning and node.startswith(beginning)]
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(sorted(node[:8] for node in alive))
-    number = "no live Ray node has" if not found else f"{len(found)} live Ray nodes have"
-    raise DrainError(f"{number} an id that begins with {beginning!r}; there are {known}")
+    node, problem = find_live_node(beginning)
+    if problem:
+        raise DrainError(problem)
+    return node
 
 
 def _wait(

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ray
 import ray.util
@@ -30,7 +30,13 @@ from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.client.session_options import VALUE_BYTES_MAX
-from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_replicas
+from raykeeper.clusters.actor_calls import (
+    ANSWER_TIMEOUT_S,
+    call_actors,
+    find_actor,
+    find_replicas,
+    stop_actor,
+)
 from raykeeper.clusters.feature_level import FeatureLevelStatus, feature_level_of
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
@@ -50,7 +56,11 @@ from raykeeper.znodes.acl import Acl
 
 if TYPE_CHECKING:
     from raykeeper.clusters.backups.backup import BackupProgress, BackupReport
+    from raykeeper.clusters.member_steps.planning import Known, Request
+    from raykeeper.clusters.members_status import MembersStatus
 
+CHANGE_WAIT_S = 600.0
+"""How long one act of a change of the members may take: a newcomer receives all data first."""
 _STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.05
 
@@ -371,6 +381,250 @@ class Ensemble:
         ray.wait([handle.stop.remote()], timeout=_STOP_TIMEOUT_S)
         ray.kill(handle, no_restart=False)
 
+    def members(self) -> "MembersStatus":
+        """Return who the members are, where they run, and what change of them is open.
+
+        Raises:
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        from raykeeper.clusters.members_status import ask_members_status  # few processes need it
+
+        return ask_members_status(self)
+
+    def add_server(
+        self,
+        server_id: int | None = None,
+        *,
+        observer: bool = False,
+        node: str | None = None,
+        tell: Callable[[str], object] = lambda _: None,
+        wait_s: float = CHANGE_WAIT_S,
+    ) -> "MembersStatus":
+        """Start a server and add it to the ensemble; it gets a vote when it has caught up.
+
+        Clients see no error. This and the five methods below write the change down before they
+        begin. If one of them is interrupted, `resume_change` goes on with it, and `undo_change`
+        goes back.
+
+        Args:
+            server_id: Its id; None for the lowest that no server ever had.
+            observer: Whether it remains without a vote.
+            node: The beginning of the Ray id of the node that it must run on; None for any one
+                that the settings allow.
+            tell: Called with each act, and with what it waits for, as a line.
+            wait_s: How long one act may take, with all that it waits for.
+
+        Returns:
+            The members after the change.
+
+        Raises:
+            MemberChangeError: it makes no sense, another change is open, or it cannot go on; tells
+                which.
+            KeeperError: the ensemble does not answer.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        from raykeeper.clusters.member_steps.planning import addition
+
+        added = None if server_id is None else ServerId(server_id)
+        return self._change(
+            lambda known: addition(added, known, is_observer=observer), tell, wait_s, node
+        )
+
+    def remove_server(
+        self,
+        server_id: int,
+        *,
+        tell: Callable[[str], object] = lambda _: None,
+        wait_s: float = CHANGE_WAIT_S,
+    ) -> "MembersStatus":
+        """Remove a server from the ensemble, and end it; a leader hands over before.
+
+        See `add_server` for the rest. Its folder remains, and says that it has left.
+
+        Args:
+            server_id: A member; it need not run.
+            tell: As above.
+            wait_s: As above.
+
+        Raises:
+            MemberChangeError: as above.
+            KeeperError: the ensemble does not answer.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        from raykeeper.clusters.member_steps.planning import removal
+
+        return self._change(lambda known: removal(ServerId(server_id), known), tell, wait_s)
+
+    def replace_server(
+        self,
+        old: int,
+        new: int | None = None,
+        *,
+        node: str | None = None,
+        tell: Callable[[str], object] = lambda _: None,
+        wait_s: float = CHANGE_WAIT_S,
+    ) -> "MembersStatus":
+        """Put another server in the place of one, which need not run: a machine is replaced.
+
+        See `add_server` for the rest. A vote passes in one step, so the majority stays as large.
+
+        Args:
+            old: A member.
+            new: The id of the newcomer, None for the lowest free one; or an observer that takes
+                the place of a voter.
+            node: As above.
+            tell: As above.
+            wait_s: As above.
+
+        Raises:
+            MemberChangeError: as above.
+            KeeperError: the ensemble does not answer.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        from raykeeper.clusters.member_steps.planning import replacement
+
+        added = None if new is None else ServerId(new)
+        return self._change(
+            lambda known: replacement(ServerId(old), added, known), tell, wait_s, node
+        )
+
+    def promote(
+        self,
+        server_id: int,
+        *,
+        tell: Callable[[str], object] = lambda _: None,
+        wait_s: float = CHANGE_WAIT_S,
+    ) -> "MembersStatus":
+        """Give an observer a vote, once it has caught up. See `add_server` for the rest.
+
+        Args:
+            server_id: An observer.
+            tell: As above.
+            wait_s: As above.
+
+        Raises:
+            MemberChangeError: as above.
+            KeeperError: the ensemble does not answer.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        from raykeeper.clusters.member_steps.planning import promotion
+
+        return self._change(lambda known: promotion(ServerId(server_id), known), tell, wait_s)
+
+    def demote(
+        self,
+        server_id: int,
+        *,
+        tell: Callable[[str], object] = lambda _: None,
+        wait_s: float = CHANGE_WAIT_S,
+    ) -> "MembersStatus":
+        """Make a voter an observer; a leader hands over before. See `add_server` for the rest.
+
+        Args:
+            server_id: A voter.
+            tell: As above.
+            wait_s: As above.
+
+        Raises:
+            MemberChangeError: as above.
+            KeeperError: the ensemble does not answer.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        from raykeeper.clusters.member_steps.planning import demotion
+
+        return self._change(lambda known: demotion(ServerId(server_id), known), tell, wait_s)
+
+    def change_members(
+        self,
+        voters: int | Iterable[int] | None = None,
+        observers: int | Iterable[int] | None = None,
+        *,
+        tell: Callable[[str], object] = lambda _: None,
+        wait_s: float = CHANGE_WAIT_S,
+    ) -> "MembersStatus":
+        """Bring the ensemble to so many voters and observers, or to these. See `add_server`.
+
+        Newcomers get free ids. Of those that are too many the leader and the servers that work
+        stay. One that leaves makes room for one that comes.
+
+        Args:
+            voters: How many there are to be, or which; None: as they are.
+            observers: The same. A voter that is named here loses its vote.
+            tell: As above.
+            wait_s: As above.
+
+        Raises:
+            MemberChangeError: as above.
+            KeeperError: the ensemble does not answer.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        from raykeeper.clusters.member_steps.planning import Request
+
+        request = Request(voters=_number_or_ids(voters), observers=_number_or_ids(observers))
+        return self._change(lambda _: request, tell, wait_s)
+
+    def resume_change(
+        self,
+        *,
+        tell: Callable[[str], object] = lambda _: None,
+        wait_s: float = CHANGE_WAIT_S,
+    ) -> "MembersStatus":
+        """Go on with a change of the members that has not ended, forward or back as it was.
+
+        Args:
+            tell: As for `add_server`.
+            wait_s: As for `add_server`.
+
+        Raises:
+            MemberChangeError: there is none, somebody else is at it, or it cannot go on.
+            KeeperError: the ensemble does not answer.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        from raykeeper.clusters.member_change import member_change
+
+        with member_change(self, tell, wait_s) as change:
+            change.resume()
+        return self.members()
+
+    def undo_change(
+        self,
+        *,
+        tell: Callable[[str], object] = lambda _: None,
+        wait_s: float = CHANGE_WAIT_S,
+    ) -> "MembersStatus":
+        """Go back from a change of the members that has not ended.
+
+        Newcomers leave again, and members have the votes that they had. A server that has left
+        does not come back; the one that took its place stays.
+
+        Args:
+            tell: As for `add_server`.
+            wait_s: As for `add_server`.
+
+        Raises:
+            MemberChangeError: there is none, somebody else is at it, or it cannot go on.
+            KeeperError: the ensemble does not answer.
+            EnsembleNotFoundError: no server of the ensemble runs.
+        """
+        from raykeeper.clusters.member_change import member_change
+
+        with member_change(self, tell, wait_s) as change:
+            change.undo()
+        return self.members()
+
+    def _change(
+        self,
+        request_of: "Callable[[Known], Request]",
+        tell: Callable[[str], object],
+        wait_s: float,
+        node: str | None = None,
+    ) -> "MembersStatus":
+        from raykeeper.clusters.member_change import member_change
+
+        with member_change(self, tell, wait_s) as change:
+            change.begin(request_of, node)
+        return self.members()
+
     def backup(
         self,
         url: str | Path,
@@ -620,6 +874,10 @@ def _format_ids(ids: Iterable[ServerId]) -> str:
     return f"server{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
+def _number_or_ids(asked: int | Iterable[int] | None) -> int | tuple[ServerId, ...] | None:
+    return asked if asked is None or isinstance(asked, int) else tuple(map(ServerId, asked))
+
+
 def _actors_of(ensemble: str) -> set[str]:
     """Return the names of all actors of the ensemble that Ray knows."""
     actors = ray.util.list_named_actors(all_namespaces=True)
@@ -628,21 +886,6 @@ def _actors_of(ensemble: str) -> set[str]:
         for actor in actors
         if actor["namespace"] == NAMESPACE and actor["name"].startswith(f"{ensemble}/")
     }
-
-
-def stop_actor(name: str) -> None:
-    """End an actor of an ensemble for good, if there is one."""
-    handle = find_actor(name)
-    if handle is not None:
-        ray.kill(handle, no_restart=True)
-
-
-def find_actor(name: str) -> Any | None:
-    """Return an actor of an ensemble by its name; None if there is none."""
-    try:
-        return ray.get_actor(name, namespace=NAMESPACE)
-    except ValueError:
-        return None
 
 
 __all__ = [

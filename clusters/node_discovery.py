@@ -93,6 +93,21 @@ def known_nodes() -> list[dict[str, Any]]:
     return found
 
 
+def find_live_node(beginning: str) -> tuple[str, str]:
+    """Return the id of the only live node whose id begins so; or "", and why there is none."""
+    return choose_node(beginning, [str(n["NodeID"]) for n in known_nodes() if n["Alive"]])
+
+
+def choose_node(beginning: str, alive: Sequence[str]) -> tuple[str, str]:
+    """Return the only one of the ids that begins so; or "", and why there is none."""
+    found = [node for node in alive if beginning and node.startswith(beginning)]
+    if len(found) == 1:
+        return found[0], ""
+    known = ", ".join(sorted(node[:8] for node in alive))
+    number = "no live Ray node has" if not found else f"{len(found)} live Ray nodes have"
+    return "", f"{number} an id that begins with {beginning!r}; there are {known}"
+
+
 def _report(node: dict[str, Any], ref: "ray.ObjectRef[Any]") -> NodeReport:
     empty = NodeReport(
         node_id=node["NodeID"],

@@ -212,7 +212,7 @@ def _ensemble_uuid(
 
 
 def check_numbers(config: EnsembleConfig, members: Membership) -> None:
-    """Check that the settings have the numbers of servers of a member list that was changed.
+    """Check that the settings have the numbers of servers of a list later than the founding's.
 
     Raises:
         ConfigError: they have others.
@@ -220,9 +220,9 @@ def check_numbers(config: EnsembleConfig, members: Membership) -> None:
     has = (len(members.voters), len(members.observers))
     if members.version and has != (config.servers, config.observers):
         raise ConfigError(
-            f"ensemble {config.name!r} has {has[0]} voting servers and {has[1]} observers since "
-            f"its members were changed, not {config.servers} and {config.observers}: put these "
-            f"numbers into the settings, and change them with `raykeeper members` while it runs"
+            f"ensemble {config.name!r} has {has[0]} voting servers and {has[1]} observers by its "
+            f"member list, not {config.servers} and {config.observers}: put these numbers into the "
+            f"settings, and change them with `raykeeper members` while it runs"
         )
 
 

@@ -18,9 +18,8 @@ from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.sidecars import first_line
 from raykeeper.client.errors import LostError
 from raykeeper.client.recipes.acquirable import Held
-from raykeeper.clusters.actor_calls import call_actors
+from raykeeper.clusters.actor_calls import call_actors, find_actor
 from raykeeper.clusters.config import EnsembleConfig
-from raykeeper.clusters.ensemble import find_actor
 from raykeeper.clusters.healing.move_steps import MoveError
 from raykeeper.clusters.healing.vocabulary import (
     Act,

@@ -98,3 +98,17 @@ def _lose_nodes(tree_mb: int, heal_after_s: float, seed: int, as_json: bool) -> 
         show_losses(out, report, settings)
     if not report.is_met:
         raise typer.Exit(FAILED)
+
+
+def _upgrade(earlier: Path, seed: int, as_json: bool) -> None:
+    from raykeeper.chaos.upgrade import check_upgrade_settings, run_upgrade
+    from raykeeper.commands.reports import show_upgrade, upgrade_document
+
+    settings = check_upgrade_settings(earlier, seed)
+    report = run_upgrade(settings, err if as_json else out)
+    if as_json:
+        print_document(upgrade_document(report, seed))
+    else:
+        show_upgrade(out, report, seed)
+    if not report.is_met:
+        raise typer.Exit(FAILED)

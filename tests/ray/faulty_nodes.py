@@ -22,9 +22,8 @@ import ray
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.bench.systems.child import free_ports_in_a_row
 from raykeeper.clusters import Ensemble, launch
-from raykeeper.clusters.actor_calls import find_replicas
+from raykeeper.clusters.actor_calls import find_replicas, stop_actor
 from raykeeper.clusters.doctor import Diagnosis, diagnose
-from raykeeper.clusters.ensemble import stop_actor
 from raykeeper.clusters.node_discovery import RECORD_FILE, prepare_folder
 from raykeeper.clusters.node_report import EnsembleRecord
 from raykeeper.commands.command_line import main as command_line

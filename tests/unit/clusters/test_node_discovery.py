@@ -19,6 +19,7 @@ from raykeeper.clusters.node_discovery import (
     RECORD_FILE,
     SUPERSEDED_MARK,
     DiskContents,
+    choose_node,
     inspect_node,
     prepare_folder,
     server_folder,
@@ -258,3 +259,23 @@ def test_a_server_in_a_folder_of_an_ended_history_is_not_disturbed(
         prepare_folder(str(tmp_path), "coord", RECORD, ONE, False, ["old"])
     OS_FILESYSTEM.close(lock)
     prepare_folder(str(tmp_path), "coord", RECORD, ONE, False, ["old"])
+
+
+ALIVE = ["abc123" + "0" * 50, "abd456" + "0" * 50]
+
+
+@pytest.mark.parametrize(("beginning", "chosen"), [("abc", 0), ("abd4", 1), (ALIVE[0], 0)])
+def test_the_beginning_of_an_id_names_a_node(beginning: str, chosen: int) -> None:
+    assert choose_node(beginning, ALIVE) == (ALIVE[chosen], "")
+
+
+@pytest.mark.parametrize(
+    ("beginning", "problem"),
+    [
+        ("ab", "2 live Ray nodes have an id that begins with 'ab'; there are abc12300, abd45600"),
+        ("x", "no live Ray node has an id that begins with 'x'; there are abc12300, abd45600"),
+        ("", "no live Ray node has an id that begins with ''; there are abc12300, abd45600"),
+    ],
+)
+def test_it_must_be_one_live_node(beginning: str, problem: str) -> None:
+    assert choose_node(beginning, ALIVE) == ("", problem)

@@ -49,7 +49,7 @@ def test_the_servers_of_the_newest_list_start_and_those_that_left_do_not() -> No
         "server 7 is no member by the list of version 9: /data/coord/7 on host-e is left alone, "
         "remove it",
     ]
-    with pytest.raises(ConfigError, match="has 3 voting servers and 1 observers since its members"):
+    with pytest.raises(ConfigError, match="3 voting servers and 1 observers by its member list"):
         place(EnsembleConfig(), nodes, {})
 
 

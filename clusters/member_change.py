@@ -1,0 +1,347 @@
+"""Change the members of a running ensemble: plan, write the plan down, act until it is done.
+
+`next_act` decides (member_steps/); this file looks, acts and waits. The plan stands in the tree
+from before the first act to after the last, and one caller at a time holds the lock beside it. A
+caller that dies leaves both: the lock goes with its session, and the next one resumes the plan, or
+undoes it.
+
+Invariant: each step of the list carries the version of the list on which it was decided, so a
+caller that only seemed dead, or another change, makes it fail. An act whose outcome is unknown is
+not repeated but looked at.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, Protocol
+
+import ray
+import ray.exceptions
+from msgspec.structs import replace
+
+from raykeeper.actors.replica_status import REMOVED, ReconfigOutcome, ReplicaStatus
+from raykeeper.actors.sidecars import first_line
+from raykeeper.client import Client
+from raykeeper.client.errors import WaitTimeoutError
+from raykeeper.client.recipes.acquirable import Held
+from raykeeper.clusters.actor_calls import call_actors, find_actor, find_replicas
+from raykeeper.clusters.change_loop import POLL_S, ChangeLoop, NotYetError, Tell
+from raykeeper.clusters.config import EnsembleConfig, make_config
+from raykeeper.clusters.member_journal import LOCK, MemberJournal
+from raykeeper.clusters.member_steps.planning import (
+    Known,
+    Request,
+    left_for_good,
+    plan_change,
+    undone,
+)
+from raykeeper.clusters.member_steps.vocabulary import (
+    Act,
+    Done,
+    End,
+    HandOver,
+    MemberChangeError,
+    Plan,
+    Start,
+    Step,
+    Wait,
+)
+from raykeeper.clusters.members_view import MembersView, look
+from raykeeper.clusters.newcomers import is_nowhere, mark_as_left, start_newcomer
+from raykeeper.clusters.node_discovery import discover_nodes, find_live_node
+from raykeeper.clusters.running_servers import described_by, find_actors, find_running
+from raykeeper.clusters.running_settings import adopt_settings
+from raykeeper.links.ray_internals import actor_id
+from raykeeper.links.ray_names import snapshotter_name, tracker_name
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.requests import Reconfig
+
+_LOCK_S: Final = 2.0
+_STEP_S: Final = 30.0
+"""How long the leader may take to say a list twice, before its outcome counts as unknown."""
+_END_S: Final = 5.0
+"""How long a server has to end by itself once it is no member."""
+_LOST_EVERY_S: Final = 5.0
+"""How often the nodes are asked for the folder of a server that does not answer."""
+RequestOf = Callable[[Known], Request]
+
+
+class EnsembleHandle(Protocol):
+    """What a change needs of an `Ensemble`."""
+
+    name: str
+
+    def connect(self) -> Client:
+        """Open a session."""
+
+    def transfer_leadership(self, to: int) -> ServerId:
+        """Have that server lead."""
+
+
+class MemberChange:
+    """One caller at a change, while it holds the lock."""
+
+    def __init__(
+        self, ensemble: EnsembleHandle, client: Client, held: Held[Any], tell: Tell, wait_s: float
+    ) -> None:
+        """`wait_s` bounds each act with all that it waits for."""
+        self._ensemble = ensemble
+        self._journal = MemberJournal(client)
+        self._held = held
+        self._tell = tell
+        self._wait_s = wait_s
+        self._lost: dict[ServerId, tuple[float, bool]] = {}
+        self._config = running_config(ensemble.name)
+
+    def begin(self, request_of: RequestOf, node: str | None = None) -> None:
+        """Plan a change, write the plan down, and bring it about.
+
+        Args:
+            request_of: Returns what is asked for, from what is known.
+            node: The beginning of the id of the Ray node that newcomers must run on; None: any
+                that the settings allow.
+
+        Raises:
+            MemberChangeError: it makes no sense, another change has not ended, or it cannot go on.
+        """
+        open_plan = self._journal.read_plan()
+        if open_plan is not None:
+            raise MemberChangeError(f"another change has not ended: {describe(open_plan)}")
+        known = self.know()
+        plan = plan_change(request_of(known), known, identify_process())
+        if plan is None:
+            self._tell(f"the members are so already: {known.members}")
+            return
+        if node is not None:
+            node, problem = find_live_node(node)
+            if problem:
+                raise MemberChangeError(problem)
+            plan = replace(plan, nodes=dict.fromkeys(plan.newcomers, node))
+        self._journal.begin(self._held, plan)
+        self._tell(f"{plan.text}: from {plan.before} to {plan.target}")
+        self._run(plan)
+
+    def resume(self) -> None:
+        """Go on with the change that has not ended, forward or back as it was.
+
+        Raises:
+            MemberChangeError: there is none, or it cannot go on.
+        """
+        plan = self._open_plan()
+        self._tell(f"going on: {describe(plan)}")
+        self._run(plan)
+
+    def undo(self) -> None:
+        """Go back from the change that has not ended.
+
+        Raises:
+            MemberChangeError: there is none, or it cannot go on.
+        """
+        plan = self._open_plan()
+        members = self._loop().until_leader().view.members
+        if not plan.is_undone:
+            plan = undone(plan, members)
+            self._journal.change(self._held, plan)
+        self._tell(f"going back to {plan.target}")
+        left = left_for_good(plan, members)
+        if gone := [server for server in left if server not in plan.replaced.values()]:
+            listed = ", ".join(map(str, gone))
+            self._tell(f"server {listed} has left already and does not come back: add another one")
+        self._run(plan)
+
+    def know(self) -> Known:
+        """Return what is known before a change is planned.
+
+        Raises:
+            MemberChangeError: there is no leader.
+        """
+        seen = self._loop().until_leader()
+        nodes = discover_nodes(self._config.data_dir, self._config.name)
+        described = described_by(find_running(self._config.name))
+        ids = {*seen.handles, *self._journal.read_used_ids()}
+        ids |= {server for each in described for server in each.founding_voters}
+        ids |= {server for each in described for server in each.founding_observers}
+        ids |= {folder.server_id for node in nodes for folder in node.folders}
+        ids |= {folder.server_id for node in nodes for folder in node.unreadable}
+        view = seen.view
+        working = tuple(server for server, each in view.servers.items() if not each.problem)
+        return Known(
+            members=view.members, leader=view.leader, working=working, used_ids=frozenset(ids)
+        )
+
+    def _open_plan(self) -> Plan:
+        plan = self._journal.read_plan()
+        if plan is None:
+            raise MemberChangeError(f"no change of ensemble {self._ensemble.name!r} is open")
+        return plan
+
+    # Acts.
+
+    def _run(self, plan: Plan) -> None:
+        """Act until the plan is done, then remove it.
+
+        Raises:
+            MemberChangeError: an act cannot be done, or not in time; the plan stays.
+        """
+        try:
+            seen = self._loop(plan).run(plan)
+            self._journal.end(self._held)
+        except RayKeeperError as error:
+            name, why = self._ensemble.name, first_line(error)
+            raise MemberChangeError(
+                f"{why}. The change has not ended: {describe(plan)}. Go on with `raykeeper members "
+                f"resume {name}`, or back with `raykeeper members undo {name}`"
+            ) from error
+        self._tell(f"done: {seen.view.members}")
+
+    def _loop(self, plan: Plan | None = None) -> ChangeLoop:
+        newcomers = () if plan is None else plan.newcomers
+
+        def act(act: Act, seen: MembersView) -> None:
+            assert plan is not None, act
+            self._act(act, seen, plan)
+
+        return ChangeLoop(lambda: self._look(newcomers), act, self._tell, self._wait_s)
+
+    def _act(self, act: Act, seen: MembersView, plan: Plan) -> None:
+        """Do an act, if the lock is still held.
+
+        Raises:
+            NotYetError: it was refused, or its outcome is unknown.
+            RayKeeperError: it cannot be done.
+        """
+        self._held.lost.check()
+        match act:
+            case Start():
+                self._start(act, seen)
+            case Step():
+                self._step(act, seen)
+            case HandOver():
+                self._hand_over(act)
+            case End():
+                self._end(act.server, seen, plan)
+            case Wait() | Done():
+                raise AssertionError(act)
+
+    def _start(self, act: Start, seen: MembersView) -> None:
+        if act.is_again:
+            self._kill(act.server, seen.handles[act.server])
+        node = start_newcomer(self._config, act.server, act.node)
+        where = f" on {node}" if node else ""
+        self._tell(f"started server {act.server}{where}")
+
+    def _step(self, step: Step, seen: MembersView) -> None:
+        leader = seen.view.leader
+        assert leader is not None, seen
+        op = Reconfig(step.joining, step.leaving, step.as_observer, seen.version)
+        (outcome,) = call_actors([seen.handles[leader]], "reconfig", given=(op,), timeout_s=_STEP_S)
+        if not isinstance(outcome, ReconfigOutcome):
+            raise NotYetError(f"server {leader}: {outcome}")
+        if outcome.code == Code.OK:
+            self._tell(f"{step} (version {outcome.version:x})")
+        elif outcome.code == Code.UNIMPLEMENTED:
+            raise MemberChangeError(outcome.reason)
+        else:
+            raise NotYetError(outcome.reason)
+
+    def _hand_over(self, act: HandOver) -> None:
+        try:
+            self._ensemble.transfer_leadership(act.to)
+        except RayKeeperError as error:
+            raise NotYetError(first_line(error)) from None
+        self._tell(f"server {act.to} leads, after server {act.leader}")
+
+    def _end(self, server: ServerId, seen: MembersView, plan: Plan) -> None:
+        """End a server that is no member, and note in its folder why."""
+        handle = seen.handles[server]
+        deadline = time.monotonic() + _END_S
+        while time.monotonic() < deadline:
+            (answer,) = call_actors([handle], "status")
+            if not isinstance(answer, ReplicaStatus) or answer.role == REMOVED:
+                break
+            time.sleep(POLL_S)
+        else:
+            ray.wait([handle.stop.remote()], timeout=_END_S)
+        self._kill(server, handle)
+        how = "was not added: the change was undone" if plan.is_undone else "left the ensemble"
+        version = f" by the list of version {seen.version:x}" if seen.version else ""
+        with suppress(RayKeeperError, ray.exceptions.RayError):  # a launch knows by the list
+            mark_as_left(self._config, server, seen.listed, f"{how}{version}")
+        self._tell(f"ended server {server}")
+
+    def _kill(self, server: ServerId, replica: Any) -> None:
+        """End these actors for good, and wait until Ray has the server no longer."""
+        name = self._ensemble.name
+        sidecars = [find_actor(of(name, server)) for of in (tracker_name, snapshotter_name)]
+        self._held.lost.check()
+        for handle in (replica, *sidecars):
+            if handle is not None:
+                ray.kill(handle, no_restart=True)
+        deadline = time.monotonic() + _STEP_S
+        while (known := find_actors(name).get(server)) and actor_id(known) == actor_id(replica):
+            if time.monotonic() > deadline:
+                raise NotYetError(f"server {server} does not end")
+            time.sleep(POLL_S)
+
+    def _look(self, newcomers: Collection[ServerId]) -> MembersView:
+        handles = find_replicas(self._ensemble.name)
+        return look(handles, lambda server: server in newcomers and self._is_lost(server))
+
+    def _is_lost(self, server: ServerId) -> bool:
+        """Return whether no node has the folder of a server; asks the nodes now and then."""
+        asked_at, is_lost = self._lost.get(server, (0.0, False))
+        if time.monotonic() - asked_at > _LOST_EVERY_S:
+            is_lost = is_nowhere(self._config, server)
+            self._lost[server] = (time.monotonic(), is_lost)
+        return is_lost
+
+
+@contextmanager
+def member_change(ensemble: EnsembleHandle, tell: Tell, wait_s: float) -> Iterator[MemberChange]:
+    """Hold the lock of changes of the members, and a session for it.
+
+    Raises:
+        MemberChangeError: another caller holds it.
+    """
+    with ensemble.connect() as client:
+        MemberJournal(client).create_paths()
+        lock = client.lock(LOCK, identify_process().encode())
+        try:
+            held = lock.acquire(_LOCK_S)
+        except WaitTimeoutError:
+            holder = next((each.identifier.decode() for each in lock.contenders()), "another one")
+            raise MemberChangeError(
+                f"{holder} is changing the members of ensemble {ensemble.name!r} now"
+            ) from None
+        try:
+            yield MemberChange(ensemble, client, held, tell, wait_s)
+        finally:
+            with suppress(RayKeeperError):  # it goes with the session
+                held.release()
+
+
+def describe(plan: Plan) -> str:
+    """Return a plan in words."""
+    back = f"back to {plan.target} from " if plan.is_undone else ""
+    return f"{back}{plan.text!r}, begun by {plan.begun_by}"
+
+
+def running_config(name: str) -> EnsembleConfig:
+    """Return the settings with which the servers of an ensemble run.
+
+    Raises:
+        MemberChangeError: none of them tells.
+    """
+    described = described_by(find_running(name))
+    if not described:
+        raise MemberChangeError(f"no server of ensemble {name!r} answers")
+    return adopt_settings(make_config({"name": name}), (), described)[0]
+
+
+def identify_process() -> str:
+    """Return what others are told of this process."""
+    return f"pid {os.getpid()} on {socket.gethostname()}"
