@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 import ray
 import ray.util
@@ -34,6 +34,7 @@ from raykeeper.actors.fate_sharing import share_fate_with_raylet
 from raykeeper.actors.members_writer import MembersWriter
 from raykeeper.actors.metrics_flusher import MetricsFlusher, make_ray_metrics
 from raykeeper.actors.operator_answers import OperatorAnswers
+from raykeeper.actors.operator_requests import OperatorRequests
 from raykeeper.actors.process_facts import niceness_below_parent, read_process_facts
 from raykeeper.actors.ray_actors import find_replica, own_node_id, start_actor
 from raykeeper.actors.replica_config import CLIENTS_MAX_CEILING, ReplicaConfig
@@ -70,7 +71,6 @@ from raykeeper.server.effects import (
     MembersKnown,
     PauseReading,
     ReadProcessFacts,
-    ReconfigAnswered,
     Restart,
     ResumeReading,
     SendClient,
@@ -79,7 +79,6 @@ from raykeeper.server.effects import (
     SnapshotFinish,
     SnapshotWrite,
     TrackSessions,
-    TransferAnswered,
 )
 from raykeeper.server.events import (
     DiskEvent,
@@ -87,8 +86,6 @@ from raykeeper.server.events import (
     DrainRequested,
     Event,
     ProcessFactsRead,
-    ReconfigRequested,
-    TransferRequested,
 )
 from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
@@ -99,7 +96,6 @@ from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import Reconfig
 
-_Outcome = TypeVar("_Outcome")
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
 CALLS_RESERVE: Final = 256
@@ -164,16 +160,13 @@ class Replica:
     async def status(self) -> ReplicaStatus:
         """Return the state of the server, also when it failed to start."""
         if self._runner is None:
-            return self._status_without_server()
+            return self._status_without_server(self._role_without_server())
         server, links = self._runner.server, self._runner.links
         stats, state = server.stats(), server.state
         members = server.peer.settings.members.delivered
         config = self._config
-        return ReplicaStatus(
-            server_id=self.server_id,
-            role=stats.role.value,
-            pid=os.getpid(),
-            node_id=self._node_id,
+        return replace(
+            self._status_without_server(stats.role.value),
             is_active=stats.is_active,
             leader=stats.leader,
             epoch=stats.epoch,
@@ -202,11 +195,7 @@ class Replica:
             znodes=stats.znodes,
             watches=stats.watches,
             outstanding=stats.outstanding,
-            log_file=str(self._log.file or ""),
             digest=0 if state.tree.unhashed else state.digest(),
-            wall_ms=_now().wall,
-            niceness=self._niceness,
-            versions=running_versions(),
             members=members if members.version else None,
             is_member=self.server_id in members.servers,
             change=server.open_change,
@@ -221,10 +210,10 @@ class Replica:
             return REMOVED
         return STARTING if self._failure is None else FAILED
 
-    def _status_without_server(self) -> ReplicaStatus:
+    def _status_without_server(self, role: str) -> ReplicaStatus:
         return ReplicaStatus(
             server_id=self.server_id,
-            role=self._role_without_server(),
+            role=role,
             pid=os.getpid(),
             node_id=self._node_id,
             failure=str(self._failure or self._retried_error or ""),
@@ -255,14 +244,14 @@ class Replica:
         """Hand the lead to another voter; see `LeaderBroadcast.transfer_leadership`."""
         if self._runner is None:
             return TransferOutcome(None, False, f"server {self.server_id} is starting, or stopped")
-        return await self._runner.transfer_leadership(to, within_ms, lag_max)
+        return await self._runner.operators.transfer_leadership(to, within_ms, lag_max)
 
     async def reconfig(self, op: Reconfig) -> ReconfigOutcome:
         """Change the member list by one step, as an operator; see `ReconfigRequests`."""
         if self._runner is None:
             reason = f"server {self.server_id} is starting, or stopped"
             return ReconfigOutcome(Code.SYSTEM_ERROR, reason)
-        return await self._runner.reconfig(op)
+        return await self._runner.operators.reconfig(op)
 
     async def drain(self, clients_per_s: int, patience_ms: int) -> str:
         """Take no more clients, and move those that are there; return "", or why not.
@@ -445,6 +434,7 @@ class _ServerRunner:
         on_removed: Callable[[MemberList], None],
     ) -> None:
         self.server = server
+        self.operators = OperatorRequests(self._deliver)
         self._members = MembersWriter(config.path, config.server_id, stored, log.line)
         self._on_removed = on_removed
         self.reset_reason = storage.identity.reset_reason
@@ -485,14 +475,8 @@ class _ServerRunner:
         self._client_processes = monitor_client_processes(
             self.links.clients, own_node_id(), server.awaits_process_death, self._deliver
         )
-        self.admin: AdminServer | None = None
+        self.admin = self._make_admin(config)
         """Answers over HTTP, if the settings ask for it."""
-        if config.zookeeper_admin_port:
-            self.admin = AdminServer(
-                config.zookeeper_address, config.zookeeper_admin_port, self._answer_admin, log.line
-            )
-        self._transfers: dict[int, asyncio.Future[TransferOutcome]] = {}
-        self._reconfigs: dict[int, asyncio.Future[ReconfigOutcome]] = {}
         self._metrics = self._flush_metrics(config) if config.metrics else None
         self._handlers = self._make_handlers()
         self._perform(server.start(_now()))
@@ -509,6 +493,10 @@ class _ServerRunner:
             self._log.totals,
         )
 
+    def _make_admin(self, config: ReplicaConfig) -> AdminServer | None:
+        address, port = config.zookeeper_address, config.zookeeper_admin_port
+        return AdminServer(address, port, self._answer_admin, self._log.line) if port else None
+
     def _make_handlers(self) -> dict[type, Callable[[Any], None]]:
         """Return what performs the effects that `_perform` does not know by itself."""
         clients = self.links.clients
@@ -517,8 +505,7 @@ class _ServerRunner:
             PauseReading: lambda effect: clients.set_reading(effect.connection, False),
             ResumeReading: lambda effect: clients.set_reading(effect.connection, True),
             TrackSessions: lambda effect: self._tracker.track(effect.report),
-            TransferAnswered: self._on_transfer_answered,
-            ReconfigAnswered: self._on_reconfig_answered,
+            **self.operators.handlers(),
             MembersKnown: self._on_members_known,
             LeaveEnsemble: self._on_leave,
             ReadProcessFacts: lambda _: self._begin_reading_facts(),
@@ -528,34 +515,6 @@ class _ServerRunner:
             ),
             TraceEvent: self._log.trace,
         }
-
-    async def transfer_leadership(
-        self, to: ServerId | None, within_ms: int, lag_max: int
-    ) -> TransferOutcome:
-        """Have the server transfer the lead; return how that ended."""
-        number = max(self._transfers, default=0) + 1
-        answer: asyncio.Future[TransferOutcome] = self._loop.create_future()
-        self._transfers[number] = answer
-        self._deliver(TransferRequested(number, to, within_ms, lag_max))
-        return await answer
-
-    def _on_transfer_answered(self, effect: TransferAnswered) -> None:
-        result = effect.result
-        outcome = TransferOutcome(result.leader, result.is_done, result.reason)
-        _answer(self._transfers.pop(effect.request), outcome)
-
-    async def reconfig(self, op: Reconfig) -> ReconfigOutcome:
-        """Have the server change the member list; return how that ended."""
-        number = max(self._reconfigs, default=0) + 1
-        answer: asyncio.Future[ReconfigOutcome] = self._loop.create_future()
-        self._reconfigs[number] = answer
-        self._deliver(ReconfigRequested(number, op))
-        return await answer
-
-    def _on_reconfig_answered(self, effect: ReconfigAnswered) -> None:
-        result = effect.result
-        outcome = ReconfigOutcome(int(result.code), result.reason, result.version)
-        _answer(self._reconfigs.pop(effect.request), outcome)
 
     def _on_members_known(self, effect: MembersKnown) -> None:
         self.links.peers.set_servers(effect.servers)
@@ -577,11 +536,7 @@ class _ServerRunner:
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        stopped = "the server was stopped"
-        for transfer in self._transfers.values():
-            _answer(transfer, TransferOutcome(None, False, stopped))
-        for reconfig in self._reconfigs.values():
-            _answer(reconfig, ReconfigOutcome(Code.CONNECTION_LOSS, stopped))
+        self.operators.end()
         self._tracker.close()
         self._snapshotter.close()
         self._client_processes.close()
@@ -736,11 +691,6 @@ class _ServerRunner:
             self._collected_at = now
             gc.collect()
             gc.freeze()
-
-
-def _answer(asked: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
-    if not asked.done():  # the caller may have given up
-        asked.set_result(outcome)
 
 
 def _freeze_recovered_objects() -> None:

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from raykeeper.actors.replica_config import ReplicaConfig
 
 _PIN_CPU_SHARE = 0.001
+_SAME_FOR_SERVERS = (
+    *("watch_history_changes", "watch_history_bytes", "promotion_lag_max", "promotion_wait_ms"),
+)
+"""Settings that a server has under the same name, with the same meaning."""
 _log = logging.getLogger("raykeeper.clusters")
 
 
@@ -204,10 +208,7 @@ def replica_config(
         snapshot_every_txns=config.snapshot_every_txns,
         snapshots_kept=config.snapshots_kept,
         feature_level_max=_level_of(config),
-        watch_history_changes=config.watch_history_changes,
-        watch_history_bytes=config.watch_history_bytes,
-        promotion_lag_max=config.promotion_lag_max,
-        promotion_wait_ms=Millis(config.promotion_wait_ms),
+        **{name: getattr(config, name) for name in _SAME_FOR_SERVERS},
         links=config.links,
         **_zookeeper_settings(config, server_id),
         metrics=config.metrics,

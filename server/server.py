@@ -165,14 +165,7 @@ class Server:
         self._event_handlers = self._make_event_handlers()
         self._zab_handlers = self._make_zab_handlers()
         self._message_handlers = self._make_message_handlers()
-        self._txn_handlers: dict[type, Callable[[Zxid, Txn], None]] = {
-            CreateSessionTxn: self._on_session_created,
-            CreateSessionErrorTxn: self._on_session_refused,
-            CloseSessionTxn: self._on_session_closed,
-            ReplaceVoterTxn: self._on_voter_replaced,
-            RaiseLevelTxn: self._on_level_raised,
-            ReconfigTxn: self._on_members_changed,
-        }
+        self._txn_handlers = self._make_txn_handlers()
         self._end_of_step = self._order_at_the_end()
         history.deliver(recovered.committed)
         self._process_zab_effects()
@@ -358,6 +351,16 @@ class Server:
             zab.DiscardSnapshot: self._on_receive_effect,
             zab.CheckSnapshot: install.build_state,
             zab.AdoptSnapshot: self._on_adopt_snapshot,
+        }
+
+    def _make_txn_handlers(self) -> dict[type, Callable[[Zxid, Txn], None]]:
+        return {
+            CreateSessionTxn: self._on_session_created,
+            CreateSessionErrorTxn: self._on_session_refused,
+            CloseSessionTxn: self._on_session_closed,
+            ReplaceVoterTxn: self._on_voter_replaced,
+            RaiseLevelTxn: self._on_level_raised,
+            ReconfigTxn: self._on_members_changed,
         }
 
     def _make_message_handlers(
