@@ -21,6 +21,7 @@ from raykeeper.actors.disk.folder_lock import LOCK_FILE, last_holder
 from raykeeper.actors.disk.folder_reader import FolderReader, SnapshotFile, synced_upto
 from raykeeper.actors.disk.identity import IDENTITY_FILE, DiskIdentity
 from raykeeper.actors.disk.log_reader import LogReader, SegmentContent
+from raykeeper.actors.disk.members_file import MEMBERS_FILE, read_members
 from raykeeper.actors.disk.repair import DAMAGED_FOLDER
 from raykeeper.actors.disk.snapshot_files import SnapshotChunks
 from raykeeper.actors.disk.spare_segment import SPARE_FILE, check_spare
@@ -241,6 +242,11 @@ def _read_others(contents: FolderContents, reader: FolderReader, generation: Pat
             with _problems_into(contents), storage_errors(folder):
                 if files.exists(folder / name):  # else it has just become a segment
                     check_spare(files, folder, generation)
+        elif name == MEMBERS_FILE:
+            contents.others[name] = "a copy of the member list, for launches"
+            stored = read_members(folder, files, tell=contents.problems.append)
+            if stored is not None and stored.removed:
+                contents.notes.append(f"the server {stored.removed}")
         elif name == DAMAGED_FOLDER:
             contents.others[name] = "set aside by a repair; removed when the vote is back"
         elif name.endswith(TEMP_SUFFIX):

@@ -11,6 +11,7 @@ from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, make_epochs
 from raykeeper.actors.disk.folder_lock import LOCK_FILE
 from raykeeper.actors.disk.folder_reader import FolderReader
 from raykeeper.actors.disk.identity import IDENTITY_FILE, read_identity, write_identity
+from raykeeper.actors.disk.members_file import MEMBERS_FILE, StoredMembers, write_members
 from raykeeper.actors.disk.repair import DAMAGED_FOLDER, with_repair
 from raykeeper.actors.disk.spare_segment import SPARE_FILE
 from raykeeper.actors.disk.storage import DEFAULT_LIMITS, Storage
@@ -176,6 +177,11 @@ def make(name: str) -> Change:
     return lambda files, _server: files.close(files.create(FOLDER / name))
 
 
+def members(removed: str) -> Change:
+    stored = StoredMembers(MemberList(z(1), {ServerId(1): FOUNDING_DISK}), removed)
+    return lambda files, _server: write_members(FOLDER, stored, files)
+
+
 def repairing(files: FaultyFiles, _server: ServerFolder) -> None:
     identity = read_identity(FOLDER, files)
     assert identity is not None
@@ -251,6 +257,12 @@ def test_damage_is_told(change: Change, problems: list[str]) -> None:
         ),
         (make("received.tmp"), "", {"received.tmp": "in the making; removed at the next start"}),
         (make("notes"), "", {"notes": "not of this program"}),
+        (members(""), "", {MEMBERS_FILE: "a copy of the member list, for launches"}),
+        (
+            members("left the ensemble"),
+            "the server left the ensemble",
+            {MEMBERS_FILE: "a copy of the member list, for launches"},
+        ),
         (
             make(DAMAGED_FOLDER),
             "",
@@ -277,6 +289,15 @@ def test_what_a_start_takes_as_it_is_is_no_damage(
     shown = printed(lambda console: show_contents(console, contents))
     assert all(f"note: {each}\n" in shown for each in contents.notes)
     assert all(f"{name}: {what}\n" in shown for name, what in others.items())
+
+
+def test_a_damaged_copy_of_the_member_list_is_told() -> None:
+    server = grown()
+    files = server.at_rest()
+    members("")(files, server)
+    files.flip(FOLDER / MEMBERS_FILE, 30)
+    contents = read_contents(FolderReader(FOLDER, files))
+    assert [f"{FOLDER / MEMBERS_FILE} is damaged" in each for each in contents.problems] == [True]
 
 
 def test_no_character_of_a_file_name_is_obeyed() -> None:
