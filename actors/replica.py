@@ -52,7 +52,12 @@ from raykeeper.actors.replica_status import (
 from raykeeper.actors.running_versions import running_versions
 from raykeeper.actors.server_links import CannotListenError, ServerLinks
 from raykeeper.actors.session_tracker import start_tracker
-from raykeeper.actors.sidecars import SessionTrackerClient, SnapshotterClient
+from raykeeper.actors.sidecars import (
+    SNAPSHOTTER_CALL_FAILED,
+    TRACKER_CALL_FAILED,
+    SessionTrackerClient,
+    SnapshotterClient,
+)
 from raykeeper.actors.snapshotter import start_snapshotter
 from raykeeper.actors.step_effects import sort_effects
 from raykeeper.actors.step_times import StepTimes
@@ -465,12 +470,12 @@ class _ServerRunner:
         self._tracker = SessionTrackerClient(
             lambda: start_tracker(config, own_node_id()),
             self._deliver,
-            lambda reason: log.line("tracker.call_failed", reason=reason),
+            lambda reason: log.line(TRACKER_CALL_FAILED, reason=reason),
         )
         self._snapshotter = SnapshotterClient(
             lambda: start_snapshotter(config, own_node_id()),
             self._deliver,
-            lambda reason: log.line("snapshotter.call_failed", reason=reason),
+            lambda reason: log.line(SNAPSHOTTER_CALL_FAILED, reason=reason),
         )
         self._client_processes = monitor_client_processes(
             self.links.clients, own_node_id(), server.awaits_process_death, self._deliver

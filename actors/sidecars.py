@@ -35,6 +35,9 @@ LOOKUP_S: Final = 10.0
 WRITE_S: Final = 60.0
 FINISH_S: Final = 600.0
 """How long the Snapshotter may force and read again all of a large tree."""
+TRACKER_CALL_FAILED: Final = "tracker.call_failed"
+SNAPSHOTTER_CALL_FAILED: Final = "snapshotter.call_failed"
+"""Lines of the log, which the metric of notes counts."""
 REPORTS_MAX: Final = 64
 """Reports that may wait for the session tracker."""
 

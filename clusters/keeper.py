@@ -47,6 +47,7 @@ from raykeeper.clusters.healing.vocabulary import (
     WriteDecision,
 )
 from raykeeper.clusters.keeper_journal import ELECTION, Journal
+from raykeeper.clusters.keeper_metrics import KeeperMetrics
 from raykeeper.clusters.keeper_status import KeeperStatus, describe
 from raykeeper.clusters.member_journal import MemberJournal
 from raykeeper.clusters.step_executor import StepExecutor
@@ -75,6 +76,9 @@ class Keeper:
         self._config = config
         self._locations = {server: ServerLocation(node, node[:8]) for server, node in nodes.items()}
         self._status = KeeperStatus(leads=False, problem="it is starting")
+        self._metrics = KeeperMetrics()
+        if config.metrics:
+            self._metrics.tell_ray(config.name, self.status)
         self._thread = threading.Thread(target=self._run, name="raykeeper-keeper", daemon=True)
         self._thread.start()
 
@@ -119,7 +123,10 @@ class Keeper:
 
     def _lead(self, client: Client, leadership: "Leadership[Any]") -> None:
         """Do the steps until the leadership is lost."""
-        leader = _Leader(self._config, client, leadership, self._locations, self._set_status)
+        self._metrics.elected()
+        leader = _Leader(
+            *(self._config, client, leadership, self._locations, self._set_status, self._metrics)
+        )
         steps, answer = leader.loop.steps(), None
         step = next(steps)
         while True:
@@ -141,6 +148,7 @@ class _Leader:
         leadership: "Leadership[Any]",
         locations: Mapping[ServerId, ServerLocation],
         set_status: Callable[..., None],
+        metrics: KeeperMetrics,
     ) -> None:
         """Go on from what stands in the tree; `locations` count where that says nothing."""
         self._config = config
@@ -149,6 +157,7 @@ class _Leader:
         self._leadership = leadership
         self._executor = StepExecutor(config, leadership)
         self._set_status = set_status
+        self._metrics = metrics
         self.loop = KeeperLoop(
             heal_settings(config),
             self._journal.read_entries(),
@@ -204,6 +213,7 @@ class _Leader:
 
     def _write_decision(self, step: WriteDecision) -> Entry:
         entry = self._journal.write_decision(self._leadership, step.decision)
+        self._metrics.decided(entry.decision)
         _log.warning("ensemble %r: %s", self._config.name, describe(entry))
         return entry
 

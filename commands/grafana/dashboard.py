@@ -169,6 +169,47 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 (_gauge("gc_pause_seconds"), f"{_SERVER} garbage collector"),
             ),
             _plot("Log lines", "ops", (_rate("notes", "note"), "{{note}}")),
+            _plot(
+                "Failed calls of session tracker and snapshotter",
+                "ops",
+                (
+                    _rate(
+                        "notes",
+                        "ensemble, server, note",
+                        ', note=~"tracker.call_failed|snapshotter.call_failed"',
+                    ),
+                    _SERVER + " {{note}}",
+                ),
+                meaning="After each the server looks the actor up, or starts it, anew.",
+            ),
+        ),
+    ),
+    (
+        "The keeper",
+        (
+            _plot(
+                "State",
+                "none",
+                (_gauge("keeper_leads", "ensemble"), "{{ensemble}} is elected"),
+                (_gauge("keeper_is_moving", "ensemble"), "{{ensemble}} moves a server"),
+                (_gauge("keeper_is_blocked", "ensemble"), "{{ensemble}} should and cannot"),
+                meaning="Nothing without heal_after_s. `raykeeper status` says why it cannot.",
+            ),
+            _plot(
+                "Steps of moves in an hour",
+                "none",
+                (
+                    f"sum by (ensemble, step, cause) "
+                    f"(increase(ray_raykeeper_keeper_moves_total{{{_OF}}}[1h]))",
+                    "{{ensemble}} {{step}} ({{cause}})",
+                ),
+            ),
+            _plot(
+                "Time since its start",
+                "s",
+                (_gauge("keeper_uptime_seconds", "ensemble"), "{{ensemble}}"),
+                meaning="Ray starts a keeper again whose process or node has died.",
+            ),
         ),
     ),
     (

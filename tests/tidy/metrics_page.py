@@ -11,12 +11,14 @@ from pathlib import Path
 
 from raykeeper.actors.metric_samples import SERVER_LABELS, SERVER_METRICS
 from raykeeper.client.process_metrics import CLIENT_LABELS, CLIENT_METRICS
+from raykeeper.clusters.keeper_metrics import KEEPER_LABELS, KEEPER_METRICS
 from raykeeper.links.ray_metrics import Metric
 
 PAGE = Path(__file__).parents[2] / "docs/METRICS.md"
 TABLES: dict[str, tuple[tuple[str, ...], tuple[Metric, ...]]] = {
     "servers": (SERVER_LABELS, SERVER_METRICS),
     "clients": (CLIENT_LABELS, CLIENT_METRICS),
+    "keepers": (KEEPER_LABELS, KEEPER_METRICS),
 }
 
 

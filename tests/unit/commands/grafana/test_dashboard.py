@@ -11,8 +11,11 @@ import yaml
 
 from raykeeper.actors.disk import storage_trace_events
 from raykeeper.actors.metric_samples import SERVER_LABELS, SERVER_METRICS
+from raykeeper.actors.sidecars import SNAPSHOTTER_CALL_FAILED, TRACKER_CALL_FAILED
 from raykeeper.actors.step_times import StepTimes
 from raykeeper.client.process_metrics import CLIENT_METRICS
+from raykeeper.clusters.healing.vocabulary import Cause, MoveStep
+from raykeeper.clusters.keeper_metrics import KEEPER_LABELS, KEEPER_METRICS
 from raykeeper.commands.grafana.dashboard import dashboard, expressions
 from raykeeper.commands.grafana.provisioning import alerts_text
 from raykeeper.server import server_trace_events
@@ -20,6 +23,7 @@ from raykeeper.server import server_trace_events
 RULES: list[dict[str, Any]] = yaml.safe_load(alerts_text())["groups"][0]["rules"]
 LABELS = {
     **{metric.exported: {*metric.labels, *SERVER_LABELS} for metric in SERVER_METRICS},
+    **{metric.exported: {*metric.labels, *KEEPER_LABELS} for metric in KEEPER_METRICS},
     **{metric.exported: set(metric.labels) for metric in CLIENT_METRICS},
 }
 SELECTOR = re.compile(r"(ray_raykeeper_\w+)(?:\{([^}]*)\})?")
@@ -32,7 +36,10 @@ VALUES = {
         for module in (server_trace_events, storage_trace_events)
         for name, value in vars(module).items()
         if name.isupper()
-    },
+    }
+    | {TRACKER_CALL_FAILED, SNAPSHOTTER_CALL_FAILED},
+    "step": {step.value for step in MoveStep},
+    "cause": {cause.value for cause in Cause},
 }
 """The values that labels may have, of those that are written out."""
 
@@ -88,6 +95,7 @@ def test_every_metric_of_servers_that_can_be_plotted_is_in_the_dashboard_or_an_a
         *("ray_raykeeper_packets_received_total", "ray_raykeeper_packets_sent_total"),
         *("ray_raykeeper_gc_seconds_total", "ray_raykeeper_gc_collections_total"),
         *("ray_raykeeper_election_seconds_total", "ray_raykeeper_txns_proposed_total"),
+        "ray_raykeeper_keeper_elections_total",
         *(metric for metric in LABELS if metric.endswith("_sum_total")),
     }
     assert LABELS.keys() - named - told == set()
