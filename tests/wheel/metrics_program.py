@@ -44,7 +44,7 @@ def main() -> None:
         include_dashboard=True,
         _system_config={"metrics_report_interval_ms": 1_000},
     )
-    ensemble = launch(name=NAME, data_dir=tempfile.mkdtemp(dir="."), timeout_s=90)
+    ensemble = launch(name=NAME, data_dir=tempfile.mkdtemp(dir="."), heal_after_s=60, timeout_s=90)
     stop = threading.Event()
     clients = threading.Thread(target=traffic, args=(stop,))
     clients.start()
