@@ -114,7 +114,8 @@ class Committed:
             takes_over(seen, former, self.truth.sessions[change.session_id].last_number)
             seen.session_id = change.session_id
             self.by_id[change.session_id] = seen
-        elif former is seen and not known_session(seen):
+        elif former is seen and not known_session(seen) and not seen.was_connected:
+            # Else it had a session: what it sent on other connections may open some more.
             seen.session_id, seen.ended_at = change.session_id, None
         self._moved(zxid, change)
 
