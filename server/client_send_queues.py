@@ -166,12 +166,15 @@ class ClientSendQueues:
 
     def flush_all(self) -> None:
         """Send what was queued in this step, and some of the events and confirmations that wait."""
-        for connection in list(self._scheduled):
-            self.flush(connection)
-        for connection in list(islice(self._notified, NOTIFIED_PER_STEP)):
-            self.flush(connection)
-        for connection in list(islice(self._confirmed, CONFIRMED_PER_STEP)):
-            self.flush(connection)
+        if self._scheduled:
+            for connection in list(self._scheduled):
+                self.flush(connection)
+        if self._notified:
+            for connection in list(islice(self._notified, NOTIFIED_PER_STEP)):
+                self.flush(connection)
+        if self._confirmed:
+            for connection in list(islice(self._confirmed, CONFIRMED_PER_STEP)):
+                self.flush(connection)
 
     def on_bytes_sent(self, connection: Connection, size: int) -> None:
         """Count `size` bytes that have left."""

@@ -56,9 +56,10 @@ class LeaderForwarder:
 
         While that leader hands over, the outbox waits for it to go on, or for the next leader.
         """
-        if processor is not None and processor.is_handing_over:
+        outbox = self._context.leader_outbox
+        if outbox.is_empty or (processor is not None and processor.is_handing_over):
             return
-        batch, peer = self._context.leader_outbox.take(), self._context.peer
+        batch, peer = outbox.take(), self._context.peer
         if not peer.is_active or peer.leader is None:
             return  # `ClientRequests.forward_all` collects it again once there is a leader
         out, leader = self._context.out, peer.leader

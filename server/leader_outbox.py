@@ -35,6 +35,12 @@ class LeaderOutbox:
         """Whether writes were added since the last `take`."""
         return bool(self._batch.writes)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added since the last `take`."""
+        batch = self._batch
+        return not (batch.writes or batch.syncs or batch.connects or batch.dead_sessions)
+
     def add_connect(self, connection: Connection) -> None:
         """Ask for a session for `connection`."""
         number, host = connection.number, connection.host

@@ -57,10 +57,9 @@ class SnapshotStreams:
     @property
     def has_work(self) -> bool:
         """Whether a stream has credit for a chunk."""
-        streams = list(self._learners.values())
-        if self._own is not None:
-            streams.append(self._own)
-        return any(stream.credit > 0 for stream in streams)
+        if self._own is not None and self._own.credit > 0:
+            return True
+        return bool(self._learners) and any(x.credit > 0 for x in self._learners.values())
 
     # Learners.
 
@@ -126,9 +125,10 @@ class SnapshotStreams:
 
     def send_chunks(self) -> None:
         """Send a chunk of each stream that has credit; publish a complete snapshot."""
-        for learner, stream in list(self._learners.items()):
-            if stream.credit > 0:
-                self._send_chunk(learner, stream)
+        if self._learners:
+            for learner, stream in list(self._learners.items()):
+                if stream.credit > 0:
+                    self._send_chunk(learner, stream)
         if self._own is not None and self._own.credit > 0:
             self._write_chunk(self._own)
         if self._finished is not None and self._is_written and not self._is_publishing:
