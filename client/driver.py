@@ -10,6 +10,7 @@ the loop, such as opening a link, are left to the loop in their order.
 """
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
@@ -27,6 +28,8 @@ from raykeeper.client.core.effects import (
     Complete,
     Effect,
     Fail,
+    KeepServers,
+    ListServers,
     OpenLink,
     OpenSearchLink,
     PromoteSearchLink,
@@ -38,10 +41,14 @@ from raykeeper.client.core.effects import (
 )
 from raykeeper.client.core.outstanding import NewRequest, Query, WatchAddition
 from raykeeper.client.core.public_types import ClientState, WatchedEvent
-from raykeeper.links.contract import Dialer
-from raykeeper.zab.ids import Millis
+from raykeeper.links.contract import Dialer, ServerFinder, summarize_error
+from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.errors import ConnectionLossError, KeeperError
 
+log = logging.getLogger("raykeeper.client")
+
+LISTING_S: Final = 5.0
+"""How long Ray's GCS may take to list the servers that run."""
 RECHECK_S: Final = 0.05
 """How soon a thread that reads for itself sees that the loop has failed its token."""
 
@@ -127,6 +134,8 @@ class Driver:
         self._is_in_caller_thread = False  # a thread other than the loop's runs the core
         self._main_link = ActiveLink(dialer, self, loop, self.lock)
         self._search_link = ActiveLink(dialer, self, loop, self.lock)
+        self._finder = dialer if isinstance(dialer, ServerFinder) else None
+        self._listing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Millis(0)
 
@@ -339,8 +348,31 @@ class Driver:
                 self._main_link.open(effect.server)
             case CloseLink():
                 self._main_link.close(effect.reason)
+            case KeepServers():
+                if self._finder is not None:
+                    self._finder.keep(effect.servers)
+            case ListServers():
+                self._start_listing()
             case _:
                 self._perform_search(effect)
+
+    def _start_listing(self) -> None:
+        if self._finder is None:
+            self.core.servers_listed((), self.now())
+        else:
+            self._listing = self.loop.create_task(self._list_servers(self._finder))
+
+    async def _list_servers(self, finder: ServerFinder) -> None:
+        servers: list[ServerId] = []
+        try:
+            async with asyncio.timeout(LISTING_S):
+                servers = await finder.list_servers()
+        # Ray's errors are of many kinds, and the client goes on with what it knows.
+        except Exception as error:
+            log.debug("the servers cannot be listed: %s", summarize_error(error))
+        with self.lock:
+            self.core.servers_listed(servers, self.now())
+            self._carry_out()
 
     def _perform_search(self, effect: SearchEffect) -> None:
         match effect:
@@ -363,6 +395,10 @@ class Driver:
                 self.opened.set_exception(cause)
         if change.state is ClientState.LOST:
             self.finished.set_result(None)
+            self._finder = None
+            if self._listing is not None:
+                self._listing.cancel()
+                self._listing = None
             for line in (self._main_link, self._search_link):
                 line.forget_dialer()
         self._events.state_changed(change.state)

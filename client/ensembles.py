@@ -17,7 +17,7 @@ from raykeeper.links.hello import Hello, client_hello
 from raykeeper.links.limits import CLIENT_KEEPALIVE_MS_MAX
 from raykeeper.links.processes import this_process
 from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
-from raykeeper.links.server_directory import shared_directory
+from raykeeper.links.server_directory import ServerDirectory, shared_directory
 from raykeeper.zab.ids import Millis, ServerId
 
 _join_lock = threading.Lock()  # Ray refuses one of two threads at once, or hangs
@@ -99,15 +99,30 @@ class _EnsembleDialer:
         self._hello = hello
         self._keepalive_ms = keepalive_ms
         self._dialer: Dialer | None = None
+        self._directory: ServerDirectory | None = None
 
     async def dial(self, server: ServerId, events: LinkEvents) -> Link:
         """See `Dialer`. All calls are made on one loop."""
         if self._dialer is None:
-            find = partial(_find_replica, self._ensemble)
-            directory = shared_directory(self._key, find, check_joined)
+            directory = self._shared_directory()
             directory.keep(self._servers)
             self._dialer = AutoDialer(directory, self._hello, self._keepalive_ms)
         return await self._dialer.dial(server, events)
+
+    async def list_servers(self) -> list[ServerId]:
+        """See `ServerFinder`."""
+        return await self._shared_directory().list_servers()
+
+    def keep(self, servers: Iterable[ServerId]) -> None:
+        """See `ServerFinder`."""
+        self._shared_directory().keep_only(servers)
+
+    def _shared_directory(self) -> ServerDirectory:
+        if self._directory is None:
+            find = partial(_find_replica, self._ensemble)
+            list_all = partial(_list_replicas, self._ensemble)
+            self._directory = shared_directory(self._key, find, check_joined, list_all)
+        return self._directory
 
 
 def _find_replica(ensemble: str, server: ServerId) -> Any:
@@ -115,6 +130,14 @@ def _find_replica(ensemble: str, server: ServerId) -> Any:
 
     check_joined()
     return ray.get_actor(replica_name(ensemble, server), namespace=NAMESPACE)
+
+
+def _list_replicas(ensemble: str) -> list[ServerId]:
+    import ray.util
+
+    check_joined()
+    actors: list[dict[str, Any]] = ray.util.list_named_actors(all_namespaces=True)
+    return replicas_among(actors).get(ensemble, [])
 
 
 def check_joined() -> None:

@@ -55,10 +55,17 @@ from raykeeper.client.core.compound_operations import (
     remove_limits,
     set_limits,
 )
+from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.outstanding import NewRequest, WatchAddition, WatchRemoval
 from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEvent
-from raykeeper.client.core.results import Quota, config_of, path_and_stat_of, result_of
+from raykeeper.client.core.results import (
+    Quota,
+    complete_config,
+    config_of,
+    path_and_stat_of,
+    result_of,
+)
 from raykeeper.client.errors import BadArgumentsError, KeeperError
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.recipes.recipe import Awaited, Blocking, K
@@ -605,7 +612,12 @@ class Operations(ABC, Generic[K]):
             NoAuthError: the znode does not grant READ.
         """
         request = query(GetData, CONFIG_PATH, watch, consistency)
-        return Requested(map_request(replace(request, ignores_chroot=True), config_of))
+        session = self._open_session()
+
+        def complete(reply: SuccessReply) -> EnsembleConfig:
+            return complete_config(config_of(reply), session.core.members)
+
+        return Requested(map_request(replace(request, ignores_chroot=True), complete))
 
     @Operation
     def reconfig(

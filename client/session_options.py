@@ -35,6 +35,8 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     read_only: bool = False
     identity: bytes = b""
     """The line that names the process of the session; see client/identity.py."""
+    learns_servers: bool = True
+    """Go to servers that join, and leave those that are removed. Else stay with those given."""
 
 
 def split_ensemble_name(name: str) -> tuple[str, str]:
@@ -68,6 +70,7 @@ def new_core(servers: list[ServerId], options: SessionOptions) -> ClientCore:
         chroot=Chroot(options.chroot),
         read_only=options.read_only,
         identity=options.identity,
+        learns_servers=options.learns_servers,
     )
 
 

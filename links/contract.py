@@ -24,8 +24,8 @@ Everything happens on one asyncio loop per end. The carriers are `links/ray_call
 chooses between the first two. One suite, `tests/contract/test_links.py`, runs over all of them.
 """
 
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, runtime_checkable
 
 from raykeeper.links.hello import Hello
 from raykeeper.zab.errors import RayKeeperError
@@ -108,6 +108,21 @@ class Dialer(Protocol):
             LinkRefused: the server said no, or is an incarnation that was fenced.
             LinkUnreachable: no answer within the deadline of the carrier.
         """
+
+
+@runtime_checkable
+class ServerFinder(Protocol):
+    """What a dialer is if it also finds out which servers there are."""
+
+    async def list_servers(self) -> list[ServerId]:
+        """Return the servers that run.
+
+        Raises:
+            Exception: it cannot be found out now.
+        """
+
+    def keep(self, servers: Iterable[ServerId]) -> None:
+        """Keep known where these servers are from now on, and no others."""
 
 
 def summarize_error(error: BaseException) -> str:

@@ -71,6 +71,9 @@ DIRECTORY_FIRST_MS: Final = 1000
 """How long after its first link a process knows the addresses of all servers, at the latest."""
 DIRECTORY_RETRY_MS: Final = 1000
 """The pause after a server that was asked in the background did not answer; it doubles."""
+LISTING_PAUSE_MS_MAX: Final = 30_000
+"""A process whose clients find no server asks Ray which ones run, at once, then after
+`DIRECTORY_RETRY_MS`, and with pauses that double up to this. Ray lists all named actors."""
 DIRECTORY_REFRESH_MS: Final = 300_000
 """How often a server that answers is asked again. Each question costs the server 0.5 ms."""
 HANDSHAKE_MS: Final = 1500
@@ -89,6 +92,6 @@ assert PORTION_BYTES * PORTIONS_MAX < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_Q
 assert CLIENT_FRAME_BYTES_MAX <= FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX
 assert KEEPALIVE_MS_MIN <= PEER_KEEPALIVE_MS <= CLIENT_KEEPALIVE_MS_MAX <= KEEPALIVE_MS_MAX
 assert ADDRESS_MS_MIN <= STREAM_OPEN_MS < GRACE_MS
-assert DIRECTORY_RETRY_MS <= DIRECTORY_REFRESH_MS
+assert DIRECTORY_RETRY_MS <= LISTING_PAUSE_MS_MAX <= DIRECTORY_REFRESH_MS
 # A server must notice a dead one within 2.5 s, and `IdleTimer` expires up to a quarter late.
 assert (PEER_KEEPALIVE_MS + GRACE_MS) * 5 // 4 <= 2500

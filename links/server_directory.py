@@ -26,6 +26,7 @@ from raykeeper.links.limits import (
     DIRECTORY_REFRESH_MS,
     DIRECTORY_RETRY_MS,
     GRACE_MS,
+    LISTING_PAUSE_MS_MAX,
     STREAM_DIALS_MAX,
 )
 from raykeeper.links.stream_endpoints import StreamAddress
@@ -39,6 +40,7 @@ class ServerDirectory:
         self,
         find: Callable[[ServerId], Any],
         check: Callable[[], None] = lambda: None,
+        list_all: Callable[[], list[ServerId]] = list,
         *,
         first_ms: int = DIRECTORY_FIRST_MS,
         retry_ms: int = DIRECTORY_RETRY_MS,
@@ -50,6 +52,7 @@ class ServerDirectory:
             find: Looks up the handle of a server's actor by its name. It may block, so it runs in a
                 thread. The actors have the method `link_address`.
             check: Raises if no actor may be called any more.
+            list_all: Lists the servers that run. It may block too.
             first_ms: How long after `keep` a server is asked at the latest.
             retry_ms: How long after a failure; the pause doubles with each failure, up to
                 `refresh_ms`.
@@ -61,6 +64,29 @@ class ServerDirectory:
         self._retry_s = retry_ms / 1000
         self._refresh_s = refresh_ms / 1000
         self._entries: dict[ServerId, _Entry] = {}
+        self._list_all: SharedCall[list[ServerId]] = SharedCall(list_all)
+        self._listed: list[ServerId] = []
+        self._list_pace = QuestionPace(self._retry_s, LISTING_PAUSE_MS_MAX / 1000)
+
+    async def list_servers(self) -> list[ServerId]:
+        """Return the servers that run; those of the last time if it was asked a moment ago.
+
+        Raises:
+            Exception: of the lookup.
+        """
+        if self._list_pace.may_ask(asyncio.get_running_loop().time()):
+            self._listed = await self._list_all()
+        return self._listed
+
+    def keep_only(self, servers: Iterable[ServerId]) -> None:
+        """`keep` these, and ask no other one in the background any more."""
+        kept = dict.fromkeys(servers)
+        for server, entry in self._entries.items():
+            if server not in kept:
+                entry.is_kept = False
+                if entry.timer is not None:
+                    entry.timer.cancel()
+        self.keep(kept)
 
     def keep(self, servers: Iterable[ServerId]) -> None:
         """Keep the addresses of `servers` known from now on, as long as the directory is in use.
@@ -179,6 +205,28 @@ class ServerDirectory:
         )
 
 
+class QuestionPace:
+    """How often a question is asked that many would ask at once, and again and again.
+
+    The first one is asked at once. After that the pause doubles with each, up to a bound, until
+    nobody has wanted to ask for as long as the last pause was.
+    """
+
+    def __init__(self, first_s: float, longest_s: float) -> None:
+        self._first_s, self._longest_s = first_s, max(longest_s, first_s)
+        self._pause_s = first_s
+        self._again_at = float("-inf")
+
+    def may_ask(self, now: float) -> bool:
+        """Return whether the question is to be asked at `now`, in seconds."""
+        if now < self._again_at:
+            return False
+        is_first = now >= self._again_at + self._pause_s
+        self._pause_s = self._first_s if is_first else min(self._pause_s * 2, self._longest_s)
+        self._again_at = now + self._pause_s
+        return True
+
+
 class _Entry:
     """What is known of one server."""
 
@@ -217,7 +265,10 @@ _shared_lock = threading.Lock()  # each loop has a thread of its own
 
 
 def shared_directory(
-    key: Hashable, find: Callable[[ServerId], Any], check: Callable[[], None] = lambda: None
+    key: Hashable,
+    find: Callable[[ServerId], Any],
+    check: Callable[[], None] = lambda: None,
+    list_all: Callable[[], list[ServerId]] = list,
 ) -> ServerDirectory:
     """Return the directory of `key` on the running loop: a new one if no dialer there uses one.
 
@@ -228,5 +279,5 @@ def shared_directory(
         directories = _shared.setdefault(loop, weakref.WeakValueDictionary())
         directory = directories.get(key)
         if directory is None:
-            directory = directories[key] = ServerDirectory(find, check)
+            directory = directories[key] = ServerDirectory(find, check, list_all)
         return directory

@@ -168,12 +168,34 @@ class ClientRequests:
         if self.drain.is_draining:
             self._refuse(connection, Code.CONNECTION_LOSS, REFUSAL)
             return
-        if self.read_only.admit(connection):
+        if self._refuse_as_stranger(connection) or self.read_only.admit(connection):
             return
         if connection.translator is not None and self.read_only.is_leaderless:
             self.close_connection(connection, Code.CONNECTION_LOSS)
         else:
             self._leader_outbox.add_connect(connection)
+
+    def _refuse_as_stranger(self, connection: Connection) -> bool:
+        """Send a client to the members unless this server is one; return whether it was sent.
+
+        A server that waits to be added, or was removed, may be gone at any time.
+        """
+        settings = self._context.peer.settings
+        members, me = settings.members.newest, settings.server_id
+        if me in members.voters or me in members.observers:
+            return False
+        self._refuse(connection, Code.CONNECTION_LOSS, f"server {me} is no member of the ensemble")
+        return True
+
+    def _refuse(self, connection: Connection, code: int, detail: str) -> None:
+        """Tell a connection that it gets no session here, and close it."""
+        self._counts.count(CONNECT, code)
+        zxid, members = self._context.state.zxid, self._context.peer.settings.members.newest
+        told = SessionId(0), Millis(0), zxid, 0
+        reply = ConnectReply(code, *told, detail=detail, members=members)
+        self._send_queues.send(connection, reply)
+        self._close_link(connection.number)
+        self._remove(connection)
 
     def on_disconnect(self, number: int) -> None:
         """Remove a connection whose link is closed; its session lives on until it expires."""
@@ -308,15 +330,6 @@ class ClientRequests:
         elif connection is not None and connection.phase is Phase.CONNECTING:
             self._refuse(connection, change.code, _refusal_detail(change.sessions_max))
         self.dead_clients.on_session_refused(number)
-
-    def _refuse(self, connection: Connection, code: int, detail: str) -> None:
-        """Answer Connect with a refusal, and close the connection."""
-        self._counts.count(CONNECT, code)
-        zxid = self._context.state.zxid
-        reply = ConnectReply(code, SessionId(0), Millis(0), zxid, 0, detail=detail)
-        self._send_queues.send(connection, reply)
-        self._close_link(connection.number)
-        self._remove(connection)
 
     def on_session_closed(self, session_id: SessionId, txn: Txn, outcome: WriteOutcome) -> None:
         """Close the connection of a session that has ended, after the reply to its own close."""

@@ -72,6 +72,7 @@ class ClientSendQueues:
         self.return_spread_ms = Millis(0)
         self.overrun_connections: list[Connection] = []
         self._context = context
+        self._members = context.peer.settings.members
         self._unsent_max = context.options.unsent_bytes_max
         self._scheduled: dict[Connection, None] = {}  # to be flushed at the end of the step
         self._notified: dict[Connection, None] = {}  # with events alone, to be flushed some a step
@@ -93,8 +94,12 @@ class ClientSendQueues:
         told = session_id, timeout_ms, zxid, last_number, ensemble, is_local, self.window
         connection.packets_sent += 1
         self._context.counters.requests.count(CONNECT, Code.OK)
-        spread_ms = self.return_spread_ms
-        self.send(connection, ConnectReply(Code.OK, *told, return_spread_ms=spread_ms))
+        members = self._members.newest
+        connection.members_version = members.version
+        reply = ConnectReply(
+            Code.OK, *told, return_spread_ms=self.return_spread_ms, members=members
+        )
+        self.send(connection, reply)
 
     def send(self, connection: Connection, frame: ConnectReply | ServerFrame | CloseFrame) -> None:
         """Send a frame right now, in the client's own protocol."""
@@ -266,10 +271,15 @@ class ClientSendQueues:
 
     def _send_frame(self, connection: Connection, zxid: Zxid, items: list[Item]) -> None:
         heartbeat, window = connection.confirmed_heartbeat, self.window
-        # A translator counts the frames that it makes of this one.
+        members = None
+        # A translator counts the frames that it makes of this one, and its protocol has no lists.
         if connection.translator is None:
             connection.packets_sent += len(items) or 1
-        self.send(connection, ServerFrame(heartbeat, zxid, items, window, self.return_spread_ms))
+            if self._members.newest.version > connection.members_version:
+                members = self._members.newest
+                connection.members_version = members.version
+        spread_ms = self.return_spread_ms
+        self.send(connection, ServerFrame(heartbeat, zxid, items, window, spread_ms, members))
 
     def _queue_frame(self, connection: Connection, items: list[Item], size: int) -> None:
         zxid, waiting = self._context.state.zxid, connection.queued_frames

@@ -158,6 +158,7 @@ class Connection:
         "host",
         "last_forwarded",
         "local_session",
+        "members_version",
         "number",
         "opened_at",
         "owner_zxid",
@@ -196,6 +197,7 @@ class Connection:
         self.packets_received = 1  # its Connect
         self.packets_sent = 0
         # The rest belongs to `ClientSendQueues`.
+        self.members_version = ZERO  # of the newest list that the client was told
         self.send_state = SendState.OPEN
         self.unsent_bytes = 0
         # None until the first frame waits: an empty deque takes more memory than all the rest.

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import Acls, Identities
 from raykeeper.znodes.limits import REPLY_CACHE_MAX
 from raykeeper.znodes.quotas import QuotaLimits
@@ -197,7 +198,7 @@ class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
     `last_number` is the newest write of the session that the server has applied. `ensemble` is the
     uuid of the ensemble, which salts the keys of the scheme `scrypt`.
     `read_only`: the server has no leader, and the session is a local one.
-    `window` and `return_spread_ms`: see ServerFrame.
+    `window`, `return_spread_ms` and `members`: see ServerFrame. `members` is always told.
     `detail` tells a person why the session was refused, "" if `code` says it all.
     """
 
@@ -211,6 +212,7 @@ class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
     window: int = REPLY_CACHE_MAX
     detail: str = ""
     return_spread_ms: Millis = Millis(0)
+    members: MemberList | None = None
 
 
 class ServerFrame(Struct, frozen=True, array_like=True, tag=2):
@@ -221,6 +223,8 @@ class ServerFrame(Struct, frozen=True, array_like=True, tag=2):
     `window` is how many requests the client may have unanswered on this connection.
     `return_spread_ms`: if this server is lost, its clients spread their return over this time, so
     that the other servers can take them.
+    `members` is the newest member list that the server knows to be committed, if it is newer than
+    the one that this connection was told: the client goes to these servers from now on.
     """
 
     heartbeat_seq: int
@@ -228,6 +232,7 @@ class ServerFrame(Struct, frozen=True, array_like=True, tag=2):
     items: list[Item]
     window: int = REPLY_CACHE_MAX
     return_spread_ms: Millis = Millis(0)
+    members: MemberList | None = None
 
 
 class CloseFrame(Struct, frozen=True, array_like=True, tag=3):

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
+from msgspec.structs import replace
+
 from raykeeper.bench.loads.clients import Done, DoubleBarrier, call_done
 from raykeeper.client import AsyncClient, Client
 from raykeeper.client.ensembles import dialer_of, find_servers
@@ -28,7 +30,7 @@ def client_options(
     """Return the servers of `where`, what dials them, and the options of a session. May block."""
     ensemble, _, server = where.partition("/")
     known = find_servers(ensemble)
-    options = options or SessionOptions()
+    options = replace(options or SessionOptions(), learns_servers=not server)
     servers = [ServerId(int(server))] if server else known
     return servers, dialer_of(ensemble, options.session_timeout_s, servers), options
 

@@ -11,13 +11,18 @@ effects to `out`. The driver must:
 1.  Pass on each input as it comes, then perform `out` in order and clear it.
 2.  Call `flush` once after a round of `submit`; it sends what was submitted in one frame.
 3.  Call `wake` when `deadline` has come. A call too early does nothing.
-4.  After OpenLink report `link_opened` or `link_failed`, and frames and a later `link_failed` of
+4.  Report `servers_listed` once after ListServers, whatever it found.
+5.  After OpenLink report `link_opened` or `link_failed`, and frames and a later `link_failed` of
     that link only; nothing of it after CloseLink. The same for OpenSearchLink and the second link,
     until CloseSearchLink or PromoteSearchLink.
 
 The core hides lost connections as long as the session lives. It sends unanswered requests again in
 order, sets watches again first, and reads never go backwards, because a server answers Connect only
 when it is as recent as all that the client has seen. DESIGN section 7.
+
+Every server that answers Connect tells the member list, and later a newer one with its next frame.
+The client goes to the servers of the newest list that it was told. When all of them have failed it
+asks for the servers that run, since those that it knows may all have been replaced.
 
 With `read_only` the client takes a server without a leader after a whole cycle of servers failed.
 Then a second link looks for a server with a leader (client/core/read_write_search.py). Nothing
@@ -30,7 +35,7 @@ The file is long because one state machine handles every event of a session; wha
 from it is in the modules beside it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from random import Random
 from typing import Final
@@ -44,6 +49,8 @@ from raykeeper.client.core.effects import (
     Complete,
     Effect,
     Fail,
+    KeepServers,
+    ListServers,
     OpenLink,
     SendFrame,
     SuccessReply,
@@ -66,6 +73,7 @@ from raykeeper.client.core.session_handshake import SessionHandshake
 from raykeeper.client.core.session_watches import SessionWatches
 from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ZERO, Millis, ServerId
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import (
     ClosedError,
     Code,
@@ -134,6 +142,7 @@ class ClientCore:
         chroot: Chroot = ROOT,
         read_only: bool = False,
         identity: bytes = b"",
+        learns_servers: bool = True,
     ) -> None:
         """`password` is drawn at random for this handle.
 
@@ -141,7 +150,8 @@ class ClientCore:
         session to take over instead; `password` then replaces its password. Nothing may be
         submitted before that session is open, because the numbers of its writes are not known.
         `read_only`: accept a server without a leader while there is no other. `identity`: the line
-        that names the process, for those who list the sessions.
+        that names the process, for those who list the sessions. `learns_servers`: go to the members
+        that servers tell, or those that run; else to `servers` alone.
         """
         self.out: list[Effect] = []
         self.counts = ClientCounts()
@@ -154,7 +164,11 @@ class ClientCore:
         )
         self._limits = limits
         self._phase = ConnectionPhase.NEW
-        self._servers = servers
+        self.members: MemberList | None = None
+        """The newest member list that a server has told."""
+        self._servers: tuple[ServerId, ...] = tuple(servers)  # of that list, else those given
+        self._learns_servers = learns_servers
+        self._is_listing = False  # ListServers is under way
         self._rng = rng
         self._search: ReadWriteSearch | None = None  # while a server serves the client read-only
         self._host_provider = HostProvider(servers, rng)
@@ -238,6 +252,19 @@ class ClientCore:
         else:
             assert type(frame) is CloseFrame, frame
             self._on_ended(frame, now)
+
+    def servers_listed(self, servers: Iterable[ServerId], now: Millis) -> None:
+        """ListServers is done: these servers run, none if that could not be found out.
+
+        Some may be no members, and refuse the client. One that is not there may come back.
+        """
+        self._is_listing = False
+        if self._phase in (ConnectionPhase.FINISHED, ConnectionPhase.SERVING):
+            return
+        every = dict.fromkeys((*self._servers, *servers))
+        is_any_new = self._host_provider.set_servers(every, new_first=True)
+        if is_any_new and self._phase is ConnectionPhase.PAUSED:
+            self._dial_next(now)
 
     def search_link_opened(self, now: Millis) -> None:
         """The link of OpenSearchLink is open."""
@@ -371,8 +398,11 @@ class ClientCore:
         if not self._has_received_frame:
             self._has_received_frame = True
             self._host_provider.on_connected()
+            self._host_provider.set_servers(self._servers)  # without those that were only listed
         if frame.zxid > self.last_zxid:
             self.last_zxid = frame.zxid
+        if frame.members is not None:
+            self._learn_members(frame.members, now)
         self._outstanding.set_window(frame.window)
         self._host_provider.return_spread_ms = frame.return_spread_ms
         for item in frame.items:
@@ -425,7 +455,10 @@ class ClientCore:
     def _on_connected(self, answer: ConnectReply, now: Millis) -> None:
         if self._phase is not ConnectionPhase.HANDSHAKING:
             self._drop_server("it connected twice", now)
-        elif (end := self._handshake.session_error(answer)) is not None:
+            return
+        if answer.members is not None:
+            self._learn_members(answer.members, now)
+        if (end := self._handshake.session_error(answer)) is not None:
             self._finish(end)
         else:
             # Prefer a server with a leader: request each server once before taking one without.
@@ -447,9 +480,7 @@ class ClientCore:
         self._outstanding.is_read_only = answer.read_only
         if answer.read_only:
             self._deadlines.on_connected_read_only(self._connect_sent_at, now)
-            if others := [server for server in self._servers if server != self._server]:
-                timeout_ms = self._deadlines.timeout_ms
-                self._search = ReadWriteSearch(others, self._rng, self._handshake, timeout_ms, now)
+            self._search_others(now)
             self._change_state(ClientState.CONNECTED_READ_ONLY)
         else:
             if self._handshake.on_connected(answer):
@@ -460,6 +491,29 @@ class ClientCore:
         for request in self._watches.set_watches(self._outstanding.xids, bytes_max):
             self._send([request], now)
         self.flush(now)
+
+    def _learn_members(self, members: MemberList, now: Millis) -> None:
+        """Go to the servers of `members` from now on, if no newer list is known."""
+        if self.members is not None and members.version <= self.members.version:
+            return
+        self.members = members
+        servers = (*sorted(members.voters), *members.observers)
+        if not self._learns_servers or sorted(servers) == sorted(self._servers):
+            return
+        self._servers = servers
+        self._host_provider.set_servers(servers)
+        self.out.append(KeepServers(servers))
+        if self._outstanding.is_read_only and self._phase is ConnectionPhase.SERVING:
+            self._search_others(now)
+
+    def _search_others(self, now: Millis) -> None:
+        """Search for a server with a leader among all but the one that serves the client."""
+        others = [server for server in self._servers if server != self._server]
+        if self._search is not None and others:
+            self._search.set_servers(others)
+        elif others:
+            timeout_ms = self._deadlines.timeout_ms
+            self._search = ReadWriteSearch(others, self._rng, self._handshake, timeout_ms, now)
 
     def _on_ended(self, ended: CloseFrame, now: Millis) -> None:
         if ended.code in (Code.SESSION_EXPIRED, Code.AUTH_FAILED):
@@ -507,6 +561,7 @@ class ClientCore:
         """The link is gone: try the next server, at once or after a pause."""
         self._host_provider.on_failed(self._server, reason)
         pause_ms = self._host_provider.backoff_ms()
+        has_cycle_failed = pause_ms > 0
         if self._phase is ConnectionPhase.SERVING:
             self._end_search()
             self._outstanding.requeue()
@@ -519,6 +574,9 @@ class ClientCore:
             self._phase_until = Millis(now + pause_ms)
         else:
             self._dial_next(now)
+        if has_cycle_failed and self._learns_servers and not self._is_listing:
+            self._is_listing = True
+            self.out.append(ListServers())
 
     def _return_pause_ms(self, now: Millis) -> Millis:
         deadlines = self._deadlines

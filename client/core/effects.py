@@ -88,6 +88,17 @@ class PromoteSearchLink(Struct, frozen=True):
     """Close the link; the second one takes its place."""
 
 
+class KeepServers(Struct, frozen=True):
+    """These are the members from now on: keep known where they are, and forget all others."""
+
+    servers: tuple[ServerId, ...]
+
+
+class ListServers(Struct, frozen=True):
+    """Find out which servers there are: all that were known have failed. Not asked again before its
+    completion: servers_listed."""
+
+
 class ChangeState(Struct, frozen=True):
     """The state of the handle changed. `cause` says why it is LOST, None if it was closed."""
 
@@ -105,5 +116,7 @@ Effect = (
     | OpenLink
     | CloseLink
     | ChangeState
+    | KeepServers
+    | ListServers
     | SearchEffect
 )

@@ -3,6 +3,7 @@
 ZooKeeper: `StaticHostProvider`. There the pause is a second, here it begins at 50 ms.
 """
 
+from collections.abc import Iterable
 from random import Random
 
 from raykeeper.client.core.limits import (
@@ -22,22 +23,45 @@ class HostProvider:
         self._servers = list(servers)
         self._rng = rng
         self._next = 0
-        self._attempts = 0  # since the last success
+        self._left = len(servers)  # in this cycle, from `_next` on
+        self._cycles = 0  # that have failed since the last success, before this one
         self._failures: dict[ServerId, str] = {}
         self.return_spread_ms = Millis(0)
         """Over how long the clients of the present server, or the last one, spread their return."""
         self._rng.shuffle(self._servers)
 
+    def set_servers(self, servers: Iterable[ServerId], *, new_first: bool = False) -> bool:
+        """Replace the servers, and keep the place in the cycle; return whether any is new.
+
+        A new server is tried in this cycle: at a place drawn at random, since many clients learn of
+        it together, or before all others (`new_first`), which have just failed.
+        """
+        given = dict.fromkeys(servers)
+        assert given, "a client needs a server"
+        order = self._servers[self._next :] + self._servers[: self._next]
+        left = [server for server in order[: self._left] if server in given]
+        tried = [server for server in order[self._left :] if server in given]
+        new = [server for server in given if server not in order]
+        self._rng.shuffle(new)
+        for server in new:
+            left.insert(0 if new_first else self._rng.randint(0, len(left)), server)
+        self._servers = left + tried
+        self._next, self._left = 0, len(left)
+        return bool(new)
+
     def next_server(self) -> ServerId:
         """Return the server to try now."""
         server = self._servers[self._next]
         self._next = (self._next + 1) % len(self._servers)
-        self._attempts += 1
+        if not self._left:
+            self._cycles += 1
+            self._left = len(self._servers)
+        self._left -= 1
         return server
 
     def on_connected(self) -> None:
         """A server serves the client: forget the failures before."""
-        self._attempts = 0
+        self._left, self._cycles = len(self._servers), 0
         self._failures.clear()
 
     def on_failed(self, server: ServerId, reason: str) -> None:
@@ -52,17 +76,16 @@ class HostProvider:
 
     def failed_cycles(self) -> int:
         """Return how many whole cycles of servers failed before the present attempt."""
-        return (self._attempts - 1) // len(self._servers)
+        return self._cycles
 
     def backoff_ms(self) -> Millis:
         """Return how long to wait before the next attempt: 0 unless a whole cycle has just failed.
 
         Jitter keeps the clients of a restarted ensemble from coming all at once.
         """
-        cycles, place = divmod(self._attempts, len(self._servers))
-        if place or not cycles:
+        if self._left:
             return Millis(0)
-        longest = min(BACKOFF_MS_MIN << min(cycles, 10), BACKOFF_MS_MAX)
+        longest = min(BACKOFF_MS_MIN << min(self._cycles + 1, 10), BACKOFF_MS_MAX)
         return Millis(self._rng.randint(longest // 2, longest))
 
     def return_pause_ms(

@@ -50,6 +50,10 @@ class ReadWriteSearch:
         self._timeout_ms = timeout_ms
         self._has_link = False
 
+    def set_servers(self, servers: list[ServerId]) -> None:
+        """Ask these servers from now on."""
+        self._rotation.set_servers(servers)
+
     def wake(self, now: Millis, out: list[Effect]) -> None:
         """Act on deadlines that have passed."""
         if now < self.due_at:

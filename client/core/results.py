@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.ensemble_config import EnsembleConfig, parse_config
 from raykeeper.znodes.errors import Code, error_for
 from raykeeper.znodes.quotas import QuotaLimits
@@ -69,6 +70,19 @@ def config_of(answer: SuccessReply) -> EnsembleConfig:
         text, stat = answer.value or b"", answer.stat
     assert stat is not None, "a step that was done has the Stat of the config"
     return parse_config(text, stat.mzxid)
+
+
+def complete_config(config: EnsembleConfig, members: MemberList | None) -> EnsembleConfig:
+    """Return `config` with the founding members of whom it has no line.
+
+    Before the first change of `members`, the list that a server told, /zookeeper/config has only
+    those that told an address.
+    """
+    if members is None or members.version:
+        return config
+    voters = {server: config.voters.get(server, "") for server in sorted(members.voters)}
+    observers = {server: config.observers.get(server, "") for server in members.observers}
+    return EnsembleConfig(config.version, voters, observers)
 
 
 def op_result_of(result: OpResult, path: str) -> Any:

@@ -37,6 +37,7 @@ def operator(connect: Open) -> Any:
 
 
 def test_a_step_returns_the_new_list(connect: Open, operator: Any) -> None:
+    assert operator.get_config() == EnsembleConfig(0, VOTERS, {})  # of the founding
     added = operator.reconfig(4, as_observer=True)
     assert added == EnsembleConfig(added.version, VOTERS, {4: ""})
     assert added.servers == (1, 2, 3, 4)

@@ -146,7 +146,8 @@ class Member(RecipeMethods[Blocking]):
         self._is_cut = False
         rng = Random(len(stage.members))
         password = rng.randbytes(16)
-        self.core = ClientCore(password, session_timeout_ms, [server], rng, limits, chroot=chroot)
+        options: dict[str, Any] = {"chroot": chroot, "learns_servers": False}
+        self.core = ClientCore(password, session_timeout_ms, [server], rng, limits, **options)
         self.core.start(self.now())
 
     # What a recipe needs.

@@ -10,6 +10,7 @@ from collections import Counter
 
 from raykeeper.links.contract import LinkEvents, LinkUnreachable
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
     CloseFrame,
@@ -56,6 +57,10 @@ class ScriptedEnsemble:
         self.servers = [ServerId(n) for n in range(1, size + 1)]
         self.is_down = False
         """Links are refused."""
+        self.absent: set[ServerId] = set()
+        """Servers to which links are refused."""
+        self.members: MemberList | None = None
+        """The list that clients are told when they connect."""
         self.is_mute = False
         """Frames arrive and are not answered, as if lost on the way back."""
         self.is_deaf = False
@@ -72,7 +77,7 @@ class ScriptedEnsemble:
         self._creations: Counter[str] = Counter()
 
     async def dial(self, server: ServerId, events: LinkEvents) -> "MemoryLink":
-        if self.is_down:
+        if self.is_down or server in self.absent:
             raise LinkUnreachable(f"nobody answers at {server}")
         link = MemoryLink(self, server, events)
         self.links.append(link)
@@ -122,7 +127,8 @@ class ScriptedEnsemble:
         link.session, link.password = session, frame.password
         return encode_server_frame(
             ConnectReply(
-                0, session.session_id, session.timeout_ms, self._zxid, len(session.outcomes)
+                *(0, session.session_id, session.timeout_ms, self._zxid, len(session.outcomes)),
+                members=self.members,
             )
         )
 

@@ -43,7 +43,7 @@ def connect_to(ensemble: str, servers: list[ServerId]) -> Client:
     dialer = RayCallDialer(
         SharedCall(lambda s: find_replica(ensemble, s)), client_hello(), KEEPALIVE_MS
     )
-    options = SessionOptions(session_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S)
+    options = SessionOptions(session_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S, learns_servers=False)
     session = BlockingSession.open(servers, dialer, options)
     return Client(session)
 

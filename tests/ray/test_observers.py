@@ -1,5 +1,6 @@
 """Observers on Ray: servers without a vote, for clients like any other."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from raykeeper.client.ensembles import dialer_of
 from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
 from raykeeper.clusters import ConfigError, Ensemble, launch
+from raykeeper.links.contract import ServerFinder
 from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, eventually
 
@@ -28,7 +30,8 @@ def roles(ensemble: Ensemble) -> list[str]:
 
 def connect_to(ensemble: Ensemble, server: ServerId) -> Client:
     dialer = dialer_of(ensemble.name, 10.0)
-    options = SessionOptions(session_timeout_s=50.0, timeout_s=90.0)  # a killed server comes back
+    # A killed server comes back.
+    options = SessionOptions(session_timeout_s=50.0, timeout_s=90.0, learns_servers=False)
     return Client(BlockingSession.open([server], dialer, options))
 
 
@@ -70,6 +73,10 @@ def test_an_observer_serves_without_a_vote_and_returns_after_a_kill(
         ray.kill(find_replica(ensemble.name, server), no_restart=True)
     told = "2 of 3 voters are needed, 1 can vote"
     eventually(lambda: told in (ensemble.status().reason or ""))
+    # What a client asks for that finds none of the servers that it knows.
+    finder = dialer_of(ensemble.name, 10.0)
+    assert isinstance(finder, ServerFinder)
+    assert asyncio.run(finder.list_servers()) == sorted((leader, OBSERVER))
     launch_one(ensemble.name, observers=1)
     with connect_to(ensemble, OBSERVER) as client:
         assert client.get("/a")[0] == b"2"

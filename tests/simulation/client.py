@@ -13,6 +13,8 @@ from raykeeper.client.core.effects import (
     Complete,
     Effect,
     Fail,
+    KeepServers,
+    ListServers,
     OpenLink,
     OpenSearchLink,
     PromoteSearchLink,
@@ -99,6 +101,9 @@ class SimClient:
         self._beside = schedule.stream(f"client.{plan.number}.beside")
         self._contract = schedule.stream(f"client.{plan.number}.contract")
         self._watches = schedule.stream(f"client.{plan.number}.watches")
+        self._listings = schedule.stream(f"client.{plan.number}.listings")
+        self.servers_at_start: Callable[[], list[ServerId]] = lambda: list(self._nodes)
+        """The servers that a new process knows."""
         self._workload = self._work_of(self.name)
         self.after_next_request: Callable[[], None] | None = None
         """Called once, when requests have left."""
@@ -120,7 +125,7 @@ class SimClient:
         self.core = ClientCore(
             random.randbytes(16),
             timeout,
-            [ServerId(i) for i in self._nodes],
+            self.servers_at_start(),
             Random(random.random()),
             self._limits(),
             takeover=taken,
@@ -327,6 +332,10 @@ class SimClient:
             case CloseLink():
                 self._checks.clients.leaves(self, effect.reason)
                 self._drop_link()
+            case KeepServers():
+                self.log.counts["servers.learned"] += 1
+            case ListServers():
+                self._list_servers()
             case OpenSearchLink():
                 self._searches += 1
                 self._dial(effect.server, is_search=True)
@@ -341,6 +350,20 @@ class SimClient:
                 self._link = second
             case _:
                 raise AssertionError(effect)
+
+    def _list_servers(self) -> None:
+        """Ask Ray which servers run; now and then it does not know."""
+        life = self.life
+        found = [] if self._listings.random() < 0.2 else [*self._nodes]
+
+        def arrive() -> None:
+            if life != self.life or self.core is None or self._waits(arrive):
+                return
+            self.log.counts["servers.listed"] += 1
+            self.core.servers_listed(found, self.clock.mono())
+            self._carry_out()
+
+        self._schedule.after(self._listings.randint(1, 50), arrive)
 
     # Differences of a member of recipes (recipes/member.py).
 

@@ -213,6 +213,7 @@ class World:
             return False
         return (
             all(client.is_idle for client in self.clients)
+            and all(node.disk.is_idle for node in self.nodes)  # a fault may still slow one down
             and self.checks.converged(self.nodes)
             and not any(node.votes and node.disk.waits_for_vote for node in self.nodes)
         )

@@ -34,13 +34,23 @@ class MembersWorld(World):
     def __init__(self, plan: Plan, trace: Trace | None = None) -> None:
         super().__init__(plan, trace)
         self._random = self.schedule.stream("operator")
+        self._learning = self.schedule.stream("learning")
         self._proven: dict[SessionId, None] = {}
         self._reached = 0  # of the numbers of voters that are wanted
         self._is_finishing = False
         for node in self.nodes:
             node.newest_level = LEVEL_MAX
             node.are_others_strangers = True
+        for client in self.clients:
+            client.servers_at_start = self._servers_at_start
         self._plan_step()
+
+    def _servers_at_start(self) -> list[ServerId]:
+        """The servers that a process finds when it begins, which may all be gone later."""
+        members = self.checks.truth.members
+        if members is None or self._learning.random() < 0.3:
+            return [*self.nodes[0].voters]
+        return sorted([*members.voters, *members.observers])
 
     def _new_faults(self) -> Faults:
         assert self.plan.members is not None
@@ -166,7 +176,7 @@ class MembersWorld(World):
         self.checks.counts["all_sizes"] += 1
 
     def _look_around(self) -> None:
-        """Check that in the end all servers have the member list, said twice."""
+        """Check that in the end all have the member list, the servers twice."""
         truth = self.checks.truth
         assert truth.members is None or truth.times_said > 1, "Membership: it is said only once"
         self.checks.counts["lists"] = truth.lists
@@ -174,6 +184,13 @@ class MembersWorld(World):
             assert node.server is not None
             delivered = node.server.peer.settings.members.delivered
             assert truth.members in (None, delivered), f"Membership: {node.server_id} {delivered}"
+        natives = [client for client in self.clients if not client.speaks_jute]
+        for client in natives:
+            assert client.core is not None
+            known = client.core.members
+            assert truth.members in (None, known), f"Membership: {client.name} knows {known}"
+        for name in ("learned", "listed"):
+            self.checks.counts[name] = sum(each.log.counts[f"servers.{name}"] for each in natives)
 
     def _lose_majority(self) -> None:
         self._is_finishing = True  # the operator may ask once more, of this alone

@@ -3,17 +3,19 @@
 import asyncio
 import gc
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import ClientState, WatchedEvent
-from raykeeper.client.driver import Driver
+from raykeeper.client.driver import LISTING_S, Driver
 from raykeeper.client.errors import ConnectionLossError, KeeperError, NotReadOnlyError
 from raykeeper.client.session_options import SessionOptions, new_core
 from raykeeper.links.contract import Link, LinkEvents
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.requests import (
     ClientFrame,
     Connect,
@@ -92,6 +94,75 @@ class Dialer:
 
     def __init__(self, ensemble: ScriptedEnsemble) -> None:
         self.dial = ensemble.dial
+
+
+class Finder(Dialer):
+    """A dialer that also lists the servers that run."""
+
+    def __init__(self, ensemble: ScriptedEnsemble, *listed: int) -> None:
+        super().__init__(ensemble)
+        self.listed: list[ServerId] | None = [ServerId(each) for each in listed]
+        self.kept: list[ServerId] = []
+        self.asked = 0
+
+    async def list_servers(self) -> list[ServerId]:
+        self.asked += 1
+        if self.listed is None:
+            raise RuntimeError("the GCS is away")
+        if not self.listed:
+            await asyncio.Event().wait()
+        return self.listed
+
+    def keep(self, servers: Iterable[ServerId]) -> None:
+        self.kept = list(servers)
+
+
+async def test_a_client_whose_servers_are_gone_finds_others(loop: VirtualLoop) -> None:
+    ensemble = ScriptedEnsemble()
+    ensemble.absent = {ServerId(1), ServerId(2)}
+    founding = dict.fromkeys([ServerId(3)], FOUNDING_DISK)
+    ensemble.members = MemberList(Zxid(7), founding, (ServerId(4),))
+    finder = Finder(ensemble, 2, 3)
+    driver = driver_of(finder, loop, Listener())
+    await driver.opened
+    assert [link.server for link in ensemble.links] == [3]
+    assert (finder.asked, finder.kept) == (1, [3, 4])
+    driver.close()
+    await driver.finished
+
+
+@pytest.mark.parametrize("listed", [None, [], [1, 2]])
+async def test_a_list_that_does_not_help_is_asked_for_again(
+    loop: VirtualLoop, listed: list[ServerId] | None
+) -> None:
+    ensemble = ScriptedEnsemble()
+    ensemble.is_down = True
+    finder = Finder(ensemble)
+    finder.listed = listed
+    driver = driver_of(finder, loop, Listener())
+    await asyncio.sleep(2 * LISTING_S + 5)
+    assert 2 <= finder.asked <= 40
+    ensemble.is_down = False
+    await driver.opened
+    driver.close()
+    await driver.finished
+
+
+async def test_nothing_is_listed_for_a_session_that_is_over(loop: VirtualLoop) -> None:
+    ensemble = ScriptedEnsemble()
+    ensemble.is_down = True
+    finder = Finder(ensemble)  # it never answers
+    driver = driver_of(finder, loop, Listener())
+    await asyncio.sleep(1)
+    assert finder.asked == 1
+    held = weakref.ref(finder)
+    del finder
+    driver.close()
+    with pytest.raises(ConnectionLossError):
+        await driver.opened
+    await asyncio.sleep(0.001)
+    gc.collect()
+    assert held() is None and len(asyncio.all_tasks()) == 1
 
 
 async def test_a_session_that_is_over_holds_no_dialer(loop: VirtualLoop) -> None:

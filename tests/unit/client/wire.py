@@ -63,6 +63,7 @@ class Wire:
         taken: ClientId | None = None,
         chroot: Chroot = ROOT,
         read_only: bool = False,
+        learns_servers: bool = True,
         **limits: int,
     ) -> None:
         self.servers = servers
@@ -78,6 +79,7 @@ class Wire:
             takeover=taken,
             chroot=chroot,
             read_only=read_only,
+            learns_servers=learns_servers,
         )
         self.now = Millis(1000)
 

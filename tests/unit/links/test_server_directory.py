@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from raykeeper.links.server_directory import ServerDirectory, shared_directory
+from raykeeper.links.server_directory import QuestionPace, ServerDirectory, shared_directory
 from raykeeper.links.stream_endpoints import StreamAddress
 from raykeeper.zab.ids import ServerId
 from tests.contract.link_carriers import Calls
@@ -205,6 +205,46 @@ async def test_doubt_asks_in_the_background_but_not_twice_in_a_row() -> None:
     servers.answers[S1] = address(11)
     directory.ask_again(S1)
     await servers.wait(lambda: directory.address(S1) == address(11))
+
+
+async def test_only_the_members_are_asked_in_the_background() -> None:
+    servers = Servers()
+    directory = await known(servers, refresh_ms=1)
+    directory.keep_only([S2, S3])
+    await asyncio.sleep(0)
+    before = servers.asked.count(S1)
+    await servers.wait(lambda: min(servers.asked.count(S2), servers.asked.count(S3)) > 5)
+    assert servers.asked.count(S1) <= before + 1  # the question that was under way
+    assert directory.address(S1) == address(1)
+    assert await directory.ask_address(S1, stale=address(1)) == address(1)
+
+
+async def test_the_servers_that_run_are_listed_once_in_a_while() -> None:
+    lists: list[list[ServerId]] = [[S1]]
+    often = Servers().directory(list_all=lambda: lists[-1], retry_ms=0)
+    seldom = Servers().directory(list_all=lambda: lists[-1], retry_ms=NEVER_MS)
+    for directory in (often, seldom):
+        assert await directory.list_servers() == [S1]
+    lists.append([S2])
+    assert (await often.list_servers(), await seldom.list_servers()) == ([S2], [S1])
+
+
+async def test_a_list_that_fails_is_told_and_not_asked_for_at_once() -> None:
+    def fail() -> list[ServerId]:
+        raise RuntimeError("the GCS is away")
+
+    directory = Servers().directory(list_all=fail, retry_ms=NEVER_MS)
+    with pytest.raises(RuntimeError, match="away"):
+        await directory.list_servers()
+    assert await directory.list_servers() == []
+
+
+def test_the_pause_between_questions_doubles_until_nobody_wants_to_ask() -> None:
+    pace = QuestionPace(1.0, 8.0)
+    asked = [now for now in range(100, 140) if pace.may_ask(now)]
+    assert asked == [100, 101, 103, 107, 115, 123, 131, 139]
+    assert not pace.may_ask(140.0)
+    assert [now for now in range(200, 206) if pace.may_ask(now)][:2] == [200, 201]
 
 
 async def test_nothing_is_asked_for_a_directory_that_is_not_used_any_more() -> None:

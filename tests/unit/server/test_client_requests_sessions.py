@@ -257,7 +257,8 @@ def test_taken_over_by_another_client() -> None:
     )
     second.raw(encode_client_frame(request))
     assert second.greeting == ConnectReply(
-        Code.OK, first.session_id, Millis(10_000), host.server.state.zxid, 2, "the uuid"
+        *(Code.OK, first.session_id, Millis(10_000), host.server.state.zxid, 2, "the uuid"),
+        members=host.settings.members.founding,
     )
     assert first.ended == Code.SESSION_MOVED
     again = Caller(host, 3, first.password)

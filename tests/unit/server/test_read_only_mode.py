@@ -75,7 +75,10 @@ def test_a_read_only_client_reads_the_last_state_of_the_server() -> None:
     before = host.server.state.digest()
     caller = reader(host)
     zxid = zxid_of(host)
-    assert caller.greeting == ConnectReply(Code.OK, 0, 10_000, zxid, 0, "", True, 1_000)
+    members = host.settings.members.founding
+    assert caller.greeting == ConnectReply(
+        *(Code.OK, 0, 10_000, zxid, 0, "", True, 1_000), members=members
+    )
     read, found, ephemerals = caller.ask(
         caller.get("/a"), caller.exists("/b"), GetEphemerals(caller.next_xid(), "/")
     )

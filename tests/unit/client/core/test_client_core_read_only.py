@@ -88,7 +88,7 @@ def test_every_server_is_asked_once_before_one_without_a_leader_is_taken() -> No
         assert (connect.read_only, connect.attempt) == (True, attempt)
         assert names(wire.offered()) == ["CloseLink", "OpenLink"]
     wire.opened()
-    assert names(wire.offered()) == ["CloseLink"]  # a pause after the cycle
+    assert names(wire.offered()) == ["CloseLink", "ListServers"]  # a pause after the cycle
     wire.at(wire.core.deadline() or 0).wake()
     wire.opened()
     assert wire.offered() == [READ_ONLY]
@@ -111,7 +111,8 @@ def test_an_unwanted_read_only_offer_is_always_declined() -> None:
     wire.start()
     for _ in range(3):
         wire.opened()
-        assert names(wire.offered()) == ["CloseLink"]
+        assert names(wire.offered()) == ["CloseLink", "ListServers"]
+        wire.core.servers_listed([], wire.now)
         wire.at(wire.core.deadline() or 0).wake()
 
 
@@ -299,7 +300,7 @@ def read_only_again(wire: Wire) -> None:
     for _ in range(wire.servers):
         wire.opened()
         effects = wire.offered()
-    assert names(effects) == ["CloseLink"]
+    assert names(effects) == ["CloseLink", "ListServers"]
     wire.at(wire.core.deadline() or 0).wake()
     wire.opened()
     assert wire.offered()[0] == READ_ONLY

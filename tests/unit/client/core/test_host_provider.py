@@ -21,6 +21,38 @@ def test_every_cycle_has_each_server_once_in_random_order() -> None:
     assert len(orders) > 1
 
 
+def test_a_change_of_servers_keeps_the_place_in_the_cycle() -> None:
+    for seed in range(20):
+        hosts = HostProvider(SERVERS, Random(seed))
+        first, second, third = (hosts.next_server() for _ in SERVERS)
+        assert hosts.next_server() == first
+        assert hosts.set_servers([first, second, third, ServerId(4)])
+        rest = [hosts.next_server() for _ in range(3)]
+        assert sorted(rest) == sorted([second, third, 4])
+        assert hosts.next_server() == first
+        assert not hosts.set_servers([ServerId(4), third])
+        assert sorted(hosts.next_server() for _ in range(2)) == sorted([third, 4])
+
+
+def test_new_servers_come_anywhere_in_the_rest_of_the_cycle_or_first() -> None:
+    places = set()
+    for seed in range(50):
+        hosts = HostProvider(SERVERS, Random(seed))
+        hosts.next_server()
+        hosts.set_servers([*SERVERS, ServerId(4)])
+        places.add([hosts.next_server() for _ in range(3)].index(ServerId(4)))
+    assert places == {0, 1, 2}
+    hosts.set_servers([*SERVERS, *map(ServerId, (4, 5, 6))], new_first=True)
+    assert {hosts.next_server(), hosts.next_server()} == {5, 6}
+
+
+def test_all_servers_may_be_replaced() -> None:
+    hosts = HostProvider(SERVERS, Random(1))
+    hosts.next_server()
+    assert hosts.set_servers([ServerId(9)])
+    assert [hosts.next_server() for _ in range(2)] == [9, 9]
+
+
 def test_the_backoff_follows_a_whole_cycle_and_grows() -> None:
     hosts = HostProvider(SERVERS, Random(1))
     longest = []

@@ -7,12 +7,14 @@ import pytest
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.results import (
     Quota,
+    complete_config,
     config_of,
     op_result_of,
     path_and_stat_of,
     result_of,
 )
-from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import OPEN_ACL, WORLD
 from raykeeper.znodes.ensemble_config import EnsembleConfig
 from raykeeper.znodes.errors import Code
@@ -62,6 +64,15 @@ def test_each_reply_has_its_result(answer: SuccessReply, result: Any) -> None:
 
 def test_a_create_has_path_and_stat() -> None:
     assert path_and_stat_of(WriteReply(1, Z, 0, "/a", STAT)) == ("/a", STAT)
+
+
+def test_the_members_of_the_founding_need_no_line_in_the_config() -> None:
+    config = EnsembleConfig(7, {2: "h:2181"}, {})
+    disks = {ServerId(1): FOUNDING_DISK, ServerId(2): FOUNDING_DISK}
+    founding = MemberList(ZERO, disks, (ServerId(3),))
+    assert complete_config(config, founding) == EnsembleConfig(7, {1: "", 2: "h:2181"}, {3: ""})
+    assert complete_config(config, None) == config
+    assert complete_config(config, MemberList(Zxid(6), disks)) == config
 
 
 @pytest.mark.parametrize(
