@@ -6,12 +6,17 @@ The file is long because a shell takes every event and carries out every effect.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from raykeeper.links.hello import Fence, peer_hello
 from raykeeper.server.context import ServerOptions
 from raykeeper.server.effects import (
     CloseClient,
+    LeaveEnsemble,
+    MembersKnown,
     PauseReading,
     PublishSnapshot,
+    ReconfigAnswered,
     Restart,
     ResumeReading,
     SaveLevel,
@@ -54,16 +59,18 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevels
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Millis, ServerId, Zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.messages import NewLeader
 from raykeeper.zab.settings import RecentLogLimits, Settings
 from raykeeper.zab.trace_events import MESSAGE_ILLEGAL
-from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.requests import Reconfig, SessionId
 from raykeeper.znodes.znode import Znode
 from tests.harness.log_entries import entries_of
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import DiskFailedError, SimDisk
 from tests.simulation.checks import transfers
 from tests.simulation.checks.drains import Drains
+from tests.simulation.checks.reconfigs import Reconfigs
 from tests.simulation.checks.transfers import Transfers
 from tests.simulation.clock import SimClock
 from tests.simulation.jute_clients.server_end import ByteEnd
@@ -134,6 +141,15 @@ class Node:
         self.heard: dict[ServerId, Millis] = {}
         """When, by its clock, this process came to a frame of each server last."""
         self.transfers, self.drains = Transfers(checks.counts), Drains()
+        self.reconfigs = Reconfigs(checks.counts)
+        self.known_list: Callable[[], MemberList | None] = lambda: None
+        """Returns the newest member list that whoever starts a process knows."""
+        self.follows_lists = False
+        """Whether it is linked only with whom a member list says, its own or the other one's."""
+        self.servers: tuple[ServerId, ...] = ()
+        """With whom its process is to be linked."""
+        self.was_member = False
+        """Whether a list has had it, as its folder says."""
         self._newer = newer
         self._plan = plan
         self._timing = timing
@@ -153,6 +169,7 @@ class Node:
         self.watcher: Callable[[Node, list[object]], None] | None = None  # sees every effect
         self.may_start: Callable[[], bool] = lambda: True
         self._leaving: Restart | None = None
+        self._is_removed = False
         self._was_flipped = False  # during the life of this process
         self._has_room = True  # as its disk has reported
 
@@ -189,7 +206,7 @@ class Node:
         life = self.incarnation
         self.is_frozen = False
         self._leaving = None
-        self._was_flipped = False
+        self._was_flipped = self._is_removed = False
         try:
             recovered = self.disk.open(
                 lambda events: self._take(life, list(events)),
@@ -202,6 +219,7 @@ class Node:
         self._fence, self._connections = Fence(), 0
         self.heard = {}
         self.transfers, self.drains = Transfers(self._checks.counts), Drains()
+        self.reconfigs = Reconfigs(self._checks.counts)
         self._processes = {}
         self._has_room = recovered.has_disk_space
         self.logged = dict(entries_of(*recovered.runs))
@@ -230,7 +248,9 @@ class Node:
             *(self.server_id, self.voters, recovered.disk_id, timing, window),
             FeatureLevels(self.newest_level),
             self._observers(),
+            self.known_list(),
         )
+        recovered = replace(recovered, was_member=self.was_member)
         self.server = Server(settings, limits, options, recovered)
         self.on_started(self)
         self._checks.started(self)
@@ -305,6 +325,9 @@ class Node:
         self._end(life, leaving.reason)
         if leaving.wipe_disk:
             self.disk.repair()
+        if self._is_removed:
+            # Another server takes its id later, on a disk of its own.
+            self._is_removed = self.was_member = False
 
     def transfer(self, to: ServerId | None, within_ms: int) -> Callable[[], TransferResult | None]:
         """Ask the process to transfer the lead; return what tells the answer."""
@@ -319,6 +342,12 @@ class Node:
     def end_drain(self) -> None:
         """Have the process take clients again."""
         self._take(self.incarnation, [DrainEnded()])
+
+    def reconfig(self, op: Reconfig) -> None:
+        """Ask the process for a step of the member list, as an operator does."""
+        if self.server is not None and self._leaving is None:
+            self._checks.truth.operators_steps.append(op)
+            self._take(self.incarnation, [self.reconfigs.asks(op)])
 
     def freeze(self) -> None:
         """Freeze the process and its disk thread (SIGSTOP); arriving events wait."""
@@ -415,7 +444,8 @@ class Node:
         if peer.server_id in self._links:
             return
         link = None
-        if peer.is_answering and self.is_answering and self._is_to_dial(peer):
+        are_up = peer.is_answering and self.is_answering
+        if are_up and self._is_to_dial(peer) and self._is_listed_with(peer):
             link = self._network.connect(self.end, peer.end)
         if link is not None and not (peer._admits(self) and self._admits(peer)):
             link.close(self.end)
@@ -438,6 +468,11 @@ class Node:
             return True
         link = self._newer._links.get(peer.server_id)
         return link is not None and peer._links.get(self.server_id) is link
+
+    def _is_listed_with(self, peer: "Node") -> bool:
+        """Return whether one of the two wants a link, by the lists that it knows."""
+        is_wanted = peer.server_id in self.servers or self.server_id in peer.servers
+        return is_wanted or not self.follows_lists
 
     def _admits(self, peer: "Node") -> bool:
         """Return whether no newer incarnation of that server was seen (rule D1)."""
@@ -552,6 +587,14 @@ class Node:
                 transfers.nominee_has_all(self, self.peers, effect)
             elif isinstance(effect, TransferAnswered):
                 self.transfers.answered(self, effect)
+            elif isinstance(effect, ReconfigAnswered):
+                self.reconfigs.answered(self, effect)
+            elif isinstance(effect, MembersKnown):
+                self.servers, self.was_member = effect.servers, effect.was_member
+            elif isinstance(effect, LeaveEnsemble):
+                self._checks.leaves(self, effect.members)
+                self._is_removed = True
+                self._leaving = Restart("it was removed", wipe_disk=True)
             elif isinstance(effect, BreakLink):
                 self._send(frames)
                 frames = {}

@@ -184,7 +184,7 @@ class World:
             assert before == after, f"Drain: sessions {before} are {after}"
             self.checks.counts["drain.done"] += 1
             node.end_drain()
-            self._settle()
+            self._settle(self.schedule.now)
 
     def _has_drained(self, node: Node) -> bool:
         return not connections_of(node) and self._is_joined()

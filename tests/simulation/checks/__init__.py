@@ -17,6 +17,7 @@ sessions.py    when sessions end, what they may do, their ephemerals
 session_deadlines.py  when a client must let go, and until when a server may answer it
 full_timeouts.py     the full timeouts that a session gets after a move or a loss
 session_view.py        the requests and answers of one client session
+reconfigs.py   steps of the member list that operators ask for: each is answered truly
 transfers.py   transfers of the lead: nothing proposed meanwhile, the nominee has all
 drains.py      drained servers take no clients
 replicas.py    a replica's whole state against the truth

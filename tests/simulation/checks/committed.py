@@ -58,7 +58,7 @@ class Committed:
         if txn.number:
             self._check_write(zxid, txn)
         else:
-            execution.is_the_leaders_own(truth, txn)
+            execution.is_the_leaders_own(truth, zxid, txn)
             if isinstance(change, CreateSessionTxn):
                 self._opened(zxid, change)
                 self.timeouts.moved(change, now)

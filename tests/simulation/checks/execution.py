@@ -130,12 +130,14 @@ def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> N
     assert change == due, f"Execution: {op} became {change} in {format_zxid(zxid)}, not {due}"
 
 
-def is_the_leaders_own(truth: Truth, txn: Txn) -> None:
+def is_the_leaders_own(truth: Truth, zxid: Zxid, txn: Txn) -> None:
     """Check that without a numbered write only sessions, votes and expiring znodes change.
 
-    And that a member list is said again as it is.
+    And the member list: by a step of an operator, or it is said again as it is.
     """
-    if isinstance(txn.body, ReconfigTxn):
+    if isinstance(txn.body, ReconfigTxn) and txn.body.config is not None:
+        members.is_an_operators_step(truth, zxid, txn.body)
+    elif isinstance(txn.body, ReconfigTxn):
         members.is_said_again(truth, txn.body)
     assert isinstance(txn.body, _LEADERS_OWN) and not txn.session_id, (
         f"Execution: nobody asked for {txn}"

@@ -1,6 +1,7 @@
 """Checks of the member list: docs/MEMBERS.md, rules M1, M3 and M4, told by outside evidence."""
 
-from raykeeper.zab.ids import Zxid, format_zxid
+from raykeeper.zab.ids import ServerId, Zxid, format_zxid
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import SUPER, Identities
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import Reconfig
@@ -26,7 +27,34 @@ def step_is_justified(truth: Truth, zxid: Zxid, txn: Txn, op: Reconfig, who: Ide
     if isinstance(change, ReconfigErrorTxn):
         assert change.code in _REFUSALS and change.detail, f"Membership: {op} became {change}"
         return
-    assert isinstance(change, ReconfigTxn) and change.config is not None, change
+    assert isinstance(change, ReconfigTxn), change
+    _is_a_step(truth, zxid, change, op)
+
+
+def is_an_operators_step(truth: Truth, zxid: Zxid, change: ReconfigTxn) -> None:
+    """Check what a step became that some operator has asked for without a session."""
+    fits = [op for op in truth.operators_steps if _fits(op, change)]
+    assert fits, f"Membership: no operator has asked for {change.members}"
+    _is_a_step(truth, zxid, change, fits[-1])
+
+
+def may_leave(truth: Truth, server: ServerId, members: MemberList) -> None:
+    """Check that a server that leaves by a list is in it no more, and that it was said twice."""
+    newest = truth.members
+    assert newest is not None and members.version <= newest.version, f"Membership: {server} leaves"
+    assert server not in members.servers, f"Membership: {server} leaves by {members}"
+    is_open = members == newest and truth.times_said < 2
+    assert not is_open, f"Membership: {server} leaves by {members}, which was said only once"
+
+
+def _fits(op: Reconfig, change: ReconfigTxn) -> bool:
+    voters, observers = change.members.voters, change.members.observers
+    has_joined = not op.joining or op.joining in (observers if op.as_observer else voters)
+    return has_joined and op.leaving not in change.members.servers
+
+
+def _is_a_step(truth: Truth, zxid: Zxid, change: ReconfigTxn, op: Reconfig) -> None:
+    assert change.config is not None, change
     where = f"{op} became {change.members} in {format_zxid(zxid)}"
     old, new = truth.members, change.members
     assert old is None or truth.times_said > 1, f"Membership: two changes are open: {where}"
@@ -35,9 +63,7 @@ def step_is_justified(truth: Truth, zxid: Zxid, txn: Txn, op: Reconfig, who: Ide
         gone = old.voters.items() - new.voters.items()
         come = new.voters.items() - old.voters.items()
         assert len(gone) <= 1 and len(come) <= 1, f"Membership: more than a seat: {where}"
-    is_voter, is_observer = op.joining in new.voters, op.joining in new.observers
-    assert not op.joining or (is_observer if op.as_observer else is_voter), f"Membership: {where}"
-    assert op.leaving not in {*new.voters, *new.observers}, f"Membership: {where}"
+    assert _fits(op, change), f"Membership: {where}"
     kinds = dict.fromkeys(new.observers, "observer") | dict.fromkeys(new.voters, "participant")
     due = [f"server.{server}=unknown:2888:3888:{kind}" for server, kind in sorted(kinds.items())]
     lines = (change.config.value or b"").decode().splitlines()

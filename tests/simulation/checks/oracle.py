@@ -13,6 +13,7 @@ from raykeeper.server.server_trace_events import SESSION_EXPIRED, SESSION_PROCES
 from raykeeper.zab.effects import Append, TraceEvent
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, format_zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import decode_txn
@@ -20,6 +21,7 @@ from tests.harness.schedule import Schedule
 from tests.simulation.checks import (
     durability,
     full_timeouts,
+    members,
     replicas,
     session_deadlines,
     sessions,
@@ -87,6 +89,11 @@ class Checks:
     def stopped(self, node: "Node") -> None:
         """Record that a process was killed."""
         self._say(f"server {node.server_id} crashes")
+
+    def leaves(self, node: "Node", list_: MemberList) -> None:
+        """Check and record that a server ends, because the member list has it no more."""
+        members.may_leave(self.truth, node.server_id, list_)
+        self.counts["left"] += 1
 
     def note(self, node: "Node", note: TraceEvent) -> None:
         """Handle a trace event of a server."""

@@ -272,7 +272,9 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     ("Ephemerals", lambda: _ends_with(["/a", "/a"])),
     (
         "Execution",
-        lambda: execution.is_the_leaders_own(Truth(), Txn(SessionId(0), 0, 0, Millis(0), MADE)),
+        lambda: execution.is_the_leaders_own(
+            Truth(), Zxid(1), Txn(SessionId(0), 0, 0, Millis(0), MADE)
+        ),
     ),
     (
         "Execution",
@@ -291,5 +293,5 @@ def test_a_broken_promise_is_named(name: str, breaks: Callable[[], object]) -> N
 
 def test_kept_promises_pass() -> None:
     _ends_with(["/a"])
-    execution.is_the_leaders_own(Truth(), opened(1))
+    execution.is_the_leaders_own(Truth(), Zxid(1), opened(1))
     execution.times_never_go_back(begin(A)[0], opened(1))

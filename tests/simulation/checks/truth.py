@@ -14,7 +14,7 @@ from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid, format_zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import READ_ONLY_ACL, Acls, Identities
 from raykeeper.znodes.replies import EventType
-from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.requests import Reconfig, SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import (
     CloseSessionTxn,
@@ -134,6 +134,8 @@ class Truth:
         self.members: MemberList | None = None
         """The member list; None while it is that of the founding."""
         self.times_said = 0
+        self.operators_steps: list[Reconfig] = []
+        """Those that operators have asked some server for."""
         self.lists = 0
         """How many there have been."""
         self.lists_at: dict[Zxid, None] = {}

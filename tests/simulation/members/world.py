@@ -40,7 +40,8 @@ class MembersWorld(World):
         self._is_finishing = False
         for node in self.nodes:
             node.newest_level = LEVEL_MAX
-            node.are_others_strangers = True
+            node.are_others_strangers = node.follows_lists = True
+            node.known_list = lambda: self.checks.truth.members
         for client in self.clients:
             client.servers_at_start = self._servers_at_start
         self._plan_step()
@@ -75,9 +76,22 @@ class MembersWorld(World):
         if self.schedule.now >= self.plan.safety_ms and not self._is_finishing:
             return
         self._plan_step()
-        client, op = self.operator(), self._step()
-        if client is not None and self.damage.is_borne(op):
+        op = self._step()
+        if not self.damage.is_borne(op):
+            return
+        if self._random.random() < 0.5:
+            self._ask_a_server(op)
+        elif (client := self.operator()) is not None:
             self.ask(client, op)
+
+    def _ask_a_server(self, op: Reconfig) -> None:
+        """Ask the leader, or another server, as an operator does."""
+        running = [node for node in self.nodes if node.server is not None]
+        leaders = [node for node in running if node.server and node.server.peer.broadcasting]
+        if running:
+            able = leaders if leaders and self._random.random() < 0.8 else running
+            self._random.choice(able).reconfig(op)
+            self.checks.counts["steps"] += 1
 
     def operator(self) -> SimClient | None:
         """Return a client that can ask for a step now."""
@@ -181,6 +195,7 @@ class MembersWorld(World):
         assert truth.members is None or truth.times_said > 1, "Membership: it is said only once"
         self.checks.counts["lists"] = truth.lists
         for node in self.nodes:
+            node.reconfigs.all_answered(node.server_id)
             assert node.server is not None
             delivered = node.server.peer.settings.members.delivered
             assert truth.members in (None, delivered), f"Membership: {node.server_id} {delivered}"
@@ -201,7 +216,7 @@ class MembersWorld(World):
         lost.nobody_decides()
         lost.bring_back()
         self._converge()
-        self._settle()
+        self._settle(self.schedule.now)
         self._look_around()
 
     def possible_step(self) -> Reconfig | None:
