@@ -59,7 +59,6 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevels
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Millis, ServerId, Zxid
-from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.messages import NewLeader
 from raykeeper.zab.settings import RecentLogLimits, Settings
 from raykeeper.zab.trace_events import MESSAGE_ILLEGAL
@@ -74,6 +73,7 @@ from tests.simulation.checks.reconfigs import Reconfigs
 from tests.simulation.checks.transfers import Transfers
 from tests.simulation.clock import SimClock
 from tests.simulation.jute_clients.server_end import ByteEnd
+from tests.simulation.list_follower import ListFollower
 from tests.simulation.network import Network, SimLink, server_end
 from tests.simulation.plan import HISTORY_MAX, ServerPlan
 from tests.simulation.server_side_actors import SimSnapshotter, SimTracker
@@ -142,14 +142,7 @@ class Node:
         """When, by its clock, this process came to a frame of each server last."""
         self.transfers, self.drains = Transfers(checks.counts), Drains()
         self.reconfigs = Reconfigs(checks.counts)
-        self.known_list: Callable[[], MemberList | None] = lambda: None
-        """Returns the newest member list that whoever starts a process knows."""
-        self.follows_lists = False
-        """Whether it is linked only with whom a member list says, its own or the other one's."""
-        self.servers: tuple[ServerId, ...] = ()
-        """With whom its process is to be linked."""
-        self.was_member = False
-        """Whether a list has had it, as its folder says."""
+        self.list = ListFollower(self.server_id)
         self._newer = newer
         self._plan = plan
         self._timing = timing
@@ -164,13 +157,11 @@ class Node:
         self._connections = 0
         self._fence = Fence()
         self._events: list[Event] = []
-        self._is_planned = False
+        self._is_planned = self._was_flipped = False  # the latter during the life of a process
         self._wake_at: Millis | None = None
         self.watcher: Callable[[Node, list[object]], None] | None = None  # sees every effect
         self.may_start: Callable[[], bool] = lambda: True
         self._leaving: Restart | None = None
-        self._is_removed = False
-        self._was_flipped = False  # during the life of this process
         self._has_room = True  # as its disk has reported
 
     @property
@@ -206,7 +197,7 @@ class Node:
         life = self.incarnation
         self.is_frozen = False
         self._leaving = None
-        self._was_flipped = self._is_removed = False
+        self._was_flipped = self.list.is_removed = False
         try:
             recovered = self.disk.open(
                 lambda events: self._take(life, list(events)),
@@ -225,8 +216,28 @@ class Node:
         self.logged = dict(entries_of(*recovered.runs))
         self.tracker.server_starts(lambda events: self._take(life, events))
         self.snapshotter.server_starts(lambda events: self._take(life, events))
+        window = RecentLogLimits(
+            txns_max=self._plan.window_txns_max,
+            read_log_bytes_max=self._plan.read_log_bytes_max,
+        )
+        timing, limits = self._timing.timing(), self._timing.limits()
+        settings = Settings(
+            *(self.server_id, self.voters, recovered.disk_id, timing, window),
+            FeatureLevels(self.newest_level),
+            self._observers(),
+            self.list.known(),
+        )
+        recovered = replace(recovered, was_member=self.list.was_member)
+        self.server = Server(settings, limits, self._options(), recovered)
+        self.on_started(self)
+        self._checks.started(self)
+        self._carry_out(self.server.start(self.clock.times()))
+        for peer in self.peers:
+            self._dial(life, peer)
+
+    def _options(self) -> ServerOptions:
         plan = self._plan
-        options = ServerOptions(
+        return ServerOptions(
             snapshot_every_txns=plan.snapshot_every_txns,
             session_report_ms=Millis(plan.touch_ms),
             chunk_bytes=plan.chunk_bytes,
@@ -240,23 +251,6 @@ class Node:
             promotion_lag_max=PROMOTION_LAG_MAX,
             promotion_wait_ms=PROMOTION_WAIT_MS,
         )
-        window = RecentLogLimits(
-            txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max
-        )
-        timing, limits = self._timing.timing(), self._timing.limits()
-        settings = Settings(
-            *(self.server_id, self.voters, recovered.disk_id, timing, window),
-            FeatureLevels(self.newest_level),
-            self._observers(),
-            self.known_list(),
-        )
-        recovered = replace(recovered, was_member=self.was_member)
-        self.server = Server(settings, limits, options, recovered)
-        self.on_started(self)
-        self._checks.started(self)
-        self._carry_out(self.server.start(self.clock.times()))
-        for peer in self.peers:
-            self._dial(life, peer)
 
     def _observers(self) -> tuple[ServerId, ...]:
         if self.are_others_strangers:
@@ -325,9 +319,7 @@ class Node:
         self._end(life, leaving.reason)
         if leaving.wipe_disk:
             self.disk.repair()
-        if self._is_removed:
-            # Another server takes its id later, on a disk of its own.
-            self._is_removed = self.was_member = False
+        self.list.process_ended()
 
     def transfer(self, to: ServerId | None, within_ms: int) -> Callable[[], TransferResult | None]:
         """Ask the process to transfer the lead; return what tells the answer."""
@@ -445,7 +437,7 @@ class Node:
             return
         link = None
         are_up = peer.is_answering and self.is_answering
-        if are_up and self._is_to_dial(peer) and self._is_listed_with(peer):
+        if are_up and self._is_to_dial(peer) and self.list.may_link(peer.list):
             link = self._network.connect(self.end, peer.end)
         if link is not None and not (peer._admits(self) and self._admits(peer)):
             link.close(self.end)
@@ -468,11 +460,6 @@ class Node:
             return True
         link = self._newer._links.get(peer.server_id)
         return link is not None and peer._links.get(self.server_id) is link
-
-    def _is_listed_with(self, peer: "Node") -> bool:
-        """Return whether one of the two wants a link, by the lists that it knows."""
-        is_wanted = peer.server_id in self.servers or self.server_id in peer.servers
-        return is_wanted or not self.follows_lists
 
     def _admits(self, peer: "Node") -> bool:
         """Return whether no newer incarnation of that server was seen (rule D1)."""
@@ -587,14 +574,8 @@ class Node:
                 transfers.nominee_has_all(self, self.peers, effect)
             elif isinstance(effect, TransferAnswered):
                 self.transfers.answered(self, effect)
-            elif isinstance(effect, ReconfigAnswered):
-                self.reconfigs.answered(self, effect)
-            elif isinstance(effect, MembersKnown):
-                self.servers, self.was_member = effect.servers, effect.was_member
-            elif isinstance(effect, LeaveEnsemble):
-                self._checks.leaves(self, effect.members)
-                self._is_removed = True
-                self._leaving = Restart("it was removed", wipe_disk=True)
+            elif isinstance(effect, ReconfigAnswered | MembersKnown | LeaveEnsemble):
+                self._follow_list(effect)
             elif isinstance(effect, BreakLink):
                 self._send(frames)
                 frames = {}
@@ -625,6 +606,16 @@ class Node:
             self._arm()
         else:
             self._leave(self.incarnation)
+
+    def _follow_list(self, effect: ReconfigAnswered | MembersKnown | LeaveEnsemble) -> None:
+        if isinstance(effect, ReconfigAnswered):
+            self.reconfigs.answered(self, effect)
+        elif isinstance(effect, MembersKnown):
+            self.list.take(effect)
+        else:
+            self._checks.leaves(self, effect.members)
+            self.list.is_removed = True
+            self._leaving = Restart("it was removed", wipe_disk=True)
 
     def _send(self, frames: dict[ServerId, list[PeerMessage]]) -> None:
         for peer, messages in frames.items():

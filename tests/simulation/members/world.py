@@ -40,8 +40,8 @@ class MembersWorld(World):
         self._is_finishing = False
         for node in self.nodes:
             node.newest_level = LEVEL_MAX
-            node.are_others_strangers = node.follows_lists = True
-            node.known_list = lambda: self.checks.truth.members
+            node.are_others_strangers = node.list.decides_links = True
+            node.list.known = lambda: self.checks.truth.members
         for client in self.clients:
             client.servers_at_start = self._servers_at_start
         self._plan_step()
