@@ -46,3 +46,35 @@ def test_a_change_of_members_is_decided_by_the_leader_and_written_into_the_confi
     assert asked == [Reconfig(5), Reconfig(4, version=0)]
     leader.apply()
     assert leader.state.members == MEMBERS
+
+
+def test_an_operator_changes_the_members_without_a_session() -> None:
+    leader = OneLeader()
+
+    def next_list(op: Reconfig, _zxid: Zxid) -> MemberList | ReconfigErrorTxn:
+        return MEMBERS if op.joining == 4 else ReconfigErrorTxn(Code.BAD_ARGUMENTS, "not 4")
+
+    leader.preparation = PrepRequestProcessor(leader.state, leader.limits, next_list)
+
+    def prepare(op: Reconfig) -> bytes | ReconfigErrorTxn:
+        return leader.preparation.prepare_reconfig(zxid_at(1), leader.wall_ms, op)
+
+    known = "some server is of a version that knows no changes of the member list"
+    assert prepare(Reconfig(4)) == ReconfigErrorTxn(Code.UNIMPLEMENTED, known)
+    leader.state.level = LEVEL_OF_MEMBERS
+    for op, refusal in (
+        (Reconfig(5), ReconfigErrorTxn(Code.BAD_ARGUMENTS, "not 4")),
+        (
+            Reconfig(4, version=7),
+            ReconfigErrorTxn(Code.BAD_VERSION, "the list is that of version 0, not 7"),
+        ),
+    ):
+        assert prepare(op) == refusal
+    assert leader.preparation.outstanding == 0
+    leader.state.voters_version = zxid_at(0)  # that of a replaced disk is one of the list
+    data = prepare(Reconfig(4, version=zxid_at(0)))
+    assert isinstance(data, bytes)
+    txn = leader.state.apply(zxid_at(1), data)
+    assert (txn.session_id, txn.number) == (0, 0)
+    assert isinstance(txn.body, ReconfigTxn) and txn.body.config is not None
+    assert leader.state.members == MEMBERS
