@@ -22,6 +22,9 @@ recovery/                        a new history from what is left of a lost major
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 server_draining.py               move the clients away from a server
 rolling_restart.py               which server restarts next: a pure decision, and its loop
+rolling_settings.py              change settings, one server after the other
+mixed_settings.py                which settings may differ meanwhile
+rolling_turn.py                  who may restart servers: one at a time
 actor_calls.py                   calls of actors that may be dead or late
 doctor/                          what is wrong with an ensemble
     rules/                       its judgement: pure
@@ -42,11 +45,13 @@ from raykeeper.clusters.ensemble import (
 )
 from raykeeper.clusters.launch import launch
 from raykeeper.clusters.rolling_restart import RollingRestartError
+from raykeeper.clusters.rolling_settings import apply_settings
 from raykeeper.clusters.running_settings import SettingsDifferError
 from raykeeper.clusters.server_draining import ServerDrainError
 
 __all__ = [
     "launch",
+    "apply_settings",
     "attach",
     "list_ensembles",
     "Ensemble",

@@ -78,10 +78,13 @@ class ResourcePin(Struct, frozen=True, forbid_unknown_fields=True):
 class Change(Enum):
     """How a setting of a running ensemble is changed; the value is the instruction.
 
-    The annotation of a setting names it as `change`; without that it is `RESTART`.
+    The annotation of a setting names it as `change`; without that it is `ROLLING`.
     """
 
-    RESTART = "run `raykeeper down {name}`, then launch it with the new value; its data is kept"
+    ROLLING = (
+        "run `raykeeper up` with the new value and --apply, or call `apply_settings`: the servers "
+        "of {name} are replaced one after the other, and no client sees an error"
+    )
     MOVE = (
         "run `raykeeper down {name}`, move the folder {name} from the old place to the new one on "
         "every node, then launch it with the new value; without the move that founds an empty one"
@@ -91,7 +94,8 @@ class Change(Enum):
         "runs where its disk is"
     )
     MEMBERS = (
-        "put the present number into the settings, or change it with `raykeeper members set {name}`"
+        "put the present number into the settings, or run `raykeeper up` with --apply, which "
+        "changes the members as `raykeeper members set {name}` does"
     )
     NOT_COMPARABLE = "it says which ensemble is meant"
 
@@ -533,7 +537,7 @@ def resolve_requested(
 
 def change_of(setting: str) -> Change:
     """Return how this setting of a running ensemble is changed."""
-    change: Change = _extra_of(setting).get("change", Change.RESTART)
+    change: Change = _extra_of(setting).get("change", Change.ROLLING)
     return change
 
 

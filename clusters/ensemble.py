@@ -41,11 +41,14 @@ from raykeeper.clusters.feature_level import FeatureLevelStatus, feature_level_o
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.clusters.membership import newest_description
-from raykeeper.clusters.rolling_restart import RollingRestart
+from raykeeper.clusters.rolling_restart import RollingRestart, View, began_before
+from raykeeper.clusters.rolling_turn import rolling_turn
 from raykeeper.clusters.server_draining import (
     CLIENTS_PER_S,
     PATIENCE_S,
     TIMEOUT_S,
+    DrainPace,
+    drain_before_stop,
     drain_server,
     end_drain,
 )
@@ -288,30 +291,50 @@ class Ensemble:
         *,
         since_s: int | None = None,
         wait_s: float = 120.0,
+        clients_per_s: int = CLIENTS_PER_S,
+        patience_s: float = PATIENCE_S,
         tell: Callable[[str], object] = lambda _: None,
     ) -> list[ServerId]:
         """Restart all servers one after the other: followers first, the leader after a transfer.
 
         Each must be back, follow a leader and have its vote before the next one is stopped, and a
-        voter is stopped only while a majority is in step without it. Clients see no error.
+        voter is stopped only while a majority is in step without it. Its clients are moved before
+        (`drain`). Clients see no error.
 
         Args:
             since_s: Goes on with a restart that began at this second of Unix time: servers that
                 began later are left alone. None begins a new one.
             wait_s: How long to wait for one server, or for a majority.
+            clients_per_s: How many clients are moved in a second, at most.
+            patience_s: How long to wait for a client of ZooKeeper that always waits for something.
             tell: Called with each step, as a line.
 
         Returns:
             The servers that were restarted, in order.
 
         Raises:
-            RollingRestartError: a server does not come back, or a majority would be in danger.
-                Servers that were not restarted yet run as before.
+            RollingRestartError: a server does not come back, a majority would be in danger, there
+                are too few voters, or another process restarts servers. Servers that were not
+                restarted yet run as before.
             LeadershipTransferError: the leader cannot hand over.
             EnsembleNotFoundError: no server of the ensemble runs.
         """
-        rolling = RollingRestart(self.ask_all, self._restart, self.transfer_leadership, tell)
-        return rolling.run(int(time.time()) if since_s is None else since_s, wait_s)
+        since_s = int(time.time()) if since_s is None else since_s
+        pace = DrainPace(clients_per_s, patience_s)
+        with rolling_turn(self) as check_turn:
+
+            def look() -> View:
+                check_turn()
+                voters, answers = self.ask_all()
+                return View(voters, answers, began_before(answers, since_s))
+
+            def restart(server: ServerId) -> None:
+                drain_before_stop(self, server, pace, wait_s, tell)
+                check_turn()
+                self._restart(server)
+
+            rolling = RollingRestart(look, restart, self.transfer_leadership, tell)
+            return rolling.run(wait_s, f"go on with --since {since_s}")
 
     def drain(
         self,

@@ -7,7 +7,7 @@ do each step at the same time: a folder is formatted once, and an actor is creat
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ _GRACE_S = 2.0
 """How long a launch that has a majority waits for the next server."""
 _WAS_STOPPED = "it was stopped meanwhile"
 _log = logging.getLogger("raykeeper.clusters")
+
+SettingsCheck = Callable[[EnsembleConfig, Collection[str], list[ReplicaDescription]], None]
 
 
 def launch(
@@ -85,9 +87,27 @@ def launch(
     given = {key: value for key, value in settings.items() if value is not None}
     resolved, stated = resolve_requested(config, given)
     join_or_start_ray()
+    ensemble, resolved = complete(resolved, stated, check_settings, deadline)
+    start_missing_keeper(resolved)
+    return ensemble
+
+
+def complete(
+    resolved: EnsembleConfig, stated: Collection[str], check: SettingsCheck, deadline: float
+) -> tuple[Ensemble, EnsembleConfig]:
+    """Do what `launch` does in a Ray cluster, but for the keeper; return also all settings.
+
+    `check` compares the stated settings with those of the servers that run.
+
+    Raises:
+        ConfigError: what `check` raises, or a setting contradicts what the disks say.
+        PlacementError: the nodes do not suffice. Nothing was started.
+        StorageError: a folder cannot be used, or a majority cannot start.
+        NoLeaderError: no leader before `deadline`.
+    """
     running = find_settled(lambda: find_running(resolved.name))
     described = described_by(running)
-    check_settings(resolved, stated, described)
+    check(resolved, stated, described)
     resolved, warnings = adopt_settings(resolved, stated, described)
     members, nodes = _find_members(resolved, running)
     is_complete = running.keys() >= set(members.servers)
@@ -101,10 +121,9 @@ def launch(
     _wait_until_ready(resolved.name, members, refused, deadline)
     if not is_complete:
         # Another launch may have started them at the same time.
-        check_settings(resolved, stated, _described(resolved.name))
+        check(resolved, stated, _described(resolved.name))
     ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
-    _start_keeper(resolved)
-    return ensemble
+    return ensemble, resolved
 
 
 def await_founded(config: EnsembleConfig, plan: LaunchPlan, timeout_s: float) -> Ensemble:
@@ -120,7 +139,7 @@ def await_founded(config: EnsembleConfig, plan: LaunchPlan, timeout_s: float) ->
     _wait_until_ready(config.name, plan.members, {}, deadline)
     ensemble = Ensemble(config.name)
     ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
-    _start_keeper(config)
+    start_missing_keeper(config)
     return ensemble
 
 
@@ -153,7 +172,7 @@ def _with_numbers(
     return sized
 
 
-def _start_keeper(config: EnsembleConfig) -> None:
+def start_missing_keeper(config: EnsembleConfig) -> None:
     """Start the keeper if the settings ask for one and it does not run."""
     if not config.heal_after_s:
         return
@@ -176,6 +195,21 @@ def _start_missing(
         return plan.refused
     start_planned(config, plan, nodes)
     return plan.refused
+
+
+def start_stopped(config: EnsembleConfig) -> None:
+    """Start the servers of which there is no actor; they may not be ready yet.
+
+    Raises:
+        StorageError: one of them is not started; tells why.
+    """
+    running = find_running(config.name)
+    members, nodes = _find_members(config, running)
+    if running.keys() >= set(members.servers):
+        return
+    refused = _start_missing(_with_numbers(config, (), members), running, nodes, members)
+    for server, problem in refused.items():
+        raise StorageError(f"server {server} was stopped, and is not started again: {problem}")
 
 
 def _wait_until_ready(

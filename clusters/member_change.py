@@ -315,7 +315,8 @@ def member_change(ensemble: EnsembleHandle, tell: Tell, wait_s: float) -> Iterat
         except WaitTimeoutError:
             holder = next((each.identifier.decode() for each in lock.contenders()), "another one")
             raise MemberChangeError(
-                f"{holder} is changing the members of ensemble {ensemble.name!r} now"
+                f"{holder} is changing the members of ensemble {ensemble.name!r} now, or restarts "
+                "its servers"
             ) from None
         try:
             yield MemberChange(ensemble, client, held, tell, wait_s)

@@ -1,8 +1,9 @@
 """Restart the servers of an ensemble one after the other, the leader last, after a transfer.
 
 `next_step` decides, from what the servers tell; `RollingRestart` acts and waits. Nothing is kept
-but the moment from which on a server counts as restarted: a server's incarnation is the second in
-which its process began, or more. So a restart that was interrupted goes on with the same moment.
+between two runs. Whether a server is left to be restarted is seen from it: from the second in which
+its process began (`began_before`), or from the settings with which it runs (rolling_settings.py).
+So a run that was interrupted is gone on with by another one.
 
 Invariant: a voter is stopped only while a majority of the voters is in step without it.
 """
@@ -49,40 +50,52 @@ class Wait(Struct, frozen=True):
     reason: str
 
 
+class Refuse(Struct, frozen=True):
+    """Restart none: it can never be done so that writes go on."""
+
+    reason: str
+
+
 class Done(Struct, frozen=True):
     """Every server was restarted, and is in step."""
 
 
-Step = Restart | HandOver | Wait | Done
+Step = Restart | HandOver | Wait | Refuse | Done
 
 
-def next_step(
-    voters: Collection[ServerId], answers: Answers, restarted: Collection[ServerId], since_s: int
-) -> Step:
+class View(Struct, frozen=True):
+    """What one look at the servers shows."""
+
+    voters: Collection[ServerId]
+    """The servers with a vote; all others in `answers` are observers."""
+    answers: Answers
+    left: Collection[ServerId]
+    """The servers that are to be restarted, as far as can be seen from them."""
+
+
+def next_step(view: View, restarted: Collection[ServerId]) -> Step:
     """Return what comes next: observers first, then followers, then the leader.
 
-    Args:
-        voters: The servers with a vote; all others in `answers` are observers.
-        answers: What each server of the ensemble tells.
-        restarted: Servers that were restarted, whatever their clocks say.
-        since_s: Servers that began after this second of their clock were restarted, too.
+    `restarted` are servers that were restarted by this run, whatever can be seen from them.
     """
+    voters, answers = view.voters, view.answers
+    majority = len(voters) // 2 + 1
+    left = [server for server in view.left if server not in restarted]
+    if len(voters) - 1 < majority and any(server in voters for server in left):
+        return Refuse(
+            f"of {len(voters)} voting servers none can be restarted while writes go on: run "
+            "`raykeeper down`, then `raykeeper up`"
+        )
     late = [server for server in sorted(answers) if _missing(server, answers, voters)]
     reasons = "; ".join(f"server {each} {_missing(each, answers, voters)}" for each in late)
     if any(server in restarted for server in late):
         return Wait(reasons)  # one at a time
-    left = [
-        server
-        for server in answers
-        if server not in restarted and not _began_after(answers[server], since_s)
-    ]
     if not left:
         return Wait(reasons) if late else Done()
     leader = next((s for s in answers if _role(answers[s]) == "leader"), None)
     server = min(left, key=lambda each: (each == leader, each in voters, each))
     if leader is None:
         return Wait(f"there is no leader: {reasons}")
-    majority = len(voters) // 2 + 1
     others = [each for each in voters if each != server and each not in late]
     if server in voters and len(others) < majority:
         return Wait(
@@ -108,8 +121,16 @@ def _role(answer: ReplicaStatus | str) -> str:
     return "" if isinstance(answer, str) or not answer.is_active else answer.role
 
 
-def _began_after(answer: ReplicaStatus | str, since_s: int) -> bool:
-    return isinstance(answer, ReplicaStatus) and answer.incarnation > since_s
+def began_before(answers: Answers, since_s: int) -> list[ServerId]:
+    """Return the servers whose process did not begin after this second of their clock.
+
+    A server's incarnation is the second in which its process began, or more.
+    """
+    return [
+        server
+        for server, answer in answers.items()
+        if isinstance(answer, str) or answer.incarnation <= since_s
+    ]
 
 
 class RollingRestart:
@@ -117,14 +138,14 @@ class RollingRestart:
 
     def __init__(
         self,
-        look: Callable[[], tuple[Collection[ServerId], Answers]],
+        look: Callable[[], View],
         restart: Callable[[ServerId], None],
         hand_over: Callable[[], ServerId],
         tell: Callable[[str], object],
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`look` returns the voters and the answers of all servers; `tell` gets the progress."""
+        """`tell` gets the progress, as lines."""
         self._look = look
         self._restart = restart
         self._hand_over = hand_over
@@ -132,25 +153,27 @@ class RollingRestart:
         self._sleep = sleep
         self._clock = clock
 
-    def run(self, since_s: int, wait_s: float) -> list[ServerId]:
-        """Restart every server that has not begun after `since_s`; return them in order.
+    def run(self, wait_s: float, how_to_go_on: str) -> list[ServerId]:
+        """Restart every server that is left; return them in order.
 
         Raises:
             RollingRestartError: a server did not come back, or a majority would be in danger, for
-                `wait_s`.
+                `wait_s`; or there are too few voters. It says `how_to_go_on`.
         """
         restarted: list[ServerId] = []
         deadline = self._clock() + wait_s
         while True:
-            voters, answers = self._look()
-            step = next_step(voters, answers, restarted, since_s)
+            view = self._look()
+            step = next_step(view, restarted)
             if isinstance(step, Done):
                 return restarted
+            if isinstance(step, Refuse):
+                raise RollingRestartError(step.reason)
             if isinstance(step, Wait):
                 if self._clock() >= deadline:
                     done = ", ".join(map(str, restarted)) or "none"
                     raise RollingRestartError(
-                        f"{step.reason}; restarted so far: {done}; go on with --since {since_s}"
+                        f"{step.reason}; restarted so far: {done}; {how_to_go_on}"
                     )
                 self._sleep(_POLL_S)
                 continue
@@ -158,7 +181,7 @@ class RollingRestart:
                 self._tell(f"server {self._hand_over()} leads, after server {step.leader}")
             else:
                 number = len(restarted) + 1
-                self._tell(f"restarting server {step.server} ({number} of {len(answers)})")
+                self._tell(f"restarting server {step.server} ({number} of {len(view.answers)})")
                 self._restart(step.server)
                 restarted.append(step.server)
             deadline = self._clock() + wait_s

@@ -26,6 +26,7 @@ from raykeeper.clusters.config import (
     make_config,
 )
 from raykeeper.clusters.membership import newest_description
+from raykeeper.clusters.mixed_settings import mixing_problem
 from raykeeper.zab.ids import ServerId
 
 
@@ -40,9 +41,17 @@ class SettingDifference(Struct, frozen=True):
     """How to bring the change about, or that it cannot be."""
 
     def __str__(self) -> str:
-        return f"{self.setting}: runs with {_by_server(self.runs_with)}, asked for " + _text(
-            self.asked_for
-        )
+        return f"{self.setting}: runs with {self.runs_with_text}, asked for {self.asked_for_text}"
+
+    @property
+    def runs_with_text(self) -> str:
+        """The values of the servers, such as `500 (server 1) and 600 (server 2, 3)`."""
+        return _by_server(self.runs_with)
+
+    @property
+    def asked_for_text(self) -> str:
+        """The value that was asked for."""
+        return _text(self.asked_for)
 
 
 class SettingsDifferError(ConfigError):
@@ -78,6 +87,46 @@ def check_settings(
     Raises:
         SettingsDifferError: it does; lists every difference.
     """
+    if differences := differences_of(config, stated, described):
+        raise SettingsDifferError(config.name, differences)
+
+
+def check_rolling(
+    config: EnsembleConfig, stated: Collection[str], described: Collection[ReplicaDescription]
+) -> None:
+    """Check that the stated settings can be brought about while the ensemble works.
+
+    Raises:
+        SettingsDifferError: some cannot; lists those.
+        ConfigError: they can, but not in one step.
+    """
+    differences = differences_of(config, stated, described)
+    ways = (Change.ROLLING, Change.MEMBERS)
+    fixed = [each for each in differences if change_of(each.setting) not in ways]
+    if fixed:
+        raise SettingsDifferError(config.name, fixed)
+    asked = {setting: settings_of(config)[setting] for setting in stated}
+    mixed = [{**each.settings, **more} for each in described for more in ({}, asked)]
+    if differences and (problem := mixing_problem(mixed)):
+        raise ConfigError(f"ensemble {config.name!r}: {problem}")
+
+
+def servers_that_differ(
+    config: EnsembleConfig, described: Iterable[ReplicaDescription]
+) -> list[ServerId]:
+    """Return the servers that run with another value of any setting than `config` has."""
+    requested = settings_of(config)
+    found: dict[ServerId, None] = {}
+    for setting, values in _described(described).items():
+        asked = requested[setting]
+        found |= {s: None for s, value in values.items() if not _is_same(setting, value, asked)}
+    return sorted(found)
+
+
+def differences_of(
+    config: EnsembleConfig, stated: Collection[str], described: Iterable[ReplicaDescription]
+) -> list[SettingDifference]:
+    """Return each stated setting that a server runs otherwise, in the order of the settings."""
     requested = settings_of(config)
     differences = []
     for setting, values in _described(described).items():
@@ -87,8 +136,7 @@ def check_settings(
         how = change_of(setting).value.format(name=config.name)
         runs_with = {server: _printable(setting, v) for server, v in values.items()}
         differences.append(SettingDifference(setting, runs_with, _printable(setting, asked), how))
-    if differences:
-        raise SettingsDifferError(config.name, differences)
+    return differences
 
 
 def adopt_settings(
@@ -96,21 +144,22 @@ def adopt_settings(
 ) -> tuple[EnsembleConfig, list[str]]:
     """Return `config` with the settings of the running servers where the caller states none.
 
-    Also return warnings about servers that differ among themselves, of whose values the most
-    frequent one is taken, and about values that this version does not accept, which are not taken.
+    Also return warnings about servers that differ among themselves in these, of whose values the
+    most frequent one is taken, and about values that this version does not accept, which are not
+    taken.
     """
     adopted: dict[str, Any] = {}
     warnings = []
     for setting, values in _described(described).items():
+        if setting in stated:
+            continue
         groups = _groups(setting, values)
         if len(groups) > 1:
             told = {server: _printable(setting, value) for server, value in values.items()}
             warnings.append(
                 f"the servers of ensemble {config.name!r} run with different settings: {setting} "
-                f"is {_by_server(told)}; run `raykeeper down {config.name}`, then launch it again"
+                f"is {_by_server(told)}; run `raykeeper up` with the right value and --apply"
             )
-        if setting in stated:
-            continue
         value = values[max(groups, key=len)[0]]
         try:
             make_config({setting: value})

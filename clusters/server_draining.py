@@ -5,7 +5,10 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.actor_calls import call_actors, find_replicas
@@ -23,6 +26,13 @@ _BEGIN_S: Final = 2.0
 _TELL_S: Final = 1.0
 
 Answers = Mapping[ServerId, ReplicaStatus | str]
+
+
+class DrainPace(Struct, frozen=True):
+    """How the clients of a server are moved; see `Ensemble.drain`."""
+
+    clients_per_s: int = CLIENTS_PER_S
+    patience_s: float = PATIENCE_S
 
 
 class DrainedEnsemble(Protocol):
@@ -105,6 +115,37 @@ def drain_server(
     before = sum(answer.clients.values())
     _await_moves(ensemble, server, timeout_s, tell)
     return before
+
+
+def drain_before_stop(
+    ensemble: DrainedEnsemble,
+    server: ServerId,
+    pace: DrainPace,
+    timeout_s: float,
+    tell: Callable[[str], object],
+) -> None:
+    """Drain a server that is stopped next, as far as it goes: its clients can bear its stop, too.
+
+    If the caller is interrupted, the server takes clients again.
+
+    Raises:
+        LeadershipTransferError: it leads and cannot hand over.
+    """
+    try:
+        drain_server(
+            ensemble,
+            server,
+            clients_per_s=pace.clients_per_s,
+            patience_s=pace.patience_s,
+            timeout_s=timeout_s,
+            tell=tell,
+        )
+    except ServerDrainError as error:
+        tell(f"{error}; it is stopped all the same")
+    except BaseException:
+        with suppress(RayKeeperError):
+            end_drain(ensemble, server)
+        raise
 
 
 def end_drain(ensemble: DrainedEnsemble, server: ServerId) -> bool:

@@ -115,9 +115,17 @@ def status_document(report: "EnsembleStatus") -> Document:
 def show_differences(console: Console, error: "SettingsDifferError") -> None:
     """Print each setting that runs otherwise than asked for, and how to change it."""
     console.print(f"ensemble {error.name} runs with other settings; nothing was changed")
+    table = Table(box=None, pad_edge=False)
+    for heading in ("setting", "runs with", "asked for"):
+        table.add_column(heading)
+    ways: dict[str, list[str]] = {}
     for each in error.differences:
-        console.print(f"  {each}", style="yellow")
-        console.print(f"    to change it: {each.how}")
+        # Texts, for a value may hold what looks like markup.
+        table.add_row(*map(Text, (each.setting, each.runs_with_text, each.asked_for_text)))
+        ways.setdefault(each.how, []).append(each.setting)
+    print_table(console, table)
+    for how, settings in ways.items():
+        console.print(Text(f"to change {', '.join(settings)}: {how}", style="yellow"))
     console.print("without these settings, `up` attaches the ensemble as it runs")
 
 

@@ -11,7 +11,15 @@ import typer
 
 from raykeeper.commands.completion import note_name
 from raykeeper.commands.declarations.joining import find_ensemble, join
-from raykeeper.commands.declarations.options import DAY_S, Address, Name, NameOrFile
+from raykeeper.commands.declarations.options import (
+    DAY_S,
+    Address,
+    ClientsPerS,
+    Name,
+    NameOrFile,
+    Patience,
+    ServerWait,
+)
 from raykeeper.commands.exit_codes import USAGE, exit_unless
 from raykeeper.commands.output import AsJson, make_console, print_document, print_error
 from raykeeper.zab.errors import RayKeeperError
@@ -19,6 +27,7 @@ from raykeeper.zab.errors import RayKeeperError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from raykeeper.clusters.ensemble import Ensemble
     from raykeeper.clusters.local_head import LocalHead
     from raykeeper.clusters.running_settings import SettingsDifferError
 
@@ -37,6 +46,13 @@ def up(
     zookeeper_port: Annotated[
         int | None, typer.Option(help="For ZooKeeper's own clients. Overrules the file.")
     ] = None,
+    apply: Annotated[
+        bool,
+        typer.Option("--apply", help="Change the settings of a running one, server by server."),
+    ] = False,
+    wait_s: ServerWait = 120.0,
+    clients_per_s: ClientsPerS = 200,
+    patience_s: Patience = 10.0,
     own_ray: Annotated[
         bool, typer.Option("--own-ray", help="Start a Ray of your own though another one runs.")
     ] = False,
@@ -47,8 +63,8 @@ def up(
     from raykeeper.clusters.config import resolve_config
     from raykeeper.clusters.launch import launch
     from raykeeper.clusters.local_head import stopped_if_unused
+    from raykeeper.clusters.rolling_settings import apply_settings
     from raykeeper.clusters.running_settings import SettingsDifferError
-    from raykeeper.commands.reports import show_status, status_document
 
     options: dict[str, Any] = {
         "name": name,
@@ -66,12 +82,23 @@ def up(
     with stopped_if_unused(head):
         _join_for_up(address, own_ray)
         try:
-            ensemble = launch(file, **given)
+            if apply:
+                acts: dict[str, Any] = {"wait_s": wait_s, "clients_per_s": clients_per_s}
+                acts |= {"patience_s": patience_s, "tell": told.print}
+                ensemble = apply_settings(file, **acts, **given)
+            else:
+                ensemble = launch(file, **given)
         except SettingsDifferError as error:
             _print_differences(error, as_json)
             raise typer.Exit(USAGE) from None
     note_name(ensemble.name)
     _tell_exports(told)
+    _show_launched(ensemble, head, as_json)
+
+
+def _show_launched(ensemble: "Ensemble", head: "LocalHead | None", as_json: bool) -> None:
+    from raykeeper.commands.reports import show_status, status_document
+
     report = ensemble.status()
     # An ensemble that was running already may have another folder than the default.
     described = ensemble.describe()
@@ -206,9 +233,9 @@ def restart(
     since: Annotated[
         int | None, typer.Option(help="Go on with the restart that printed this number.")
     ] = None,
-    wait_s: Annotated[
-        float, typer.Option(min=1.0, help="How long to wait for a server, or for a majority.")
-    ] = 120.0,
+    wait_s: ServerWait = 120.0,
+    clients_per_s: ClientsPerS = 200,
+    patience_s: Patience = 10.0,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
@@ -220,7 +247,13 @@ def restart(
     told = err if as_json else out
     began = int(time.time()) if since is None else since
     told.print(f"a restart that is interrupted goes on with --since {began}")
-    restarted = ensemble.rolling_restart(since_s=began, wait_s=wait_s, tell=told.print)
+    restarted = ensemble.rolling_restart(
+        since_s=began,
+        wait_s=wait_s,
+        clients_per_s=clients_per_s,
+        patience_s=patience_s,
+        tell=told.print,
+    )
     if as_json:
         print_document({"name": ensemble.name, "since": began, "restarted": restarted})
     else:
@@ -284,15 +317,8 @@ def drain_server(
     server: Annotated[int, typer.Argument(min=1, help="Server that is to take no clients.")],
     name: Name = None,
     undo: Annotated[bool, typer.Option("--undo", help="Have it take clients again.")] = False,
-    clients_per_s: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Clients that are moved in a second.")
-    ] = 200,
-    patience_s: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=DAY_S, help="How long a client of ZooKeeper that is never idle may stay."
-        ),
-    ] = 10.0,
+    clients_per_s: ClientsPerS = 200,
+    patience_s: Patience = 10.0,
     timeout_s: Annotated[
         float, typer.Option(min=0.0, max=DAY_S, help="How long to wait for the moves.")
     ] = 600.0,

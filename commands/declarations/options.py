@@ -20,6 +20,28 @@ RequestTimeout = Annotated[
     float,
     typer.Option("--timeout-s", min=0.1, max=DAY_S, help="How long one request may take."),
 ]
+ClientsPerS = Annotated[
+    int,
+    typer.Option("--clients-per-s", min=1, max=100_000, help="Clients that are moved in a second."),
+]
+Patience = Annotated[
+    float,
+    typer.Option(
+        "--patience-s",
+        min=0.0,
+        max=DAY_S,
+        help="How long a client of ZooKeeper that is never idle may stay.",
+    ),
+]
+ServerWait = Annotated[
+    float,
+    typer.Option(
+        "--wait-s",
+        min=1.0,
+        max=DAY_S,
+        help="How long to wait for a server that restarts, or for a majority.",
+    ),
+]
 WalkTimeout = Annotated[
     float,
     typer.Option("--timeout-s", min=0.1, max=DAY_S, help="How long a server may walk its tree."),

@@ -1,11 +1,24 @@
-"""The lead moves and servers restart one after the other, and no client sees an error."""
+"""The lead moves, servers are drained, restart and change settings, and no client sees an error."""
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from raykeeper.clusters import Ensemble, LeadershipTransferError, ServerDrainError
+from raykeeper.clusters import (
+    Ensemble,
+    LeadershipTransferError,
+    RollingRestartError,
+    ServerDrainError,
+    SettingsDifferError,
+    apply_settings,
+    launch,
+)
+from raykeeper.clusters.rolling_settings import stop_for_good
+from raykeeper.clusters.rolling_turn import rolling_turn
+from raykeeper.clusters.running_servers import find_running
+from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Run, all_serve, eventually
 
 
@@ -123,3 +136,59 @@ def test_servers_restart_in_turn_while_a_client_writes(shared: Ensemble, run: Ru
     ]
     writer.finish()
     assert run("restart", shared.name)[0] == 2  # not without --rolling
+
+
+class Interrupted(Exception):
+    """The operator gives up."""
+
+
+def test_settings_change_server_by_server_while_a_client_writes(
+    shared: Ensemble, run: Run, tmp_path: Path
+) -> None:
+    eventually(lambda: all_serve(shared))
+    writer = Writer(shared, "/settings")
+    writer.start()
+    leader = shared.wait_for_leader()
+    file, told = tmp_path / "new.yaml", list[str]()
+    file.write_text(f"name: {shared.name}\nlog_format: json\ntick_ms: 600\nheal_after_s: 300\n")
+    with pytest.raises(SettingsDifferError):
+        launch(file)
+    with pytest.raises(SettingsDifferError, match="to change placement"):
+        apply_settings(file, placement="spread")
+    # A caller that is killed leaves a server stopped, or others with the old settings.
+    first = next(server for server in (1, 2, 3) if server != leader)
+    others = ", ".join(str(server) for server in (1, 2, 3) if server != first)
+    stop_for_good(shared.name, ServerId(first))
+
+    def tell_once(line: str) -> None:
+        if line.startswith("restarting"):
+            raise Interrupted(line)
+
+    with pytest.raises(Interrupted):
+        apply_settings(file, tell=tell_once)
+    assert formats_of(shared) == {first: "json"} | {
+        server: "text" for server in (1, 2, 3) if server != first
+    }
+    with rolling_turn(shared), pytest.raises(RollingRestartError, match="another process"):
+        apply_settings(file)
+    code, out, err = run("up", str(file), "--apply", "--wait-s", "90")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0] == f"tick_ms: runs with 600 (server {first}) and 500 (server {others}), " + (
+        "asked for 600"
+    )
+    assert [line.partition(" ")[0] for line in lines[3:6]] == ["restarting", "server", "restarting"]
+    assert formats_of(shared) == dict.fromkeys((1, 2, 3), "json")
+    assert shared.keeper() is not None
+    assert launch(file) == shared and apply_settings(file) == shared
+    # Another number of members comes first; the newcomer has the settings of the others by then.
+    apply_settings(file, observers=1, tell=told.append)
+    assert formats_of(shared) == dict.fromkeys((1, 2, 3, 4), "json")
+    assert told[0] == "observers: runs with 0, asked for 1" and told[-1].startswith("done: ")
+    writer.finish()
+
+
+def formats_of(ensemble: Ensemble) -> dict[int, str]:
+    """The log format of each server that describes it."""
+    found = find_running(ensemble.name)
+    return {server: each.settings["log_format"] for server, each in found.items() if each}

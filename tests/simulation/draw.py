@@ -12,7 +12,7 @@ from tests.simulation.plan import Plan, draw_mix
 from tests.simulation.recipes.plans import draw_recipe_plan
 from tests.simulation.rotating_outages import draw_rotating_outages
 from tests.simulation.timing import TimingPlan, least_session_ms, least_sync_ms
-from tests.simulation.transfers.plans import TRANSFER, draw_transfer_plan
+from tests.simulation.transfers.plans import TRANSFER, draw_transfer_plan, with_mixed_settings
 from tests.simulation.upgrades.plans import UPGRADE, draw_upgrade_plan
 
 TIMED_SHARE = 0.3
@@ -30,7 +30,7 @@ def draw_plan(seed: int, recipe: str = "") -> Plan:
     if recipe == JUTE:
         return _timed(draw_jute_plan(seed))
     if recipe == TRANSFER:
-        return _timed(draw_transfer_plan(seed))
+        return with_mixed_settings(_timed(draw_transfer_plan(seed)))
     if recipe:
         return _timed(draw_recipe_plan(seed, recipe))
     return _timed(draw_rotating_outages(seed) or draw_campaign(seed) or draw_mix(seed))

@@ -220,7 +220,7 @@ class Node:
             txns_max=self._plan.window_txns_max,
             read_log_bytes_max=self._plan.read_log_bytes_max,
         )
-        timing, limits = self._timing.timing(), self._timing.limits()
+        timing = self._timing.timing(self._plan.tick_times, self._plan.sync_divisor)
         settings = Settings(
             *(self.server_id, self.voters, recovered.disk_id, timing, window),
             FeatureLevels(self.newest_level),
@@ -228,7 +228,7 @@ class Node:
             self.list.known(),
         )
         recovered = replace(recovered, was_member=self.list.was_member)
-        self.server = Server(settings, limits, self._options(), recovered)
+        self.server = Server(settings, self._timing.limits(), self._options(), recovered)
         self.on_started(self)
         self._checks.started(self)
         self._carry_out(self.server.start(self.clock.times()))

@@ -201,6 +201,10 @@ class ServerPlan(Struct, frozen=True):
     """Requests of one connection that may wait; some clients send more."""
     history_max: int = HISTORY_MAX
     """Size of the change log for the watches of disconnected clients."""
+    tick_times: int = 1
+    """Its tick is so many times that of the plan, and ..."""
+    sync_divisor: int = 1
+    """... its sync limit a part of it: a server whose settings are changed before the others'."""
 
 
 class RequestMix(Enum):

@@ -26,9 +26,10 @@ class TimingPlan(Struct, frozen=True, omit_defaults=True):
     session_min_ms: int = 1_000
     session_max_ms: int = 20_000
 
-    def timing(self) -> Timing:
-        """Return the times of Zab."""
-        return Timing(Millis(self.tick_ms), self.init_limit, self.sync_limit)
+    def timing(self, tick_times: int = 1, sync_divisor: int = 1) -> Timing:
+        """Return the times of Zab, for a server whose ticks are longer and limits lower."""
+        sync_limit = max(-(-self.sync_limit // sync_divisor), 2)
+        return Timing(Millis(self.tick_ms * tick_times), self.init_limit, sync_limit)
 
     def limits(self) -> Limits:
         """Return the limits of session timeouts."""

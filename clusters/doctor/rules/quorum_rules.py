@@ -198,8 +198,10 @@ QUORUM_RULES = (
     Rule(
         "settings.differ",
         _W,
-        "Two launches with different settings ran at the same time, or a server was added later.",
-        "Run `raykeeper down {name}`, then launch it again with the settings that you want.",
+        "A change of settings was interrupted, or two launches with different ones ran at the same "
+        "time.",
+        "Run `raykeeper up FILE --name {name} --apply` with the settings that you want: it goes "
+        "on.",
         settings_differ,
     ),
     Rule(

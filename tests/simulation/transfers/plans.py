@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from raykeeper.clusters.mixed_settings import mixing_problem
 from tests.simulation.campaigns import draw_campaign
 from tests.simulation.jute_clients.plans import with_jute_clients
 from tests.simulation.plan import Fault, FaultKind, Plan, draw_mix
@@ -21,6 +22,7 @@ TRIGGERS: Final = (
 )
 _CALM_SHARE: Final = 0.35
 _SLOW_SHARE: Final = 0.6
+_MIXED_SHARE: Final = 0.5
 _DRAIN_SHARE: Final = 0.6
 _BOTH_KINDS_SHARE: Final = 0.5
 _HANDS_OVER_SHARE: Final = 0.3
@@ -39,6 +41,27 @@ def draw_transfer_plan(seed: int) -> Plan:
             plan = with_jute_clients(drains, plan)
     ordered = tuple(sorted(faults, key=lambda fault: fault.at_ms))
     return replace(plan, faults=ordered, transfers_in_calm=True, drains_in_calm=True)
+
+
+def with_mixed_settings(plan: Plan) -> Plan:
+    """Return the plan with servers that have other ticks: some were changed, the others will be.
+
+    The longest ticks that a change may bring about in one step (clusters/mixed_settings.py).
+    """
+    random = Random(f"{plan.seed}.mixed")
+    divisor = random.choice([1, 2])
+    of_changed = plan.timing.timing(2, divisor)
+    both = [
+        {"tick_ms": timing.tick_ms, "sync_limit": timing.sync_limit}
+        for timing in (plan.timing.timing(), of_changed)
+    ]
+    if random.random() >= _MIXED_SHARE or mixing_problem(both):
+        return plan
+    servers = tuple(
+        random.choice([server, replace(server, tick_times=2, sync_divisor=divisor)])
+        for server in plan.servers
+    )
+    return replace(plan, servers=servers)
 
 
 def draw_drains(random: Random, plan: Plan) -> list[Fault]:

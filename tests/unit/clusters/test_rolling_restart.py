@@ -6,11 +6,14 @@ from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.rolling_restart import (
     Done,
     HandOver,
+    Refuse,
     Restart,
     RollingRestart,
     RollingRestartError,
     Step,
+    View,
     Wait,
+    began_before,
     next_step,
 )
 from raykeeper.zab.ids import ServerId
@@ -88,15 +91,21 @@ OBSERVED = {**OLD, S4: said(4, "observer")}
 def test_the_next_step(
     answers: dict[ServerId, ReplicaStatus | str], restarted: list[ServerId], step: Step
 ) -> None:
-    assert next_step(VOTERS, answers, restarted, SINCE) == step
+    view = View(VOTERS, answers, began_before(answers, SINCE))
+    assert next_step(view, restarted) == step
 
 
 @pytest.mark.parametrize("voters", [(S3,), (S2, S3)])
 def test_few_voters_have_no_majority_to_spare(voters: tuple[ServerId, ...]) -> None:
     answers = {server: OLD[server] for server in voters}
-    found = next_step(voters, answers, [], SINCE)
-    assert isinstance(found, Wait)
-    assert "are needed" in found.reason
+    assert next_step(View(voters, answers, voters), []) == Refuse(
+        f"of {len(voters)} voting servers none can be restarted while writes go on: run "
+        "`raykeeper down`, then `raykeeper up`"
+    )
+    # An observer among them can, and none that is not left need be.
+    answers = {**answers, S4: said(4, "observer")}
+    assert next_step(View(voters, answers, [S4]), []) == Restart(S4)
+    assert next_step(View(voters, answers, []), []) == Done()
 
 
 class Cluster:
@@ -109,12 +118,12 @@ class Cluster:
         self.returns = True
         self._starting: ServerId | None = None
 
-    def look(self) -> tuple[tuple[ServerId, ...], dict[ServerId, ReplicaStatus | str]]:
+    def look(self) -> View:
         found = dict(self.answers)
         if self._starting is not None and self.returns:
             self.answers[self._starting] = said(self._starting, began=2_000)
             self._starting = None
-        return VOTERS, found
+        return View(VOTERS, found, began_before(found, SINCE))
 
     def restart(self, server: ServerId) -> None:
         self.answers[server] = "its process is gone"
@@ -129,7 +138,7 @@ class Cluster:
 
     def run(self) -> list[ServerId]:
         acts = (self.look, self.restart, self.hand_over, self.told.append)
-        return RollingRestart(*acts, self.sleep, lambda: self.now).run(SINCE, 5.0)
+        return RollingRestart(*acts, self.sleep, lambda: self.now).run(5.0, "go on so")
 
 
 def test_all_are_restarted_in_order() -> None:
@@ -149,8 +158,7 @@ def test_it_stops_when_a_server_does_not_come_back() -> None:
     with pytest.raises(RollingRestartError) as caught:
         cluster.run()
     assert str(caught.value) == (
-        "server 1 does not answer: its process is gone; restarted so far: 1; "
-        "go on with --since 1000"
+        "server 1 does not answer: its process is gone; restarted so far: 1; go on so"
     )
     assert 5 <= cluster.now < 6
 
@@ -159,3 +167,13 @@ def test_it_goes_on_where_it_stopped() -> None:
     cluster = Cluster()
     cluster.answers[S1] = said(1, began=1_001)
     assert cluster.run() == [S2, S3]
+
+
+def test_it_begins_nothing_when_there_are_too_few_voters() -> None:
+    def restart(server: ServerId) -> None:
+        raise AssertionError(server)
+
+    view = View((S3,), {S3: LEADER}, [S3])
+    rolling = RollingRestart(lambda: view, restart, lambda: S3, lambda _: None)
+    with pytest.raises(RollingRestartError, match="of 1 voting servers none can be restarted"):
+        rolling.run(5.0, "")

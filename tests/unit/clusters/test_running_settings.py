@@ -22,7 +22,9 @@ from raykeeper.clusters.keeper import heal_settings
 from raykeeper.clusters.running_settings import (
     SettingsDifferError,
     adopt_settings,
+    check_rolling,
     check_settings,
+    servers_that_differ,
 )
 from raykeeper.clusters.starting import replica_config
 from raykeeper.zab.ids import ServerId, Zxid
@@ -150,12 +152,68 @@ def test_the_error_tells_how_to_bring_each_change_about() -> None:
     assert str(raised.value) == (
         "ensemble 'coord' runs with other settings: servers: runs with 3, asked for 5; "
         "tick_ms: runs with 500, asked for 1000; links: runs with auto, asked for ray; "
-        "to change servers: put the present number into the settings, or change it with "
-        "`raykeeper members set coord`; to change tick_ms, links: run `raykeeper down coord`, then "
-        "launch it with the new value; its data is kept"
+        "to change servers: put the present number into the settings, or run `raykeeper up` with "
+        "--apply, which changes the members as `raykeeper members set coord` does; to change "
+        "tick_ms, links: run `raykeeper up` with the new value and --apply, or call "
+        "`apply_settings`: the servers of coord are replaced one after the other, and no client "
+        "sees an error"
     )
     again = pickle.loads(pickle.dumps(raised.value))
     assert (str(again), again.differences) == (str(raised.value), raised.value.differences)
+
+
+def rolling_error(stated: dict[str, Any], *servers: ReplicaDescription) -> str:
+    try:
+        check_rolling(make_config(stated), stated.keys(), servers)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def test_most_settings_can_be_changed_server_by_server() -> None:
+    fixed = {each for each in SETTINGS if change_of(each) is not Change.ROLLING}
+    assert fixed == {"name", "servers", "observers", "data_dir", "placement"}
+    assert {each for each in fixed if change_of(each) is Change.MEMBERS} == {"servers", "observers"}
+    assert rolling_error({"servers": 5, "observers": 1}, server(DEFAULTS)) == ""
+    assert rolling_error({"log_format": "json", "tick_ms": 600}, server(DEFAULTS)) == ""
+    assert rolling_error({"data_dir": "~/.raykeeper/data"}, server(DEFAULTS)) == ""
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        # Only what cannot be changed so is told.
+        ({"data_dir": "/e", "tick_ms": 600}, "data_dir: runs with ~/.raykeeper/data, asked for /e"),
+        ({"data_dir": "/elsewhere"}, "to change data_dir: run `raykeeper down coord`, move"),
+        ({"placement": "spread"}, "placement: runs with auto, asked for spread"),
+    ],
+)
+def test_what_cannot_be_changed_so_is_refused(stated: dict[str, Any], words: str) -> None:
+    told = rolling_error(stated, server(DEFAULTS))
+    assert words in told and "tick_ms" not in told
+
+
+def test_a_mix_that_does_not_work_is_refused_with_a_way_round() -> None:
+    streams = make_config({"links": "direct"})
+    told = rolling_error({"links": "ray"}, server(streams))
+    assert told == (
+        "ensemble 'coord': servers with links: ray and links: direct do not reach each other; go "
+        "to auto first"
+    )
+    # What the caller does not state stays as it runs.
+    quick = make_config({"tick_ms": 50})
+    assert rolling_error({"log_format": "json"}, server(quick)) == ""
+    assert "smaller steps" in rolling_error({"tick_ms": 500}, server(quick))
+    # There is nothing to change.
+    assert rolling_error({"tick_ms": 50}, server(quick)) == ""
+
+
+def test_the_servers_that_run_otherwise_are_found() -> None:
+    slow, json = make_config({"tick_ms": 600}), make_config({"log_format": "json"})
+    described = [server(slow, 3), server(DEFAULTS, 1), server(json, 2)]
+    assert servers_that_differ(DEFAULTS, described) == [2, 3]
+    assert servers_that_differ(slow, described) == [1, 2]
+    assert servers_that_differ(slow, []) == []
 
 
 def test_what_a_server_of_another_version_does_not_describe_is_not_different() -> None:
@@ -223,7 +281,7 @@ def test_of_servers_that_differ_the_most_frequent_value_is_taken_with_a_warning(
     assert config == slow
     assert warnings == [
         "the servers of ensemble 'coord' run with different settings: tick_ms is 500 (server 1) "
-        "and 1000 (server 2, 3); run `raykeeper down coord`, then launch it again"
+        "and 1000 (server 2, 3); run `raykeeper up` with the right value and --apply"
     ]
 
 

@@ -115,12 +115,14 @@ DIFFERENT = SettingsDifferError(
 
 
 def test_every_difference_is_printed_with_how_to_change_it() -> None:
-    assert printed(lambda console: show_differences(console, DIFFERENT)).splitlines() == [
+    lines = printed(lambda console: show_differences(console, DIFFERENT)).splitlines()
+    assert [line.rstrip() for line in lines] == [
         "ensemble coord runs with other settings; nothing was changed",
-        "  tick_ms: runs with 500 (server 1) and 600 (server 2), asked for 700",
-        "    to change it: stop it first",
-        "  placement: runs with auto, asked for {label: slot}",
-        "    to change it: stop it",
+        "setting    runs with                          asked for",
+        "tick_ms    500 (server 1) and 600 (server 2)  700",
+        "placement  auto                               {label: slot}",
+        "to change tick_ms: stop it first",
+        "to change placement: stop it",
         "without these settings, `up` attaches the ensemble as it runs",
     ]
 

@@ -33,7 +33,7 @@ def test_errors_stand_first_and_otherwise_the_order_is_that_of_the_table() -> No
 def test_a_finding_names_the_ensemble_in_its_advice() -> None:
     facts = with_server(1, replace(HEALTHY, keeper=KeeperFacts(True)), settings={"heal_after_s": 1})
     (finding,) = judge(facts)
-    assert finding.advice.startswith("Run `raykeeper down coord`, then launch it again")
+    assert finding.advice.startswith("Run `raykeeper up FILE --name coord --apply` with")
     assert (finding.rule, finding.about) == ("settings.differ", "the ensemble")
 
 

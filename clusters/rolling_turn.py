@@ -1,0 +1,78 @@
+"""The turn to restart servers, or to change the members, which one process has at a time.
+
+It is the lock in the ensemble's own tree that changes of the members hold (member_journal.py).
+Counterexample for none: two operators restart the servers, each of them one after the other. Both
+see a majority in step, stop a different server at the same moment, and nobody can write.
+
+The lock ends with the process that has it, so a run that was killed keeps nobody out.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Protocol
+
+from raykeeper.client import Client
+from raykeeper.client.errors import LostError, WaitTimeoutError
+from raykeeper.clusters.member_journal import LOCK, MemberJournal
+from raykeeper.clusters.rolling_restart import RollingRestartError
+from raykeeper.zab.errors import RayKeeperError
+
+_SESSION_TIMEOUT_S: Final = 30.0
+_CONNECT_S: Final = 30.0
+_TURN_S: Final = 1.0
+
+
+class ConnectedEnsemble(Protocol):
+    """What a turn needs of `Ensemble`."""
+
+    name: str
+
+    def connect(self, session_timeout_s: float = ..., timeout_s: float = ...) -> Client:
+        """Open a session."""
+
+
+@contextmanager
+def rolling_turn(ensemble: ConnectedEnsemble) -> Iterator[Callable[[], None]]:
+    """Have the turn; what is yielded raises an error when it may be over.
+
+    Raises:
+        RollingRestartError: another process has the turn, or this one may have lost it.
+        KeeperError: the ensemble takes no session, or has no leader.
+    """
+    with (
+        ensemble.connect(_SESSION_TIMEOUT_S, _CONNECT_S) as client,
+        take_turn(client, ensemble.name) as check,
+    ):
+        yield check
+
+
+@contextmanager
+def take_turn(client: Client, name: str) -> Iterator[Callable[[], None]]:
+    """Have the turn in the session of a client; see `rolling_turn`."""
+    MemberJournal(client).create_paths()
+    lock = client.lock(LOCK, f"pid {os.getpid()} on {socket.gethostname()}".encode())
+    try:
+        held = lock.acquire(_TURN_S)
+    except WaitTimeoutError:
+        holders = [each.identifier.decode(errors="replace") for each in lock.contenders()[:1]]
+        raise RollingRestartError(
+            f"another process restarts servers of ensemble {name!r} now, or changes its members: "
+            f"{holders[0] if holders else 'it has just ended; try again'}"
+        ) from None
+
+    def check() -> None:
+        try:
+            held.lost.check()
+        except LostError as error:
+            raise RollingRestartError(
+                f"another process may restart the servers of ensemble {name!r} now, for the "
+                f"session of this one is lost: {error}"
+            ) from None
+
+    try:
+        yield check
+    finally:
+        with suppress(RayKeeperError):  # it may be lost, and ends with the session in any case
+            held.release()
