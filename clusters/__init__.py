@@ -21,6 +21,14 @@ keeper.py                        moves servers whose nodes are lost
 recovery/                        a new history from what is left of a lost majority
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 server_draining.py               move the clients away from a server
+membership.py                    who the members are: the newest list that anybody knows
+member_change.py                 changes the members: one caller with a plan, act by act
+    member_steps/                its plans and its decisions: pure
+    change_loop.py               looks, acts and waits until the plan is done
+    members_view.py              what it sees, made of answers
+    newcomers.py                 starts a server that is to join
+    member_journal.py            what it writes into the tree
+    members_status.py            what it tells an operator
 rolling_restart.py               which server restarts next: a pure decision, and its loop
 rolling_settings.py              change settings, one server after the other
 mixed_settings.py                which settings may differ meanwhile
@@ -44,6 +52,8 @@ from raykeeper.clusters.ensemble import (
     list_ensembles,
 )
 from raykeeper.clusters.launch import launch
+from raykeeper.clusters.member_steps.vocabulary import MemberChangeError
+from raykeeper.clusters.members_status import MembersStatus, MemberStatus
 from raykeeper.clusters.rolling_restart import RollingRestartError
 from raykeeper.clusters.rolling_settings import apply_settings
 from raykeeper.clusters.running_settings import SettingsDifferError
@@ -57,6 +67,8 @@ __all__ = [
     "Ensemble",
     "EnsembleStatus",
     "ServerStatus",
+    "MembersStatus",
+    "MemberStatus",
     "EnsembleConfig",
     "load_config",
     "ConfigError",
@@ -66,4 +78,5 @@ __all__ = [
     "LeadershipTransferError",
     "RollingRestartError",
     "ServerDrainError",
+    "MemberChangeError",
 ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import ray
 import ray.util
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.actors.replica_status import (
     FAILED,
@@ -214,7 +215,8 @@ class Ensemble:
             again = [server for server in handles if server != leader]
             asked = [handles[server] for server in again]
             every.update(zip(again, call_actors(asked, "status", timeout_s=timeout_s), strict=True))
-        return summarize(self.name, every, observers)
+        strangers = servers.difference(voters, () if members is None else members.observers)
+        return summarize(self.name, every, observers, strangers)
 
     def keeper(self, *, timeout_s: float = ANSWER_TIMEOUT_S) -> KeeperStatus | None:
         """Ask the keeper what it does; None if the ensemble has none (setting `heal_after_s`)."""
@@ -733,10 +735,11 @@ def summarize(
     name: str,
     heard: dict[ServerId, ReplicaStatus | str],
     observers: Collection[ServerId] = frozenset(),
+    strangers: Collection[ServerId] = frozenset(),
 ) -> EnsembleStatus:
     """Build the status of an ensemble from its servers' answers; a string tells why one is missing.
 
-    `observers` are the servers without a vote.
+    `observers` are the servers without a vote, `strangers` those of them that are no members.
     """
     voters = {server: answer for server, answer in heard.items() if server not in observers}
     leader = unreached_leader(heard, observers)
@@ -751,6 +754,7 @@ def summarize(
         # A deposed leader may not know it yet; the newest epoch is right.
         leader = max(leading, key=lambda answer: answer.epoch).server_id
     reason = None if leader is not None else _why_no_leader(voters, servers)
+    servers = [_as_stranger(each) if each.server_id in strangers else each for each in servers]
     return EnsembleStatus(name, servers, leader, reason, feature_level_of(heard, leader))
 
 
@@ -781,6 +785,11 @@ def unreached_leader(
         if is_silent and leader in voters and count + 1 > len(voters) // 2:
             return leader
     return None
+
+
+def _as_stranger(status: ServerStatus) -> ServerStatus:
+    told = "is no member: it is about to join, or has left (raykeeper members)"
+    return replace(status, problem="; ".join(each for each in (told, status.problem) if each))
 
 
 def _declared_leaders(heard: Mapping[ServerId, ReplicaStatus | str]) -> list[ReplicaStatus]:

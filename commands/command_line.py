@@ -18,6 +18,7 @@ from raykeeper.commands.declarations import (
     backups,
     lifecycle,
     listings,
+    members,
     migration,
     monitoring,
     trials,
@@ -68,6 +69,11 @@ app.add_typer(
     typer.Typer(cls=_ExperimentGroup, no_args_is_help=True),
     name="bench",
     help="Measure: the paper's evaluation, and more.",
+)
+app.add_typer(
+    members.members,
+    name="members",
+    help="Show the members of an ensemble (`members NAME`), and change them while it works.",
 )
 app.add_typer(
     inspection,

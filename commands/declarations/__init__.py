@@ -2,6 +2,7 @@
 
 lifecycle.py     up, init, down, recover, restart, transfer, drain, drain-server
 monitoring.py    status, doctor, top, events, ui, grafana
+members.py       members, and a command for each change of them
 listings.py      sessions, locks, watches, tree, log
 znodes.py        shell, copy
 migration.py     import, export

@@ -156,10 +156,14 @@ class EnsembleFacts(Struct, frozen=True, kw_only=True):
     voters: tuple[ServerId, ...] = ()
     observers: tuple[ServerId, ...] = ()
     servers: tuple[ServerFacts, ...] = ()
-    """All that the ensemble should have, in order."""
+    """All that the ensemble should have, and others that run, in order."""
     leader: ServerId | None = None
     leader_problem: str = ""
     """Why there is no leader."""
+    change: str = ""
+    """The change of the members that has not ended, and who began it; "": none is known."""
+    is_change_left: bool = False
+    """Whether nobody is at it."""
     voting_disks: Mapping[ServerId, DiskId] = {}
     """The disk on which the vote of a server rests, as far as that is certain."""
     nodes: tuple[NodeFacts, ...] = ()

@@ -3,11 +3,12 @@
 from raykeeper.clusters.doctor.rules.disk_rules import DISK_RULES
 from raykeeper.clusters.doctor.rules.facts import EnsembleFacts
 from raykeeper.clusters.doctor.rules.findings import Finding, Rule, Severity
+from raykeeper.clusters.doctor.rules.member_rules import MEMBER_RULES
 from raykeeper.clusters.doctor.rules.node_rules import NODE_RULES
 from raykeeper.clusters.doctor.rules.quorum_rules import QUORUM_RULES
 from raykeeper.clusters.doctor.rules.server_rules import SERVER_RULES
 
-RULES: tuple[Rule, ...] = (*QUORUM_RULES, *DISK_RULES, *SERVER_RULES, *NODE_RULES)
+RULES: tuple[Rule, ...] = (*QUORUM_RULES, *MEMBER_RULES, *DISK_RULES, *SERVER_RULES, *NODE_RULES)
 
 
 def judge(facts: EnsembleFacts) -> list[Finding]:
