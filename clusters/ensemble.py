@@ -432,7 +432,7 @@ class Ensemble:
         goes back.
 
         Args:
-            server_id: Its id; None for the lowest that no server ever had.
+            server_id: Its id; None for the lowest that no member, founder or folder has.
             observer: Whether it remains without a vote.
             node: The beginning of the Ray id of the node that it must run on; None for any one
                 that the settings allow.

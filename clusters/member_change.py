@@ -162,7 +162,7 @@ class MemberChange:
         seen = self._loop().until_leader()
         nodes = discover_nodes(self._config.data_dir, self._config.name)
         described = described_by(find_running(self._config.name))
-        ids = {*seen.handles, *self._journal.read_used_ids()}
+        ids = {*seen.handles}
         ids |= {server for each in described for server in each.founding_voters}
         ids |= {server for each in described for server in each.founding_observers}
         ids |= {folder.server_id for node in nodes for folder in node.folders}
@@ -170,7 +170,7 @@ class MemberChange:
         view = seen.view
         working = tuple(server for server, each in view.servers.items() if not each.problem)
         return Known(
-            members=view.members, leader=view.leader, working=working, used_ids=frozenset(ids)
+            members=view.members, leader=view.leader, working=working, taken_ids=frozenset(ids)
         )
 
     def _open_plan(self) -> Plan:

@@ -2,7 +2,6 @@
 
     lock        whoever is at a change holds it
     plan        the change that has not ended; none: there is none
-    used        the ids that newcomers were given, so that none is given twice
 
 Every write has the condition that the lock is still held: of two callers, one that only seems dead
 changes nothing any more. It is written as a recipe, as the keeper's journal is.
@@ -19,13 +18,11 @@ from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.primitives import get_or_none, transact
 from raykeeper.client.recipes.recipe import K, Recipe, operation
 from raykeeper.clusters.member_steps.vocabulary import Plan
-from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.requests import ANY_VERSION, Create, Delete, SetData, TxnOp
 
 ROOT: Final = "/zookeeper/members"
 LOCK: Final = f"{ROOT}/lock"
 _PLAN: Final = f"{ROOT}/plan"
-_USED: Final = f"{ROOT}/used"
 
 
 class MemberJournal(Recipe[K]):
@@ -36,7 +33,6 @@ class MemberJournal(Recipe[K]):
         """Create what is missing of it."""
         for path in (ROOT, LOCK):
             yield from create_if_missing(Create(path, b"", 0))
-        yield from create_if_missing(Create(_USED, b"[]", 0))
 
     @operation
     def read_plan(self) -> Flow[Plan | None]:
@@ -46,37 +42,23 @@ class MemberJournal(Recipe[K]):
             InvalidValueError: the value of the znode is no plan.
         """
         found = yield from get_or_none(_PLAN)
-        return None if found is None else _decode(_PLAN, found[0], Plan)
-
-    @operation
-    def read_used_ids(self) -> Flow[list[ServerId]]:
-        """Return the ids that newcomers were given.
-
-        Raises:
-            InvalidValueError: the value of the znode is of something else.
-        """
-        found = yield from get_or_none(_USED)
-        used: list[ServerId] = [] if found is None else _decode(_USED, found[0], list[ServerId])
-        return used
+        if found is None:
+            return None
+        try:
+            return msgspec.json.decode(found[0], type=Plan)
+        except msgspec.MsgspecError as error:
+            raise InvalidValueError(f"the value of {_PLAN} is of no change: {error}") from None
 
     @operation
     def begin(self, held: Held[Any], plan: Plan) -> Flow[None]:
-        """Write the plan of a change that begins, and that its newcomers have their ids.
+        """Write the plan of a change that begins.
 
         Raises:
             LostError: another caller may be at it; nothing was written.
             NodeExistsError: another change has not ended; nothing was written.
             KeeperError: it is unknown whether it was written.
         """
-        used: list[ServerId] = yield from MemberJournal.read_used_ids.flow(self)
-        ids = sorted({*used, *plan.newcomers, *plan.before.servers})
-        yield from _commit(
-            held,
-            [
-                Create(_PLAN, msgspec.json.encode(plan), 0),
-                SetData(_USED, msgspec.json.encode(ids), ANY_VERSION),
-            ],
-        )
+        yield from _commit(held, [Create(_PLAN, msgspec.json.encode(plan), 0)])
 
     @operation
     def change(self, held: Held[Any], plan: Plan) -> Flow[None]:
@@ -106,10 +88,3 @@ def _commit(held: Held[Any], ops: list[TxnOp]) -> Flow[None]:
     is_held, _ = yield from transact(ops, [held._still_held_compare()])
     if not is_held:
         raise LostError("another caller may be changing the members")
-
-
-def _decode(path: str, value: bytes, kind: Any) -> Any:
-    try:
-        return msgspec.json.decode(value, type=kind)
-    except msgspec.MsgspecError as error:
-        raise InvalidValueError(f"the value of {path} is of no change: {error}") from None

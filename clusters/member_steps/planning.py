@@ -1,7 +1,8 @@
 """From what an operator asks for to a plan, and from a plan to its undoing.
 
-A server id is given once: a server that is sent the transactions of long ago would find that its id
-has left. So newcomers get ids that no server ever had, as far as folders, list and tree tell.
+A newcomer gets an id that no folder has, for it starts with an empty one, and that no founder had:
+with an empty log every server begins with the list of the founding, and one that stands in it
+would wait to be dialed by others that know it no more.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,8 +21,8 @@ class Known(Struct, frozen=True, kw_only=True):
     leader: ServerId | None = None
     working: tuple[ServerId, ...] = ()
     """The servers that answer and are in step."""
-    used_ids: frozenset[ServerId] = frozenset()
-    """Those that some server has, or ever had."""
+    taken_ids: frozenset[ServerId] = frozenset()
+    """Those of the founders, of servers that run, and of folders on live nodes."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ class Request(Struct, frozen=True, kw_only=True):
 def plan_change(request: Request, known: Known, begun_by: str) -> Plan | None:
     """Return the plan of a change; None if the members are as asked for.
 
-    Growing takes the lowest ids that nobody ever had. Shrinking keeps the servers that work, and
+    Growing takes the lowest free ids. Shrinking keeps the servers that work, and
     the leader; of others those with low ids.
 
     Raises:
@@ -67,7 +68,7 @@ def plan_change(request: Request, known: Known, begun_by: str) -> Plan | None:
 
 
 def addition(server: ServerId | None, known: Known, *, is_observer: bool) -> Request:
-    """Return the request to add a server; None: with the lowest id that nobody ever had.
+    """Return the request to add a server; None: with the lowest free id.
 
     Raises:
         MemberChangeError: that id cannot be given.
@@ -154,8 +155,7 @@ def demotion(server: ServerId, known: Known) -> Request:
 def undone(plan: Plan, members: Members) -> Plan:
     """Return the plan by which a change goes back, from the present members.
 
-    A server that has left does not come back: its id is not given again. The one in its place
-    stays.
+    A server that has left does not come back: its folder is of no use. The one in its place stays.
     """
     heirs = {old: new for new, old in plan.replaced.items()}
 
@@ -178,32 +178,32 @@ def left_for_good(plan: Plan, members: Members) -> tuple[ServerId, ...]:
 
 
 def free_id(known: Known) -> ServerId:
-    """Return the lowest id that no server ever had.
+    """Return the lowest id that can be given to a newcomer.
 
     Raises:
         MemberChangeError: there is none.
     """
-    used = known.used_ids.union(known.members.servers)
+    taken = known.taken_ids.union(known.members.servers)
     for number in range(1, SERVER_ID_MAX + 1):
-        if number not in used:
+        if number not in taken:
             return ServerId(number)
-    raise MemberChangeError(f"all ids of servers up to {SERVER_ID_MAX} were given")
+    raise MemberChangeError(f"all ids of servers up to {SERVER_ID_MAX} are taken")
 
 
 def check_new_id(server: ServerId, known: Known) -> None:
     """Check that an id can be given to a newcomer.
 
     Raises:
-        MemberChangeError: it is out of range, or some server has or had it.
+        MemberChangeError: it is out of range or taken.
     """
     if not 1 <= server <= SERVER_ID_MAX:
         raise MemberChangeError(f"{server} is no id of a server, expected 1 to {SERVER_ID_MAX}")
     if server in known.members.servers:
         raise MemberChangeError(f"server {server} is a member already: {known.members}")
-    if server in known.used_ids:
+    if server in known.taken_ids:
         raise MemberChangeError(
-            f"server {server} was there before, and an id is given once; the lowest free one is "
-            f"{free_id(known)}"
+            f"the id {server} is taken: by a founder, a server that runs, or a folder, which you "
+            f"may remove if its server has left; the lowest free one is {free_id(known)}"
         )
 
 
@@ -256,8 +256,8 @@ def _chosen(
         return _sorted(order[:asked])
     grown = list(present)
     while len(grown) < asked:
-        used = known.used_ids.union(grown, others)
-        grown.append(free_id(replace(known, used_ids=used)))
+        taken = known.taken_ids.union(grown, others)
+        grown.append(free_id(replace(known, taken_ids=taken)))
     return _sorted(grown)
 
 

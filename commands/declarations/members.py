@@ -63,7 +63,7 @@ def show(name: Name = None, address: Address = None, as_json: AsJson = False) ->
 def add(
     name: Name = None,
     server: Annotated[
-        int | None, typer.Option("--id", help="Its id; else the lowest that no server ever had.")
+        int | None, typer.Option("--id", help="Its id; else the lowest free one.")
     ] = None,
     observer: Annotated[bool, typer.Option("--observer", help="It gets no vote.")] = False,
     node: Node = None,

@@ -29,7 +29,7 @@ PLAN = Plan(
 def test_the_next_caller_reads_what_the_last_one_left(room: Room) -> None:
     with open_blocking(room)() as other:
         second = MemberJournal(other)
-        assert (second.read_plan(), second.read_used_ids()) == (None, [])
+        assert second.read_plan() is None
         with open_blocking(room)() as one:
             first = MemberJournal(one)
             first.create_paths()
@@ -39,7 +39,7 @@ def test_the_next_caller_reads_what_the_last_one_left(room: Room) -> None:
             assert [each.identifier for each in other.lock(LOCK).contenders()] == [b"me"]
         # Its session has ended, and the lock with it.
         held = other.lock(LOCK).acquire()
-        assert (second.read_plan(), second.read_used_ids()) == (PLAN, [S1, S2, S3, S4])
+        assert second.read_plan() == PLAN
         back = replace(PLAN, is_undone=True)
         second.change(held, back)
         assert second.read_plan() == back
@@ -49,9 +49,7 @@ def test_the_next_caller_reads_what_the_last_one_left(room: Room) -> None:
         assert second.read_plan() is None
         with pytest.raises(NoNodeError):
             second.end(held)
-        # The ids remain given.
-        second.begin(held, replace(PLAN, newcomers=(ServerId(9),)))
-        assert second.read_used_ids() == [S1, S2, S3, S4, ServerId(9)]
+        second.begin(held, PLAN)
 
 
 def test_a_caller_that_lost_the_lock_writes_nothing(room: Room) -> None:
@@ -64,7 +62,7 @@ def test_a_caller_that_lost_the_lock_writes_nothing(room: Room) -> None:
         held = other.lock(LOCK).acquire()
         with pytest.raises(LostError):
             first.begin(lost, PLAN)
-        assert (second.read_plan(), second.read_used_ids()) == (None, [])
+        assert second.read_plan() is None
         second.begin(held, PLAN)
         with pytest.raises(LostError):
             first.change(lost, replace(PLAN, is_undone=True))
@@ -80,6 +78,3 @@ def test_values_of_others_are_refused(room: Room) -> None:
         client.create(f"{ROOT}/plan", b"[]")
         with pytest.raises(InvalidValueError, match="/zookeeper/members/plan is of no change"):
             journal.read_plan()
-        client.set(f"{ROOT}/used", b"{}")
-        with pytest.raises(InvalidValueError, match="/zookeeper/members/used is of no change"):
-            journal.read_used_ids()

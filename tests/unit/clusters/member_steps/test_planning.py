@@ -31,12 +31,12 @@ def members(voters: tuple[int, ...], observers: tuple[int, ...] = ()) -> Members
 
 
 THREE = Known(
-    members=members((1, 2, 3)), leader=ServerId(3), working=ids(1, 2, 3), used_ids=frozenset()
+    members=members((1, 2, 3)), leader=ServerId(3), working=ids(1, 2, 3), taken_ids=frozenset()
 )
 OBSERVED = replace(THREE, members=members((1, 2, 3), (4,)))
 FIVE = replace(THREE, members=members((1, 2, 3, 4, 5)), working=ids(1, 3, 4, 5), leader=ServerId(4))
 ALONE = replace(THREE, members=members((1,), (2,)))
-USED = replace(THREE, used_ids=frozenset(ids(4, 6)))
+TAKEN = replace(THREE, taken_ids=frozenset(ids(4, 6)))
 
 
 def added(known: Known) -> Request:
@@ -55,7 +55,7 @@ def plan(request: Request, known: Known) -> Plan:
     [
         # One server.
         (THREE, added, (1, 2, 3, 4), (), {}, "add server 4"),
-        (USED, added, (1, 2, 3, 5), (), {}, "add server 5"),
+        (TAKEN, added, (1, 2, 3, 5), (), {}, "add server 5"),
         (
             THREE,
             lambda k: addition(ServerId(9), k, is_observer=True),
@@ -162,9 +162,10 @@ def test_what_is_so_already_needs_no_plan(asked: Request) -> None:
         (THREE, lambda k: addition(ServerId(255), k, is_observer=True), "expected 1 to 254"),
         (THREE, lambda k: addition(ServerId(3), k, is_observer=True), "3 is a member already"),
         (
-            USED,
+            TAKEN,
             lambda k: addition(ServerId(6), k, is_observer=False),
-            "server 6 was there before, and an id is given once; the lowest free one is 5",
+            "the id 6 is taken: by a founder, a server that runs, or a folder, which you may "
+            "remove if its server has left; the lowest free one is 5",
         ),
         (THREE, lambda k: removal(ServerId(7), k), "7 is not a member; there are voters 1, 2, 3"),
         (OBSERVED, lambda k: removal(ServerId(7), k), "voters 1, 2, 3 and observers 4"),
@@ -187,13 +188,13 @@ def test_what_is_so_already_needs_no_plan(asked: Request) -> None:
             lambda _: Request(voters=ids(1, 2), observers=ids(2)),
             "server 2 cannot be both a voter and an observer",
         ),
-        (THREE, lambda _: Request(voters=255), "all ids of servers up to 254 were given"),
+        (THREE, lambda _: Request(voters=255), "all ids of servers up to 254 are taken"),
         (
             THREE,
             lambda _: Request(voters=tuple(map(ServerId, range(1, 256)))),
             "an ensemble has at most 254 servers",
         ),
-        (USED, lambda _: Request(voters=ids(1, 6)), "server 6 was there before"),
+        (TAKEN, lambda _: Request(voters=ids(1, 6)), "the id 6 is taken"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -204,11 +205,11 @@ def test_what_makes_no_sense_is_refused(
     assert words in str(raised.value)
 
 
-def test_ids_are_given_once() -> None:
-    every = replace(THREE, used_ids=frozenset(map(ServerId, range(1, SERVER_ID_MAX + 1))))
-    with pytest.raises(MemberChangeError, match="all ids of servers up to 254 were given"):
+def test_ids_are_given_to_one_server_at_a_time() -> None:
+    every = replace(THREE, taken_ids=frozenset(map(ServerId, range(1, SERVER_ID_MAX + 1))))
+    with pytest.raises(MemberChangeError, match="all ids of servers up to 254 are taken"):
         free_id(every)
-    assert free_id(USED) == 5
+    assert free_id(TAKEN) == 5
 
 
 GROWS = plan(Request(voters=5), THREE)
