@@ -7,7 +7,8 @@ Differences: a vote goes to the best of the linked voters, each of which tells i
 votes told by others are counted, never adopted. So a vote follows from what is known at first
 hand, and two servers cannot hold each other to a candidate that neither can reach. A broken link
 takes its peer's notifications with it. Rule Z1: the election ends at once when every linked voter
-has sent exactly this vote, and after `finalize_ms` when only a quorum has.
+has sent exactly this vote, and after `finalize_ms` when only a quorum has. A quorum suffices for
+the nominee of the leader before: no history is better than its own.
 """
 
 from raykeeper.zab import trace_events
@@ -224,7 +225,7 @@ class Looking:
             return
         if self._finalize_at is None:
             self._finalize_at = Millis(now + self._settings.timing.finalize_ms)
-        if now >= self._finalize_at or self._is_unanimous():
+        if now >= self._finalize_at or self._is_unanimous() or self.vote.leader == self._nominee:
             self._decide(self.vote)
 
     def _best(self) -> Vote:

@@ -90,6 +90,20 @@ def test_writes_wait_and_are_done_once_by_the_new_leader() -> None:
     assert near.greeting is not None and far.greeting is not None
 
 
+def test_a_third_server_with_a_busy_disk_is_not_waited_for() -> None:
+    """It votes when its disk is idle, and the nominee has a quorum before."""
+    servers = PureServers(3)
+    caller = servers[3].caller()
+    servers[2].is_disk_held = True
+    caller.ask(caller.create("/before"))
+    assert ask(servers, S1) == [TransferResult(S1, True)]
+    assert servers[1].server.peer.broadcasting is not None
+    assert [type(item) for item in caller.ask(caller.create("/after"))] == [WriteReply]
+    servers[2].release_disk()
+    servers.run()
+    assert servers[2].server.peer.leader == S1 and servers[2].server.peer.is_active
+
+
 def test_an_abandoned_transfer_goes_on_with_all_that_waits() -> None:
     servers = PureServers(3)
     near, far = servers[3].caller(), servers[2].caller(2)
