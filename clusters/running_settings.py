@@ -179,7 +179,7 @@ def settings_of(config: EnsembleConfig) -> dict[str, Any]:
 
 def comparable_settings(described: ReplicaDescription) -> dict[str, Any]:
     """Return the settings that a server runs with, as texts may show them: no secret, no name."""
-    found = _described([described]).items()
+    found = list(_described([described]).items())
     if described.members_version:  # the list says them, which each server delivers in its time
         found = [(name, each) for name, each in found if name not in ("servers", "observers")]
     return {name: _printable(name, values[described.server_id]) for name, values in found}
