@@ -394,7 +394,8 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
         Meta(ge=1024, le=1 << 30, description="a whole number of bytes from 1024 to 1073741824"),
     ] = 64 << 20
     """Longest list of names that a client of ZooKeeper is sent, in one frame; a longer one closes
-    its connection.
+    its connection. The lists of children that each server keeps for the next such clients that ask
+    are together no longer.
     """
 
     zookeeper_buffer_bytes: Annotated[

@@ -30,13 +30,13 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from raykeeper.server.connection import Connection, Phase, QueuedFrame, SendState
+from raykeeper.server.connection import Connection, LongReply, Phase, QueuedFrame, SendState
 from raykeeper.server.context import ServerContext
 from raykeeper.server.effects import SendClient
+from raykeeper.server.jute_lists import JuteChildren
 from raykeeper.server.request_counts import CONNECT
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.pages import PagedReply
 from raykeeper.znodes.replies import (
     CloseFrame,
     ConnectReply,
@@ -127,7 +127,7 @@ class ClientSendQueues:
         """Send a frame at the end of this step, if only to confirm a heartbeat."""
         self._scheduled[connection] = None
 
-    def start_paged(self, connection: Connection, answer: PagedReply) -> None:
+    def start_paged(self, connection: Connection, answer: LongReply) -> None:
         """Queue a reply that is sent page by page; items pushed later follow it."""
         if connection.frame_items:
             self.flush(connection)
@@ -260,9 +260,11 @@ class ClientSendQueues:
             return False
         return unsent <= self._unsent_max
 
-    def _send_page(self, connection: Connection, answer: PagedReply) -> bool:
+    def _send_page(self, connection: Connection, answer: LongReply) -> bool:
         """Send the next page; return whether it was the last."""
         item = answer.next(self._context.state)
+        if connection.translator is not None and isinstance(answer, JuteChildren):
+            connection.translator.note_list(answer.bytes)
         if item is not None:
             self._send_frame(connection, answer.zxid, [item])
         if answer.is_over:
@@ -300,7 +302,7 @@ class ClientSendQueues:
             self.overrun_connections.append(connection)
 
 
-def _enqueue(connection: Connection, what: QueuedFrame | PagedReply) -> None:
+def _enqueue(connection: Connection, what: QueuedFrame | LongReply) -> None:
     if connection.queued_frames is None:
         connection.queued_frames = deque()
     connection.queued_frames.append(what)

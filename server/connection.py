@@ -25,6 +25,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from raykeeper.server.jute_lists import JuteChildren
 from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.pages import PagedReply
@@ -102,6 +103,9 @@ class Translator(Protocol):
     def note_kept(self) -> None:
         """Note what the connection makes the server keep now."""
 
+    def note_list(self, size: int) -> None:
+        """Note how many bytes the next list has so far; the connection of a longer one ends."""
+
 
 class PendingSync:
     """A sync, or a linearizable read, that waits for a confirmed read index (rule Z4)."""
@@ -131,6 +135,9 @@ class CheckWatches(Struct, frozen=True):
     path: str
     kind: int
 
+
+LongReply = PagedReply | JuteChildren
+"""A reply of which a step sends a page, and no more for any client."""
 
 LocalRequest = Read | AuxRead | WatchRequest | CheckWatches | RejectedRequest
 """A request that a server answers by itself."""
@@ -201,7 +208,7 @@ class Connection:
         self.send_state = SendState.OPEN
         self.unsent_bytes = 0
         # None until the first frame waits: an empty deque takes more memory than all the rest.
-        self.queued_frames: deque[QueuedFrame | PagedReply] | None = None
+        self.queued_frames: deque[QueuedFrame | LongReply] | None = None
         self.queued_items = 0
         self.queued_bytes = 0
 

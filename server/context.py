@@ -9,6 +9,7 @@ from raykeeper.server.counters import Counters
 from raykeeper.server.effects import Effect
 from raykeeper.server.events import SENT_REPORT_BYTES
 from raykeeper.server.jute_buffers import JuteBuffers
+from raykeeper.server.jute_lists import JuteLists
 from raykeeper.server.leader_outbox import LeaderOutbox
 from raykeeper.zab.effects import TraceEvent, VoteGranted
 from raykeeper.zab.ids import FOUNDING_DISK, Millis, Now
@@ -43,7 +44,7 @@ class ZooKeeperOptions(Struct, frozen=True):
     """The largest request; a larger one closes its connection."""
     list_bytes_max: int = 64 << 20
     """The names of one list, which the protocol sends in one frame; a longer one closes its
-    connection."""
+    connection. Also all the lists that are kept for the next clients (`jute_lists.py`)."""
     address: str = ""
     """Where they find this server, "host:port"; "" if it takes none."""
     buffer_bytes_max: int = 512 << 20
@@ -121,6 +122,7 @@ class ServerContext:
         self.out: list[Effect] = []
         self.leader_outbox = LeaderOutbox()
         self.jute_buffers = JuteBuffers(options.zookeeper.buffer_bytes_max)
+        self.jute_lists = JuteLists(options.zookeeper.list_bytes_max)
         self.counters = Counters()
         self.now = Now(Millis(0), Millis(0))
         self.started_at = Millis(0)

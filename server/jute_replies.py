@@ -3,13 +3,12 @@
 ZooKeeper: `FinalRequestProcessor`, `NIOServerCnxn.sendResponse`, `process` (watcher events).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from raykeeper.jute.archives import OutputArchive
 from raykeeper.jute.fields import EncodedStrings, Record
 from raykeeper.jute.multi import ERROR_TYPE, MultiResponse, Result
 from raykeeper.jute.opcodes import OpCode
@@ -29,6 +28,7 @@ from raykeeper.jute.records import (
     SyncResponse,
     WhoAmIResponse,
 )
+from raykeeper.server.jute_lists import EncodedChildrenReply
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import AUTH_SCHEMES, Identity
 from raykeeper.znodes.errors import Code
@@ -63,34 +63,6 @@ class UnansweredRequest(Struct, frozen=True):
     detail: Any = None
     closes: bool = False
     bytes: int = 0
-
-
-class PagedNames:
-    """The names of a list that comes in pages, for the one frame that the client gets.
-
-    They are encoded page by page: those of a million children would take a step too long.
-    """
-
-    __slots__ = ("_archive", "_count")
-
-    def __init__(self) -> None:
-        self._archive, self._count = OutputArchive(), 0
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of the names so far; 0 if no list has begun."""
-        return len(self._archive.data)
-
-    def add(self, names: Sequence[str]) -> None:
-        """Add a page."""
-        self._archive.write_strings(names)
-        self._count += len(names)
-
-    def take(self) -> EncodedStrings:
-        """Return all names, and begin a new list."""
-        whole = EncodedStrings(self._count, self._archive.data)
-        self._archive, self._count = OutputArchive(), 0
-        return whole
 
 
 def with_names(answer: Record | int, names: EncodedStrings) -> Record:
@@ -202,6 +174,7 @@ _BY_TYPE: Final[Mapping[type, Callable[[UnansweredRequest, Any], Record | int]]]
     GetDataReply: lambda _, item: GetDataResponse(item.value, item.stat),
     ExistsReply: lambda _, item: Code.NO_NODE if item.stat is None else StatResponse(item.stat),
     GetChildrenReply: _reply_to_get_children,
+    EncodedChildrenReply: _reply_to_get_children,
     GetEphemeralsReply: lambda _, item: GetEphemeralsResponse(item.paths),
     EmptyReply: _empty_reply,
     ErrorReply: _error_code,

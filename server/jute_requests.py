@@ -34,6 +34,8 @@ from raykeeper.znodes.requests import WatchMode
 
 LocalOrRead = native.Read | native.AuxRead | native.WatchRequest | native.Sync | CheckWatches
 
+WITH_ACLS: Final = frozenset((native.Create, native.SetAcls, native.Multi))
+"""Writes that may have an ACL."""
 _OPEN: Final = list(OPEN_ACL)
 _WATCH_MODES: Final = frozenset(WatchMode)
 _WATCH_KINDS: Final = frozenset(native.WatchKind)
@@ -64,6 +66,15 @@ def reply_detail(body: Record) -> list[int] | str | None:
         return [_result_opcode(op) for op in body.ops]
     path: str | None = getattr(body, "path", None)
     return path
+
+
+def entries_above(op: native.WriteOp, most: int) -> int:
+    """Return how many entries an ACL of a write has, if it has more than `most`, else 0."""
+    for each in op.then if isinstance(op, native.Multi) else (op,):
+        acls = each.acls if isinstance(each, native.Create | native.SetAcls) else None
+        if acls is not None and len(acls) > most and (entries := len(set(acls))) > most:
+            return entries
+    return 0
 
 
 def _result_opcode(op: Operation) -> int:

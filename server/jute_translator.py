@@ -47,9 +47,16 @@ from raykeeper.jute.records import WatcherEvent as JuteEvent
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.connection import CheckWatches, Connection, Phase, RejectedRequest
 from raykeeper.server.context import ServerContext
+from raykeeper.server.jute_lists import EncodedChildrenReply, PagedNames
 from raykeeper.server.jute_reconfig import reconfig_op
-from raykeeper.server.jute_replies import PagedNames, UnansweredRequest, reply_to, with_names
-from raykeeper.server.jute_requests import acls_of, read_request, reply_detail, write_op
+from raykeeper.server.jute_replies import UnansweredRequest, reply_to, with_names
+from raykeeper.server.jute_requests import (
+    WITH_ACLS,
+    entries_above,
+    read_request,
+    reply_detail,
+    write_op,
+)
 from raykeeper.server.response_counters import ResponseCounters
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes import requests as native
@@ -81,7 +88,6 @@ _SYNC_CONNECTED: Final = 3
 _HEARTBEATS_BITS: Final = 20
 """A million pieces of bytes of one connection do not arrive within a millisecond."""
 _NO_PASSWORD: Final = bytes(PASSWORD_BYTES)
-_WITH_ACLS: Final = frozenset((native.Create, native.SetAcls, native.Multi))
 _PING, _AUTH, _SASL = int(OpCode.PING), int(OpCode.AUTH), int(OpCode.SASL)  # of each request
 _SETTING_WATCHES: Final = (OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
 _UNIMPLEMENTED: Final = (OpCode.CHECK, OpCode.DELETE_CONTAINER)
@@ -140,6 +146,7 @@ class JuteTranslator:
         self._unanswered: deque[UnansweredRequest] = deque()
         self._pings: deque[tuple[int, int]] = deque()  # heartbeat, and how many came with it
         self._paged = PagedNames()
+        self._list_bytes = 0  # of the list in pages that the client gets next, so far
         self._request_bytes = 0  # of the request that is taken now
         self._unanswered_bytes = 0
 
@@ -179,10 +186,18 @@ class JuteTranslator:
 
     def note_kept(self) -> None:
         """Note what the connection makes the server keep: bytes in both directions, and names."""
-        connection = self.connection
-        unsent = 0 if connection is None else connection.unsent_bytes
-        kept = len(self.reader) + self._unanswered_bytes + self._paged.bytes + unsent
+        unsent = 0 if self.connection is None else self.connection.unsent_bytes
+        kept = len(self.reader) + self._unanswered_bytes + self._list_bytes + unsent
         self._context.jute_buffers.note(self.number, kept)
+
+    def note_list(self, size: int) -> None:
+        """Note how many bytes the next list has so far; the connection of a longer one ends."""
+        self._list_bytes, bytes_max = size, self._context.options.zookeeper.list_bytes_max
+        if size > bytes_max and not self.is_over:
+            self.is_over = True  # no frame may be so long
+            self._trace_limit("a list", "zookeeper_list_bytes", bytes_max)
+            self._schedule(self.number)
+        self.note_kept()
 
     # From the client.
 
@@ -275,7 +290,7 @@ class JuteTranslator:
         return self._reject(request, Code.AUTH_FAILED, closes=True)
 
     def _write(self, request: Request, op: native.WriteOp, detail: Any = None) -> native.Write:
-        if type(op) in _WITH_ACLS:
+        if type(op) in WITH_ACLS:
             self._trace_refusal(op)
         self._add_unanswered(request, detail)
         self._number += 1
@@ -283,14 +298,13 @@ class JuteTranslator:
 
     def _reject_elements(self, request: Request, error: TooManyElements) -> RejectedRequest:
         """Refuse what is above a limit, before it is built."""
-        limits = self._context.limits
         if error.kind is Operation:
             what = f"a transaction of more than {error.most} operations"
             self._trace_limit(what, "transaction_ops_max", error.most)
         is_acl = error.kind is Acl
         if is_acl:
             what = f"a request with more than {error.most} entries of ACLs"
-            self._trace_limit(what, "acl_entries_max", limits.acl_entries_max)
+            self._trace_limit(what, "acl_entries_max", self._context.limits.acl_entries_max)
         return self._reject(request, Code.INVALID_ACL if is_acl else Code.BAD_ARGUMENTS)
 
     def _reject(self, request: Request, code: int, *, closes: bool = False) -> RejectedRequest:
@@ -392,9 +406,8 @@ class JuteTranslator:
         self._window, self._zxid = reply.window, request.last_zxid_seen
         self.responses.observe_connect(reply.zxid, self._arrived_at, self._context.now)
         flag = self._read_only_flag(is_read_only=reply.read_only)
-        password = connection.connect.password
         return encode_connect_response(
-            ConnectResponse(0, reply.timeout_ms, session_id, password, flag)
+            ConnectResponse(0, reply.timeout_ms, session_id, connection.connect.password, flag)
         )
 
     def _read_only_flag(self, *, is_read_only: bool) -> bool | None:
@@ -411,12 +424,12 @@ class JuteTranslator:
             self._write_event(out, item)
             return
         names = None
-        if (type(item) is GetChildrenReply or type(item) is GetEphemeralsReply) and (
-            item.more or self._paged.bytes
+        if (
+            type(item) is GetEphemeralsReply
+            and (item.more or self._list_bytes)
+            and (names := self._join_page(item)) is None
         ):
-            names = self._join_page(item)
-            if names is None:
-                return
+            return
         request = self._unanswered.popleft()
         xid, opcode = request.xid, request.opcode
         self._unanswered_bytes -= request.bytes
@@ -425,9 +438,13 @@ class JuteTranslator:
         if opcode != _AUTH:
             self._raise_zxid(item.zxid)
         zxid = self._zxid
+        if type(item) is EncodedChildrenReply:
+            names = item.encoded
+        elif type(item) is GetChildrenReply:
+            names = self._context.jute_lists.names_of(request.detail, item)
         answer = reply_to(request, item)
         if names is not None:
-            answer = with_names(answer, names)
+            answer, self._list_bytes = with_names(answer, names), 0
         code, body = (answer, None) if isinstance(answer, int) else (0, answer)
         if request.closes or (code and opcode == _AUTH):
             self.is_over = True
@@ -436,23 +453,17 @@ class JuteTranslator:
         self.responses.observe(opcode, xid, zxid, request.arrived, self._context.now)
         self._write_reply(out, xid, zxid, code, body)
 
-    def _join_page(self, page: GetChildrenReply | GetEphemeralsReply) -> EncodedStrings | None:
+    def _join_page(self, page: GetEphemeralsReply) -> EncodedStrings | None:
         """Add a page of a list; return all names with its last page."""
-        paged = self._paged
-        paged.add(page.children if isinstance(page, GetChildrenReply) else page.paths)
-        bytes_max = self._context.options.zookeeper.list_bytes_max
-        if paged.bytes > bytes_max:
-            self.is_over = True  # no frame may be so long
-            self._trace_limit("a list", "zookeeper_list_bytes", bytes_max)
-        return None if page.more or self.is_over else paged.take()
+        self._paged.add(page.paths)
+        self.note_list(self._paged.bytes)
+        return None if page.more or self.is_over else self._paged.take()
 
     def _trace_refusal(self, op: native.WriteOp) -> None:
         """Trace the limit above which a write is, so that the leader refuses it."""
         most = self._context.limits.acl_entries_max
-        for acls in acls_of(op):
-            if len(acls) > most and (entries := len(set(acls))) > most:
-                self._trace_limit(f"an ACL of {entries} entries", "acl_entries_max", most)
-                return
+        if entries := entries_above(op, most):
+            self._trace_limit(f"an ACL of {entries} entries", "acl_entries_max", most)
 
     def _trace_limit(self, what: str, setting: str, most: int) -> None:
         """Trace what is above a limit: no error of this protocol can name the setting."""
@@ -482,8 +493,7 @@ class JuteTranslator:
         It sets its watches again as of that one. So pings and credentials, which may be answered
         before the setWatches of their connection and so before what was missed, do not raise it.
         """
-        if zxid > self._zxid:
-            self._zxid = zxid
+        self._zxid = max(self._zxid, zxid)
 
 
 def _heartbeat_at(time: Millis) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from raykeeper.server import server_trace_events as trace_events
-from raykeeper.server.client_send_queues import ClientSendQueues
+from raykeeper.server.client_send_queues import FRAME_BYTES_MAX, ClientSendQueues
 from raykeeper.server.connection import (
     CheckWatches,
     Connection,
@@ -17,12 +17,19 @@ from raykeeper.server.connection import (
     RejectedRequest,
 )
 from raykeeper.server.context import ServerContext
+from raykeeper.server.jute_lists import EncodedChildrenReply, JuteChildren
+from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.change_log import values_size
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.multi_preparer import results_bytes
 from raykeeper.znodes.pages import ChildrenPages, PagedReply
 from raykeeper.znodes.paths import path_fault
-from raykeeper.znodes.reads import reply_to_aux_read, reply_to_read, set_watch_of_read
+from raykeeper.znodes.reads import (
+    readable_stat,
+    reply_to_aux_read,
+    reply_to_read,
+    set_watch_of_read,
+)
 from raykeeper.znodes.replies import (
     EmptyReply,
     ErrorReply,
@@ -36,6 +43,7 @@ from raykeeper.znodes.replies import (
 from raykeeper.znodes.requests import (
     AddWatch,
     AuxRead,
+    GetChildren,
     Read,
     RemoveWatches,
     SetWatches,
@@ -57,6 +65,7 @@ class ReadProcessor:
         self._push = outgoing.push
         self._start_paged = outgoing.start_paged
         self._page = context.options.page_names
+        self._lists = context.jute_lists
         self._count_error = context.counters.requests.count_local_error
         self.by_type: dict[type, Callable[[Connection, Any], None]] = {
             **dict.fromkeys(get_args(Read), self._read),
@@ -83,11 +92,16 @@ class ReadProcessor:
 
     def _read(self, connection: Connection, request: Read) -> None:
         state = self._context.state
-        item = reply_to_read(state, self._session_of(connection).identities, request, self._page)
+        identities = self._session_of(connection).identities
+        is_jute = connection.translator is not None
+        kept = self._kept_list(request, identities) if is_jute else None
+        item = kept or reply_to_read(state, identities, request, self._page)
         if type(item) is GetDataReply:
             connection.frame_bytes += len(item.value or b"")
         elif type(item) is GetChildrenReply:
             connection.frame_bytes += sum(map(len, item.children))
+        elif type(item) is EncodedChildrenReply:
+            connection.frame_bytes += len(item.encoded.data)
         elif type(item) is ErrorReply:
             self._count_error(type(request), item.code)
         if request.watch:
@@ -96,10 +110,25 @@ class ReadProcessor:
                 self._count_error(type(request), item.code)
             else:
                 set_watch_of_read(self._context.watches, connection.number, request, item)
-        if type(item) is ChildrenPages:
-            self._start_paged(connection, item)
-        else:
+        if type(item) is not ChildrenPages:
             self._push(connection, item)
+        elif is_jute:
+            self._start_paged(connection, JuteChildren(self._lists, request.path, item))
+        else:
+            self._start_paged(connection, item)
+
+    def _kept_list(self, request: Read, identities: Identities) -> EncodedChildrenReply | None:
+        """Return the reply with a list that is kept and needs no pages, None without one."""
+        state, path = self._context.state, request.path
+        if type(request) is not GetChildren or path not in self._lists:
+            return None
+        stat = readable_stat(state, identities, path)
+        names = None if stat is None else self._lists.get(path, stat)
+        if stat is None or names is None:
+            return None
+        if names.count > self._page or len(names.data) > FRAME_BYTES_MAX:
+            return None  # its turn comes, like that of a list in pages
+        return EncodedChildrenReply(request.xid, state.zxid, [], stat, encoded=names)
 
     def _aux_read(self, connection: Connection, request: AuxRead) -> None:
         session = self._session_of(connection)

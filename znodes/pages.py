@@ -64,15 +64,15 @@ class _Names:
 class ChildrenPages:
     """A list of children, as of `zxid`."""
 
-    __slots__ = ("_names", "_stat", "_xid", "zxid")
+    __slots__ = ("_names", "stat", "xid", "zxid")
 
     def __init__(
         self, xid: int, zxid: Zxid, stat: Stat, children: Children | None, start: int, page: int
     ) -> None:
         """Begin a list; names begin at `start` in a path, a page has at most `page` names."""
         self.zxid = zxid
-        self._xid = xid
-        self._stat = stat
+        self.xid = xid
+        self.stat = stat
         self._names = _Names(view_of(children), "", start, page)
 
     @property
@@ -83,7 +83,7 @@ class ChildrenPages:
     def next(self, _state: State) -> GetChildrenReply:
         """Return the next page."""
         names = self._names.take()
-        return GetChildrenReply(self._xid, self.zxid, names, self._stat, not self.is_over)
+        return GetChildrenReply(self.xid, self.zxid, names, self.stat, not self.is_over)
 
 
 class PathsPages:

@@ -101,6 +101,17 @@ def reply_to_read(
             return _listing(state, znode, request, page)
 
 
+def readable_stat(state: State, identities: Identities, path: str) -> Stat | None:
+    """Return the Stat that `reply_to_read` gives of a znode, None if it refuses the read."""
+    znode = state.tree.znodes.get(path)
+    if znode is None or (
+        znode.attributes is not None
+        and not is_allowed(znode.attributes, identities, Permission.READ)
+    ):
+        return None
+    return stat_of(_with_usage(state, path, znode) if path in state.tree.usage_paths else znode)
+
+
 def _with_usage(state: State, path: str, znode: Znode) -> Znode:
     """Return a znode at the path of a quota's statistics as it is shown: with the usage."""
     quotas = state.tree.quotas
@@ -235,10 +246,8 @@ def _names(path: str, znode: Znode | None) -> list[str]:
     return [child[start:] for child in (znode.children if znode is not None else None) or ()]
 
 
-def set_watch_of_read(
-    watches: WatchTable, connection: int, request: Read, item: Item | ChildrenPages
-) -> None:
-    """Set the watch of a read that asked for one; `item` is its answer.
+def set_watch_of_read(watches: WatchTable, connection: int, request: Read, item: object) -> None:
+    """Set the watch of a read that asked for one; `item` is its answer, in whatever form.
 
     Exists is watched whether the znode is there or not, the others only when it is.
     """

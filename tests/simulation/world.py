@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from raykeeper.server import jute_clients
+from raykeeper.server import jute_clients, jute_lists
 from raykeeper.server.server_trace_events import COUNTER_EXHAUSTED
 from raykeeper.zab import ids, leader_broadcast, recent_log
 from raykeeper.zab.ids import Millis, ServerId, format_zxid
@@ -88,7 +88,7 @@ class World:
         Raises:
             AssertionError: a promise was broken, or the world did not converge.
         """
-        with _counters_of(self.plan.counter_bits), _few_bytes_ahead():
+        with _counters_of(self.plan.counter_bits), _small_bounds():
             return self._run()
 
     def _run(self) -> Report:
@@ -270,14 +270,16 @@ def _counters_of(bits: int) -> Iterator[None]:
 
 
 @contextmanager
-def _few_bytes_ahead() -> Iterator[None]:
-    """Have servers pause reading from clients of ZooKeeper's protocol often."""
-    right = jute_clients.READ_AHEAD_BYTES
+def _small_bounds() -> Iterator[None]:
+    """Have servers pause reading from clients of ZooKeeper's protocol often, and keep all lists."""
+    ahead, kept_from = jute_clients.READ_AHEAD_BYTES, jute_lists.KEPT_FROM
     try:
         vars(jute_clients)["READ_AHEAD_BYTES"] = READ_AHEAD_BYTES
+        vars(jute_lists)["KEPT_FROM"] = 0
         yield
     finally:
-        vars(jute_clients)["READ_AHEAD_BYTES"] = right
+        vars(jute_clients)["READ_AHEAD_BYTES"] = ahead
+        vars(jute_lists)["KEPT_FROM"] = kept_from
 
 
 def _set_counters(bits: int) -> None:

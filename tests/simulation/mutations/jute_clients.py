@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from raykeeper.server import jute_lists
 from raykeeper.server.client_requests import ClientRequests
 from raykeeper.server.jute_translator import JuteTranslator
 from raykeeper.znodes import snapshot
@@ -154,6 +155,13 @@ MUTATIONS = [
         "a client is not told that events are missing",
         [(JuteTranslator, "_write_event", _gap_untold)],
         200,
+        JUTE,
+    ),
+    Mutation(
+        "jute",
+        "a list is kept though its znode has other children",
+        [(jute_lists, "_children_of", instead(lambda stat: stat.czxid))],
+        20,
         JUTE,
     ),
 ]
