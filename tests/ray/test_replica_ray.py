@@ -444,7 +444,20 @@ def test_servers_join_and_leave(tmp_path: Path) -> None:
     # One that joins now finds the others by what its launch knows, for the founder is gone.
     ensemble.newcomer(8)
     ensemble.step(8, observes=True)
+    ensemble.step(8)
     wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
+    # One that stands still while it is removed has a lower id than all others, which dial it no
+    # more: so it dials them, and learns of it.
+    leader, frozen = ensemble.leader().server_id, ensemble.status(1).pid
+    to_2 = ensemble.handle(leader).transfer_leadership.remote(ServerId(2), 10_000, 1_000)
+    assert ray.get(to_2).is_done
+    os.kill(frozen, signal.SIGSTOP)
+    outcome = ray.get(ensemble.handle(2).reconfig.remote(Reconfig(0, 1)))
+    assert (outcome.code, outcome.reason) == (0, "")
+    wait_until(lambda: 1 not in ensemble.status(2).links)
+    os.kill(frozen, signal.SIGCONT)
+    wait_until(lambda: ensemble.status(1).role == REMOVED)
+    assert ensemble.status(1).pid == frozen
     ensemble.configs.append(config)
     ensemble.stop()
 

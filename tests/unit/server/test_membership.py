@@ -8,6 +8,7 @@ from raykeeper.zab.effects import InstallSnapshot
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, ServerId, Zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.settings import RecentLogLimits
+from raykeeper.zab.trace_events import LEADER_ESTABLISHED
 from raykeeper.znodes.requests import Reconfig
 from tests.harness.pure_servers import PureServer
 from tests.unit.server.test_member_changes import WAIT_MS, Ensemble, promotable
@@ -155,8 +156,25 @@ def test_a_newcomer_may_take_an_id_that_was_used_before() -> None:
     assert [*left(ensemble)] == [1]
 
 
-def test_a_removed_server_that_comes_to_lead_leaves_after_it_has_said_the_list() -> None:
-    """It alone has the step in its log, beside the leader that has died."""
+def test_a_removed_server_that_leads_leaves_when_the_next_leader_has_said_the_list() -> None:
+    """The leader that removes it is lost, and it has the best history of all."""
+    ensemble = Ensemble(voters=5)
+    servers = ensemble.servers
+    for follower in (2, 3, 4):
+        servers.hold(5, follower)
+    step(ensemble, Reconfig(0, 1))
+    servers.held.clear()
+    take_all(ensemble)
+    servers.crash(5)
+    assert len(servers[1].notes(LEADER_ESTABLISHED)) == 1
+    assert [*left(ensemble)] == [1]
+    assert servers.leader.server_id == 4
+    members = servers[4].settings.members.delivered
+    assert members.servers == (2, 3, 4, 5) and servers[4].server.state.is_list_said_again
+
+
+def test_a_step_that_its_leader_alone_has_sent_waits_for_the_others() -> None:
+    """Server 1, which it removes, has the best history; a majority of the new list lacks one."""
     ensemble = Ensemble()
     servers = ensemble.servers
     servers.hold(3, 2)
