@@ -385,7 +385,10 @@ class Replica:
         runner, self._runner = self._runner, None
         reason = f"left the ensemble by the change of version {members.version:x}"
         if runner is not None:
-            await runner.stop(StoredMembers(members, reason))
+            try:
+                await runner.stop(StoredMembers(members, reason))
+            except RayKeeperError as error:  # its folder could not be closed
+                self._log.line("replica.stop_failed", reason=error)
         self._on_removed(reason)
         self._leaving = None
 
