@@ -323,7 +323,7 @@ class Ensemble:
         """
         since_s = int(time.time()) if since_s is None else since_s
         pace = DrainPace(clients_per_s, patience_s)
-        with rolling_turn(self) as check_turn:
+        with rolling_turn(self, wait_s) as check_turn:
 
             def look() -> View:
                 check_turn()

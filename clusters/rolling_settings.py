@@ -128,7 +128,7 @@ def roll_settings(
     """
     if not servers_that_differ(config, _described(config.name)):
         return []
-    with rolling_turn(ensemble) as check_turn:
+    with rolling_turn(ensemble, wait_s) as check_turn:
         end_actors([keeper_name(config.name)])
 
         def look() -> View:

@@ -19,9 +19,11 @@ from raykeeper.clusters.member_journal import LOCK, MemberJournal
 from raykeeper.clusters.rolling_restart import RollingRestartError
 from raykeeper.zab.errors import RayKeeperError
 
-_SESSION_TIMEOUT_S: Final = 30.0
+_SESSION_TIMEOUT_S: Final = 10.0
 _CONNECT_S: Final = 30.0
-_TURN_S: Final = 1.0
+TURN_S: Final = 15.0
+"""How long to wait for the turn: a process that was killed has it until its session ends, which may
+take a session timeout if its server ends at the same time."""
 
 
 class ConnectedEnsemble(Protocol):
@@ -34,8 +36,10 @@ class ConnectedEnsemble(Protocol):
 
 
 @contextmanager
-def rolling_turn(ensemble: ConnectedEnsemble) -> Iterator[Callable[[], None]]:
+def rolling_turn(ensemble: ConnectedEnsemble, wait_s: float) -> Iterator[Callable[[], None]]:
     """Have the turn; what is yielded raises an error when it may be over.
+
+    Another process is waited for, `wait_s` at most, and no longer than a dead one can have it.
 
     Raises:
         RollingRestartError: another process has the turn, or this one may have lost it.
@@ -43,18 +47,18 @@ def rolling_turn(ensemble: ConnectedEnsemble) -> Iterator[Callable[[], None]]:
     """
     with (
         ensemble.connect(_SESSION_TIMEOUT_S, _CONNECT_S) as client,
-        take_turn(client, ensemble.name) as check,
+        take_turn(client, ensemble.name, min(wait_s, TURN_S)) as check,
     ):
         yield check
 
 
 @contextmanager
-def take_turn(client: Client, name: str) -> Iterator[Callable[[], None]]:
+def take_turn(client: Client, name: str, wait_s: float) -> Iterator[Callable[[], None]]:
     """Have the turn in the session of a client; see `rolling_turn`."""
     MemberJournal(client).create_paths()
     lock = client.lock(LOCK, f"pid {os.getpid()} on {socket.gethostname()}".encode())
     try:
-        held = lock.acquire(_TURN_S)
+        held = lock.acquire(wait_s)
     except WaitTimeoutError:
         holders = [each.identifier.decode(errors="replace") for each in lock.contenders()[:1]]
         raise RollingRestartError(

@@ -169,8 +169,8 @@ def test_settings_change_server_by_server_while_a_client_writes(
     assert formats_of(shared) == {first: "json"} | {
         server: "text" for server in (1, 2, 3) if server != first
     }
-    with rolling_turn(shared), pytest.raises(RollingRestartError, match="another process"):
-        apply_settings(file)
+    with rolling_turn(shared, 90.0), pytest.raises(RollingRestartError, match="another process"):
+        apply_settings(file, wait_s=0.1)
     code, out, err = run("up", str(file), "--apply", "--wait-s", "90")
     assert code == 0, err
     lines = out.splitlines()
