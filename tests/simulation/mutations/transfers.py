@@ -11,6 +11,7 @@ from raykeeper.zab import looking, peer
 from raykeeper.zab.ids import Millis
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.leadership_transfer import Transfer
+from raykeeper.zab.transitions import StepDown
 from tests.simulation.mutations.mutation import Mutation, instead
 from tests.simulation.transfers.plans import TRANSFER
 
@@ -32,6 +33,14 @@ def _drop_first(right: Any) -> Any:
 
 def _willing_with_a_disk(_server: Any, history: Any, _nominee: Any) -> bool:
     return bool(history.has_disk_space)
+
+
+def _yield_to_all(right: Any) -> Any:
+    def yield_to_better(self: peer.Peer, role: Any, sender: Any, message: Any) -> None:
+        if message.own_vote.rank > self._own_vote().rank:
+            role.transition = StepDown(f"server {sender} is the better leader")
+
+    return yield_to_better
 
 
 def _once(right: Any) -> Any:
@@ -98,6 +107,13 @@ MUTATIONS = [
         "the others want to lead as well",
         [(module, "is_willing", instead(_willing_with_a_disk)) for module in (looking, peer)],
         50,
+        TRANSFER,
+    ),
+    Mutation(
+        "transfer",
+        "a follower that has not heard of the nominee unseats it",
+        [(peer.Peer, "_yield_to_better", _yield_to_all)],
+        100,
         TRANSFER,
     ),
     Mutation(
