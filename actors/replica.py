@@ -99,6 +99,7 @@ from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import SERVER_ID_MAX, Millis, Now, ServerId, Zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.paths import MEMBER_PLAN_PATH
 from raykeeper.znodes.requests import Reconfig
 
 FOLDER_RETRY_S: Final = 1.0
@@ -169,7 +170,7 @@ class Replica:
         server, links = self._runner.server, self._runner.links
         stats, state = server.stats(), server.state
         members = server.peer.settings.members.delivered
-        config = self._config
+        config, plan = self._config, state.tree.get(MEMBER_PLAN_PATH)
         return replace(
             self._status_without_server(stats.role.value),
             is_active=stats.is_active,
@@ -204,6 +205,7 @@ class Replica:
             members=members if members.version else None,
             is_member=self.server_id in members.servers,
             change=server.open_change,
+            member_plan=(plan and plan.value) or b"",
             clients_to_move=stats.clients_to_move,
             level=state.level,
             level_newest=LEVEL_MAX,

@@ -100,6 +100,9 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """The newest level that its program knows."""
     level_raise_to: int = 0
     """The level to which it raises the ensemble at most while it leads."""
+    member_plan: bytes = b""
+    """The plan of an operator's change of the members that has not ended, as it stands in this
+    server's tree; b"" if there is none."""
 
 
 class TransferOutcome(Struct, frozen=True):

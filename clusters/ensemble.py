@@ -41,6 +41,8 @@ from raykeeper.clusters.actor_calls import (
 from raykeeper.clusters.feature_level import FeatureLevelStatus, feature_level_of
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
+from raykeeper.clusters.member_steps.vocabulary import Plan
+from raykeeper.clusters.members_view import newest_plan
 from raykeeper.clusters.membership import newest_description
 from raykeeper.clusters.rolling_restart import RollingRestart, View, began_before
 from raykeeper.clusters.rolling_turn import rolling_turn
@@ -130,6 +132,8 @@ class EnsembleStatus(Struct, frozen=True):
     """Why there is no leader; None when there is one."""
     feature_level: FeatureLevelStatus | None = None
     """Which formats are in use, and what newer ones wait for; None if no server tells."""
+    change: Plan | None = None
+    """The change of the members that has not ended; None if there is none."""
 
 
 class Ensemble:
@@ -755,7 +759,8 @@ def summarize(
         leader = max(leading, key=lambda answer: answer.epoch).server_id
     reason = None if leader is not None else _why_no_leader(voters, servers)
     servers = [_as_stranger(each) if each.server_id in strangers else each for each in servers]
-    return EnsembleStatus(name, servers, leader, reason, feature_level_of(heard, leader))
+    level, plan = feature_level_of(heard, leader), newest_plan(heard.values())
+    return EnsembleStatus(name, servers, leader, reason, level, plan)
 
 
 def unreached_leader(

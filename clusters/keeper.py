@@ -49,7 +49,6 @@ from raykeeper.clusters.healing.vocabulary import (
 from raykeeper.clusters.keeper_journal import ELECTION, Journal
 from raykeeper.clusters.keeper_metrics import KeeperMetrics
 from raykeeper.clusters.keeper_status import KeeperStatus, describe
-from raykeeper.clusters.member_journal import MemberJournal
 from raykeeper.clusters.step_executor import StepExecutor
 from raykeeper.links.ray_names import keeper_name
 from raykeeper.zab.errors import RayKeeperError
@@ -153,7 +152,6 @@ class _Leader:
         """Go on from what stands in the tree; `locations` count where that says nothing."""
         self._config = config
         self._journal = Journal(client)
-        self._changes = MemberJournal(client)
         self._leadership = leadership
         self._executor = StepExecutor(config, leadership)
         self._set_status = set_status
@@ -199,9 +197,7 @@ class _Leader:
         while True:
             self._leadership.lost.check()
             try:
-                plan = self._changes.read_plan()
-                changing = () if plan is None else plan.changing
-                return self._executor.observe(self._journal.read_drains(), changing)
+                return self._executor.observe(self._journal.read_drains())
             except ray.exceptions.RayError as error:  # what is unknown is no reason to resign
                 self._report(f"Ray does not answer: {first_line(error)}")
                 time.sleep(BUSY_PAUSE_MS / 1000)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.config import EnsembleConfig
 from raykeeper.clusters.healing.vocabulary import Cause, NodeSurvey, ServerLocation, Survey, View
+from raykeeper.clusters.member_steps.vocabulary import decode_plan
 from raykeeper.clusters.membership import newest_list
 from raykeeper.clusters.node_report import NodeReport, unread
 from raykeeper.clusters.placement import allows
@@ -22,7 +23,6 @@ def make_view(
     names: Mapping[str, str],
     actors: Mapping[ServerId, str],
     answers: Mapping[ServerId, ReplicaStatus | str],
-    changing: Sequence[ServerId] = (),
 ) -> View:
     """Return one look.
 
@@ -33,14 +33,14 @@ def make_view(
         names: Of nodes, for messages.
         actors: For each server of which Ray has an actor the id of that actor.
         answers: What these actors answered to `status`; a text if they did not.
-        changing: The servers that come or go by a change of the members that has not ended.
     """
     newest = newest_list(answers.values())
     voters = voters if newest is None else sorted(newest.voters)
     leader = find_leader(voters, answers)
+    plan = None if leader.status is None else decode_plan(leader.status.member_plan)
     return View(
         voters=tuple(voters),
-        changing=tuple(changing),
+        changing=() if plan is None else plan.changing,
         nodes=dict(alive),
         leaving={node: cause for node, cause in leaving.items() if alive.get(node, False)},
         running={

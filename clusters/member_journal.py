@@ -17,12 +17,12 @@ from raykeeper.client.errors import InvalidValueError, LostError
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.primitives import get_or_none, transact
 from raykeeper.client.recipes.recipe import K, Recipe, operation
-from raykeeper.clusters.member_steps.vocabulary import Plan
+from raykeeper.clusters.member_steps.vocabulary import Plan, decode_plan
+from raykeeper.znodes.paths import MEMBER_PLAN_PATH
 from raykeeper.znodes.requests import ANY_VERSION, Create, Delete, SetData, TxnOp
 
 ROOT: Final = "/zookeeper/members"
 LOCK: Final = f"{ROOT}/lock"
-_PLAN: Final = f"{ROOT}/plan"
 
 
 class MemberJournal(Recipe[K]):
@@ -41,13 +41,13 @@ class MemberJournal(Recipe[K]):
         Raises:
             InvalidValueError: the value of the znode is no plan.
         """
-        found = yield from get_or_none(_PLAN)
+        found = yield from get_or_none(MEMBER_PLAN_PATH)
         if found is None:
             return None
-        try:
-            return msgspec.json.decode(found[0], type=Plan)
-        except msgspec.MsgspecError as error:
-            raise InvalidValueError(f"the value of {_PLAN} is of no change: {error}") from None
+        plan = decode_plan(found[0])
+        if plan is None:
+            raise InvalidValueError(f"the value of {MEMBER_PLAN_PATH} is no plan of a change")
+        return plan
 
     @operation
     def begin(self, held: Held[Any], plan: Plan) -> Flow[None]:
@@ -58,7 +58,7 @@ class MemberJournal(Recipe[K]):
             NodeExistsError: another change has not ended; nothing was written.
             KeeperError: it is unknown whether it was written.
         """
-        yield from _commit(held, [Create(_PLAN, msgspec.json.encode(plan), 0)])
+        yield from _commit(held, [Create(MEMBER_PLAN_PATH, msgspec.json.encode(plan), 0)])
 
     @operation
     def change(self, held: Held[Any], plan: Plan) -> Flow[None]:
@@ -69,7 +69,8 @@ class MemberJournal(Recipe[K]):
             NoNodeError: no change is open.
             KeeperError: it is unknown whether it was written.
         """
-        yield from _commit(held, [SetData(_PLAN, msgspec.json.encode(plan), ANY_VERSION)])
+        value = msgspec.json.encode(plan)
+        yield from _commit(held, [SetData(MEMBER_PLAN_PATH, value, ANY_VERSION)])
 
     @operation
     def end(self, held: Held[Any]) -> Flow[None]:
@@ -80,7 +81,7 @@ class MemberJournal(Recipe[K]):
             NoNodeError: no change is open.
             KeeperError: it is unknown whether it was removed.
         """
-        yield from _commit(held, [Delete(_PLAN, ANY_VERSION)])
+        yield from _commit(held, [Delete(MEMBER_PLAN_PATH, ANY_VERSION)])
 
 
 def _commit(held: Held[Any], ops: list[TxnOp]) -> Flow[None]:

@@ -6,11 +6,12 @@ from typing import Protocol
 from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaStatus
+from raykeeper.actors.sidecars import first_line
 from raykeeper.client import Client
 from raykeeper.clusters.actor_calls import find_replicas
-from raykeeper.clusters.member_journal import LOCK, MemberJournal
+from raykeeper.clusters.member_journal import LOCK
 from raykeeper.clusters.member_steps.vocabulary import Plan
-from raykeeper.clusters.members_view import MembersView, look
+from raykeeper.clusters.members_view import MembersView, look, newest_plan
 from raykeeper.clusters.node_discovery import known_nodes
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import DiskId, ServerId, Zxid
@@ -59,11 +60,11 @@ class MembersStatus(Struct, frozen=True, kw_only=True):
     open_step: str = ""
     """The step of the list that the leader has not ended."""
     plan: Plan | None = None
-    """The change that has not ended; None if there is none, or if it is not known."""
+    """The change that has not ended; None if there is none."""
     at_it: str = ""
     """The process that is at it; empty if nobody is: then it was left, and can be resumed."""
-    plan_problem: str = ""
-    """Why it is not known whether a change has not ended."""
+    holder_problem: str = ""
+    """Why it is not known who is at it."""
 
     @property
     def voters(self) -> list[ServerId]:
@@ -84,7 +85,11 @@ def ask_members_status(ensemble: EnsembleHandle) -> MembersStatus:
     """
     seen = look(find_replicas(ensemble.name), lambda _: False)
     names = {node["NodeID"]: str(node["NodeManagerHostname"]) for node in known_nodes()}
-    plan, at_it, problem = read_open_plan(ensemble, seen.view.doubt)
+    plan = newest_plan(seen.statuses.values())
+    # Without a leader nobody is asked, as it could take long.
+    at_it, problem = "", seen.view.doubt
+    if plan is not None and not problem:
+        at_it, problem = read_holder(ensemble)
     return MembersStatus(
         name=ensemble.name,
         version=seen.version,
@@ -94,24 +99,18 @@ def ask_members_status(ensemble: EnsembleHandle) -> MembersStatus:
         open_step=seen.view.open_step,
         plan=plan,
         at_it=at_it,
-        plan_problem=problem,
+        holder_problem=problem if plan is not None else "",
     )
 
 
-def read_open_plan(ensemble: EnsembleHandle, doubt: str) -> tuple[Plan | None, str, str]:
-    """Return the change that has not ended, who is at it, and why that is not known.
-
-    `doubt` says why no leader is known: then nobody is asked, as it could take long.
-    """
-    if doubt:
-        return None, "", doubt
+def read_holder(ensemble: EnsembleHandle) -> tuple[str, str]:
+    """Return which process is at a change of the members, "" if none, and why that is not known."""
     try:
         with ensemble.connect(timeout_s=_CONNECT_S) as client:
-            plan = MemberJournal(client).read_plan()
-            holders = client.lock(LOCK).contenders() if plan is not None else []
+            holders = client.lock(LOCK).contenders()
     except RayKeeperError as error:
-        return None, "", str(error)
-    return plan, next((each.identifier.decode() for each in holders), ""), ""
+        return "", first_line(error)
+    return next((each.identifier.decode(errors="replace") for each in holders), ""), ""
 
 
 def member_statuses(seen: MembersView, names: Mapping[str, str]) -> list[MemberStatus]:

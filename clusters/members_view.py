@@ -4,7 +4,7 @@ Only a leader with a majority behind it is believed, as for the disks with votes
 its list is the newest one, and only it knows whether a step is open.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +17,13 @@ from raykeeper.actors.replica_status import (
     ReplicaStatus,
 )
 from raykeeper.clusters.actor_calls import call_actors
-from raykeeper.clusters.member_steps.vocabulary import Members, ServerView, View
+from raykeeper.clusters.member_steps.vocabulary import (
+    Members,
+    Plan,
+    ServerView,
+    View,
+    decode_plan,
+)
 from raykeeper.clusters.membership import newest_description
 from raykeeper.clusters.voting_disks import find_leader
 from raykeeper.zab.ids import ZERO, ServerId, Zxid
@@ -91,6 +97,13 @@ def _see_server(
         is_gone = server not in members.voters and is_lost(server)
         return ServerView(problem=f"does not answer: {answer}", is_lost=is_gone)
     return ServerView(problem=problem_of(answer))
+
+
+def newest_plan(answers: Iterable[object]) -> Plan | None:
+    """Return the change of the members that has not ended, as far as the newest tree tells."""
+    statuses = [each for each in answers if isinstance(each, ReplicaStatus)]
+    newest = max(statuses, key=lambda each: each.last_zxid, default=None)
+    return None if newest is None else decode_plan(newest.member_plan)
 
 
 def problem_of(answer: ReplicaStatus) -> str:

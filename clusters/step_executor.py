@@ -80,10 +80,8 @@ class StepExecutor:
             RemoveStaleFolders: self._remove_stale,
         }
 
-    def observe(self, drained: list[str], changing: Sequence[ServerId] = ()) -> View:
+    def observe(self, drained: list[str]) -> View:
         """Take a look at Ray and the servers; `drained` are the ids of nodes that leave.
-
-        `changing` are the servers that a change of the members is about.
 
         Raises:
             ray.exceptions.RayError: Ray does not answer.
@@ -103,7 +101,6 @@ class StepExecutor:
             self._names,
             actors,
             dict(zip(handles, answers, strict=True)),
-            changing,
         )
         self._voters = view.voters
         return view

@@ -13,7 +13,6 @@ from raykeeper.commands.output import Document, escaped, print_table
 from raykeeper.zab.ids import FOUNDING_DISK, format_zxid
 
 if TYPE_CHECKING:
-    from raykeeper.clusters.member_steps.vocabulary import Plan
     from raykeeper.clusters.members_status import MembersStatus, MemberStatus
 
 _COLORS = {"leader": "green", "down": "red", "failed": "red", "looking": "yellow"}
@@ -51,28 +50,23 @@ def change_lines(report: "MembersStatus") -> list[str]:
         lines.append(f"no leader: {report.doubt}")
     if report.open_step:
         lines.append(f"the leader is at a step: {report.open_step}")
-    if report.plan_problem and not report.doubt:
-        lines.append(f"whether a change is open is not known: {report.plan_problem}")
-    return lines + plan_lines(report.name, report.plan, report.at_it)
-
-
-def plan_lines(name: str, plan: "Plan | None", at_it: str) -> list[str]:
-    """Return what is said of a change that has not ended: what it is, and who is at it."""
+    plan, name = report.plan, report.name
     if plan is None:
-        return []
+        return lines
     back = "is undone" if plan.is_undone else "has not ended"
-    left = f"`raykeeper members resume {name}` goes on, `raykeeper members undo {name}` goes back"
-    return [
-        f"a change of the members {back}: {plan.text}, to {plan.target}, begun by {plan.begun_by}",
-        f"{at_it} is at it" if at_it else f"nobody is at it: {left}",
-    ]
-
-
-def plan_document(plan: "Plan | None", at_it: str) -> Document | None:
-    """Return the fields of a `Plan`, and who is at it; null without one."""
-    if plan is None:
-        return None
-    return {**msgspec.to_builtins(plan, str_keys=True), "at_it": at_it}
+    lines.append(
+        f"a change of the members {back}: {plan.text}, to {plan.target}, begun by {plan.begun_by}"
+    )
+    if report.at_it:
+        lines.append(f"{report.at_it} is at it")
+    elif report.holder_problem:
+        lines.append(f"who is at it is not known: {report.holder_problem}")
+    else:
+        lines.append(
+            f"nobody is at it: `raykeeper members resume {name}` goes on, `raykeeper members undo "
+            f"{name}` goes back"
+        )
+    return lines
 
 
 def members_document(report: "MembersStatus") -> Document:

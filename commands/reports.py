@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from raykeeper.commands.output import Document, print_table
+from raykeeper.commands.output import Document, escaped, print_table
 from raykeeper.zab.ids import ServerId, format_zxid
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
         if server.clients_to_move is not None:
             told = f"it takes no clients, and has {server.clients_to_move} to move"
             console.print(f"server {server.server_id} is drained: {told}", style="yellow")
+    if change := change_line(report):
+        console.print(Text(change, style="yellow"))
     if report.leader is None:
         console.print(Text("no leader:", style="yellow"), report.reason or "")
     else:
@@ -88,6 +90,14 @@ def _feature_level(level: "FeatureLevelStatus") -> str:
     """Format the level in force, and what the next one waits for."""
     text = f"feature level {level.in_force}"
     return f"{text}; {level.newest} waits for {level.waits_for}" if level.waits_for else text
+
+
+def change_line(report: "EnsembleStatus") -> str:
+    """Return what is said of a change of the members that has not ended; empty if there is none."""
+    if report.change is None:
+        return ""
+    text = escaped(report.change.text)
+    return f"a change of the members has not ended: {text} (raykeeper members {report.name})"
 
 
 def _log_files(servers: "Sequence[ServerStatus]") -> list[str]:

@@ -15,6 +15,8 @@ from raykeeper.znodes.limits import PATH_CHARS_MAX
 
 SEQUENCE_DIGITS: Final = 10
 CONFIG_PATH: Final = "/zookeeper/config"
+MEMBER_PLAN_PATH: Final = "/zookeeper/members/plan"
+"""Where a change of the members keeps its plan, from before its first act to after its last."""
 QUOTA_PATH: Final = "/zookeeper/quota"
 SYSTEM_PATHS: Final = ("/", "/zookeeper", QUOTA_PATH, CONFIG_PATH)
 

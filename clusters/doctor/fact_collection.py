@@ -24,7 +24,7 @@ from raykeeper.clusters.doctor.rules.facts import (
     ServerFacts,
 )
 from raykeeper.clusters.ensemble import Ensemble, summarize
-from raykeeper.clusters.members_status import read_open_plan
+from raykeeper.clusters.members_status import read_holder
 from raykeeper.clusters.membership import newest_description
 from raykeeper.clusters.node_discovery import known_nodes, on_node
 from raykeeper.clusters.running_settings import comparable_settings
@@ -65,7 +65,10 @@ def collect_facts(name: str, timeout_s: float) -> EnsembleFacts:
     report = summarize(name, dict(answers), observers)
     settings = usual_settings(list(servers.values()))
     keeper = ask_keeper(name)
-    plan, at_it, _ = read_open_plan(Ensemble(name), report.reason or "")
+    plan = report.change
+    is_left = (
+        plan is not None and report.leader is not None and not any(read_holder(Ensemble(name)))
+    )
     nodes_s = max(NODES_S_MIN, deadline - time.monotonic())
     nodes = ask_nodes(questions_for(name, described, servers, settings, nodes_s), nodes_s)
     return EnsembleFacts(
@@ -76,7 +79,7 @@ def collect_facts(name: str, timeout_s: float) -> EnsembleFacts:
         leader=report.leader,
         leader_problem=report.reason or "",
         change="" if plan is None else f"{plan.text}, begun by {plan.begun_by}",
-        is_change_left=not at_it,
+        is_change_left=is_left,
         voting_disks=find_voting_disks(voters, answers).disks,
         nodes=nodes,
         keeper=keeper,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import msgspec
 from msgspec import Struct
 
 from raykeeper.zab.errors import RayKeeperError
@@ -60,6 +61,14 @@ class Plan(Struct, frozen=True, kw_only=True):
         stay = {*self.before.voters} & {*self.target.voters}
         stay |= {*self.before.observers} & {*self.target.observers}
         return tuple(sorted(both - stay))
+
+
+def decode_plan(value: bytes) -> Plan | None:
+    """Return a plan as it stands in the tree; None if the value is none."""
+    try:
+        return msgspec.json.decode(value, type=Plan)
+    except msgspec.MsgspecError:
+        return None
 
 
 class ServerView(Struct, frozen=True, kw_only=True):

@@ -18,22 +18,16 @@ out = make_console()
 
 def status(name: Name = None, address: Address = None, as_json: AsJson = False) -> None:
     """Show the servers of an ensemble. Exits with 4 when it has no leader."""
-    from raykeeper.clusters.members_status import read_open_plan
     from raykeeper.commands.keeper_reports import keeper_document, show_keeper
-    from raykeeper.commands.member_reports import plan_document, plan_lines
     from raykeeper.commands.reports import show_status, status_document
 
     join(address)
     ensemble = find_ensemble(name)
     report, keeper = ensemble.status(), ensemble.keeper()
-    plan, at_it, _ = read_open_plan(ensemble, report.reason or "")
     if as_json:
-        parts = {"keeper": keeper_document(keeper), "change": plan_document(plan, at_it)}
-        print_document({**status_document(report), **parts})
+        print_document({**status_document(report), "keeper": keeper_document(keeper)})
     else:
         show_status(out, report)
-        for line in plan_lines(ensemble.name, plan, at_it):
-            out.print(line, style="yellow")
         show_keeper(out, keeper)
     if report.leader is None:
         raise typer.Exit(NO_QUORUM)

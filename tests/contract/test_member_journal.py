@@ -76,5 +76,5 @@ def test_values_of_others_are_refused(room: Room) -> None:
         journal = MemberJournal(client)
         journal.create_paths()
         client.create(f"{ROOT}/plan", b"[]")
-        with pytest.raises(InvalidValueError, match="/zookeeper/members/plan is of no change"):
+        with pytest.raises(InvalidValueError, match="/zookeeper/members/plan is no plan"):
             journal.read_plan()

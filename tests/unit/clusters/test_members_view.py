@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from raykeeper.actors.replica_status import ReplicaStatus, describe_replica
 from raykeeper.clusters.config import EnsembleConfig
-from raykeeper.clusters.member_steps.vocabulary import Members, ServerView
+from raykeeper.clusters.member_steps.vocabulary import Members, Plan, ServerView
 from raykeeper.clusters.members_status import MembersStatus, MemberStatus, member_statuses
-from raykeeper.clusters.members_view import MembersView, problem_of, see
+from raykeeper.clusters.members_view import MembersView, newest_plan, problem_of, see
 from raykeeper.clusters.starting import replica_config
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, ServerId, Zxid
 from raykeeper.zab.member_list import MemberList
@@ -119,3 +120,13 @@ def test_the_operator_sees_each_member_and_who_else_runs() -> None:
 def test_how_far_a_server_lags_is_unknown_without_a_leader() -> None:
     without = seen({S1: "it is dead", S2: answer(S2), S3: answer(S3, is_active=False)})
     assert [each.lag for each in member_statuses(without, {})] == [None, None, None]
+
+
+def test_the_plan_is_that_of_the_newest_tree() -> None:
+    plan = Plan(text="add server 4", begun_by="me", before=Members((S1,)), target=Members((S1,)))
+    value = msgspec.json.encode(plan)
+    ahead = replace(answer(S2, member_plan=value), last_zxid=Zxid(200))
+    assert newest_plan([LEADER, "it is dead", ahead]) == plan
+    assert newest_plan([LEADER, replace(ahead, last_zxid=Zxid(3))]) is None
+    assert newest_plan([replace(ahead, member_plan=b"{}")]) is None
+    assert newest_plan(["it is dead"]) is None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -18,7 +19,12 @@ from raykeeper.clusters.member_steps.planning import (
     replacement,
     undone,
 )
-from raykeeper.clusters.member_steps.vocabulary import MemberChangeError, Members, Plan
+from raykeeper.clusters.member_steps.vocabulary import (
+    MemberChangeError,
+    Members,
+    Plan,
+    decode_plan,
+)
 from raykeeper.zab.ids import SERVER_ID_MAX, ServerId
 
 
@@ -241,6 +247,12 @@ def test_what_can_be_undone_is(done: Plan, now: Members, back: Members) -> None:
     assert undone(again, now) == again
     gone = {*done.before.servers} - {*now.servers}
     assert left_for_good(done, now) == tuple(sorted(gone))
+
+
+def test_a_plan_is_read_as_it_was_written() -> None:
+    assert decode_plan(msgspec.json.encode(SWAPS)) == SWAPS
+    assert decode_plan(b"") is None
+    assert decode_plan(b'{"text": "add server 4"}') is None
 
 
 def test_a_plan_names_the_servers_that_it_is_about() -> None:
