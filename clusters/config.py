@@ -570,15 +570,20 @@ def warnings_about(config: EnsembleConfig) -> list[str]:
                 f"{ensemble} has its admin server at {address}: who reaches that port is told of "
                 "the servers and their clients, and nothing is encrypted"
             )
-    if config.servers % 2:
-        return warnings
-    losses = (config.servers - 1) // 2
-    return [
-        *warnings,
-        f"ensemble {config.name!r} has an even number of voting servers: {config.servers} bear the "
-        f"loss of {losses or 'none'}, as {config.servers - 1} would; "
-        f"{config.servers + 1} bear the loss of {losses + 1}",
-    ]
+    if even := warning_of_even(config.servers):
+        warnings.append(f"ensemble {config.name!r} has {even}")
+    return warnings
+
+
+def warning_of_even(voters: int) -> str:
+    """Return what an even number of voting servers does not bring; empty if it is odd."""
+    losses = (voters - 1) // 2
+    if voters % 2:
+        return ""
+    return (
+        f"an even number of voting servers: {voters} bear the loss of {losses or 'none'}, as "
+        f"{voters - 1} would; {voters + 1} bear the loss of {losses + 1}"
+    )
 
 
 def _is_loopback(address: str) -> bool:

@@ -28,7 +28,7 @@ from raykeeper.client.errors import WaitTimeoutError
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.clusters.actor_calls import call_actors, find_actor, find_replicas
 from raykeeper.clusters.change_loop import POLL_S, ChangeLoop, NotYetError, Tell
-from raykeeper.clusters.config import EnsembleConfig, make_config
+from raykeeper.clusters.config import EnsembleConfig, make_config, warning_of_even
 from raykeeper.clusters.member_journal import LOCK, MemberJournal
 from raykeeper.clusters.member_steps.planning import (
     Known,
@@ -49,8 +49,14 @@ from raykeeper.clusters.member_steps.vocabulary import (
     Wait,
 )
 from raykeeper.clusters.members_view import MembersView, look
-from raykeeper.clusters.newcomers import is_nowhere, mark_as_left, start_newcomer
+from raykeeper.clusters.newcomers import (
+    check_newcomers,
+    is_nowhere,
+    mark_as_left,
+    start_newcomer,
+)
 from raykeeper.clusters.node_discovery import discover_nodes, find_live_node
+from raykeeper.clusters.placement import PlacementError
 from raykeeper.clusters.running_servers import described_by, find_actors, find_running
 from raykeeper.clusters.running_settings import adopt_settings
 from raykeeper.links.ray_internals import actor_id
@@ -121,7 +127,13 @@ class MemberChange:
             if problem:
                 raise MemberChangeError(problem)
             plan = replace(plan, nodes=dict.fromkeys(plan.newcomers, node))
+        try:
+            check_newcomers(self._config, plan.newcomers, plan.nodes)
+        except (PlacementError, ray.exceptions.RayError) as error:
+            raise MemberChangeError(f"nothing was changed: {first_line(error)}") from error
         self._journal.begin(self._held, plan)
+        if even := warning_of_even(len(plan.target.voters)):
+            self._tell(f"warning: {even}")
         self._tell(f"{plan.text}: from {plan.before} to {plan.target}")
         self._run(plan)
 

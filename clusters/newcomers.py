@@ -6,11 +6,12 @@ lives, it starts there.
 """
 
 import socket
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import ray
 import ray.exceptions
+from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
@@ -22,13 +23,35 @@ from raykeeper.clusters.member_steps.vocabulary import MemberChangeError
 from raykeeper.clusters.membership import Membership, known_members
 from raykeeper.clusters.node_discovery import discover_nodes, on_node, server_folder
 from raykeeper.clusters.node_report import NodeReport, unread
-from raykeeper.clusters.placement import FolderFormat, LaunchPlan, Placement, place
-from raykeeper.clusters.running_servers import ask_voting_disks, described_by, find_running
+from raykeeper.clusters.placement import (
+    FolderFormat,
+    LaunchPlan,
+    Placement,
+    PlacementError,
+    place,
+)
+from raykeeper.clusters.running_servers import (
+    Running,
+    ask_voting_disks,
+    described_by,
+    find_running,
+)
 from raykeeper.clusters.starting import start_planned
 from raykeeper.zab.ids import ServerId
 from raykeeper.zab.member_list import MemberList
 
 _TIMEOUT_S = 15.0
+
+
+class _Places(Struct):
+    """Where servers run, and where a newcomer may."""
+
+    nodes: list[NodeReport]
+    members: Membership
+    running: Running
+    at: dict[ServerId, str]
+    """The node of each server; of a member that does not run a name of its own."""
+    uuid: str
 
 
 def start_newcomer(config: EnsembleConfig, server: ServerId, node: str = "") -> str:
@@ -46,48 +69,79 @@ def start_newcomer(config: EnsembleConfig, server: ServerId, node: str = "") -> 
         StorageError: the folder cannot be written.
         ray.exceptions.RayError: Ray does not answer.
     """
-    if problem := next(iter(port_problems(config, server)), ""):
-        raise MemberChangeError(f"server {server} cannot run with these settings: {problem}")
+    places = _find_places(config)
+    names = {each.node_id: each.name for each in places.nodes}
+    if server in places.running:
+        answer = places.running[server]
+        return "" if answer is None else names.get(answer.node_id, answer.node_id[:8])
+    plan = _plan(config, server, node, places)
+    start_planned(config, plan, places.nodes)
+    return names[plan.placements[0].node_id]
+
+
+def check_newcomers(
+    config: EnsembleConfig, servers: Sequence[ServerId], nodes: Mapping[ServerId, str]
+) -> None:
+    """Check that there is a node for each of several newcomers. Starts and formats nothing.
+
+    Args:
+        config: The settings that the servers run with.
+        servers: Their ids.
+        nodes: For a server the node that it must run on.
+
+    Raises:
+        MemberChangeError: there is none; tells why for each node.
+        PlacementError: the settings allow no node, or not every node could tell what it has.
+        ray.exceptions.RayError: Ray does not answer.
+    """
+    if not servers:
+        return
+    places = _find_places(config)
+    for server in servers:
+        plan = _plan(config, server, nodes.get(server, ""), places)
+        places.at[server] = plan.placements[0].node_id
+
+
+def _find_places(config: EnsembleConfig) -> _Places:
+    """Ask the servers and all nodes.
+
+    Raises:
+        MemberChangeError: no server answers.
+    """
     running = find_running(config.name)
     described = described_by(running)
     if not described:
         raise MemberChangeError(f"no server of ensemble {config.name!r} answers")
     nodes = discover_nodes(config.data_dir, config.name)
     members = known_members(config, described, nodes)
-    names = {each.node_id: each.name for each in nodes}
-    if server in running:
-        answer = running[server]
-        return "" if answer is None else names.get(answer.node_id, answer.node_id[:8])
     # Others that do not run are not this change's to start.
     at = {each: f"of server {each}" for each in members.servers}
     at |= {each: answer.node_id for each, answer in running.items() if answer is not None}
-    at.pop(server, None)
-    plan = _plan(config, server, node, nodes, at, members, described[0].ensemble_uuid)
-    start_planned(config, plan, nodes)
-    return names[plan.placements[0].node_id]
+    return _Places(nodes, members, running, at, described[0].ensemble_uuid)
 
 
-def _plan(
-    config: EnsembleConfig,
-    server: ServerId,
-    node: str,
-    nodes: Sequence[NodeReport],
-    at: dict[ServerId, str],
-    members: Membership,
-    uuid: str,
-) -> LaunchPlan:
+def _plan(config: EnsembleConfig, server: ServerId, node: str, places: _Places) -> LaunchPlan:
     """Plan to start this server alone.
 
     Raises:
         MemberChangeError: no node is fit for it.
         PlacementError: the settings allow no node, or not every node could tell what it has.
     """
+    if problem := next(port_problems(config, server), ""):
+        raise MemberChangeError(f"server {server} cannot run with these settings: {problem}")
+    nodes, members = places.nodes, places.members
+    at = {each: place for each, place in places.at.items() if each != server}
     observers = tuple(sorted({*members.observers, server} - {*members.voters}))
     joined = replace(members, observers=observers)
     targets = [each.node_id for each in nodes if node in ("", each.node_id)]
     voting, problems = ask_voting_disks(config), list[str]()
     while targets:
-        plan = place(joined.sized(config), nodes, at, uuid, voting, targets, joined)
+        try:
+            plan = place(joined.sized(config), nodes, at, places.uuid, voting, targets, joined)
+        except PlacementError:
+            if not problems:
+                raise
+            break  # the nodes that the settings allow are not fit
         if server in plan.refused:
             raise MemberChangeError(f"server {server} {plan.refused[server]}")
         placement = next(each for each in plan.placements if each.server_id == server)

@@ -61,6 +61,9 @@ def test_an_ensemble_grows_shrinks_and_replaces_its_leader_while_a_client_writes
     assert sorted(find_replicas(ensemble.name)) == [2, 3, 6]
     with pytest.raises(MemberChangeError, match="the id 4 is taken"):
         ensemble.add_server(4)
+    with pytest.raises(MemberChangeError, match="no live Ray node has an id that begins with 'x'"):
+        ensemble.add_server(node="x")
+    assert ensemble.members().plan is None
     with pytest.raises(SettingsDifferError, match="servers: runs with 3, asked for 1"):
         launch(name=ensemble.name, servers=1)
     writer.finish()
