@@ -12,6 +12,7 @@ Invariants: no act while no leader with a majority is known, or while a step is 
 its vote only after it has handed over. Servers that others have added are left as they are.
 """
 
+from raykeeper.clusters.member_steps.planning import undone
 from raykeeper.clusters.member_steps.vocabulary import (
     Act,
     Done,
@@ -32,6 +33,9 @@ def next_act(plan: Plan, view: View) -> Act:
         return Wait(view.doubt)
     if view.open_step:
         return Wait(f"a step is open: {view.open_step}")
+    if plan.is_undone:
+        # A step that was on its way when the change was given up may have come about since.
+        plan = undone(plan, view.members)
     return _end(plan, view) or _join(plan, view) or _leave(plan, view) or Done()
 
 
