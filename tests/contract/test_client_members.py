@@ -1,6 +1,6 @@
 """Steps of the member list and the reading of it, by both clients."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -12,8 +12,12 @@ from raykeeper.client.errors import (
     NewConfigNoQuorumError,
     NoAuthError,
 )
+from raykeeper.links.contract import LinkEvents, LinkUnreachable
+from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.requests import AddAuth, Reconfig
 from tests.contract.client_handles import SUPER, Open, Room, open_awaited, open_blocking
 from tests.contract.test_clients import connect
+from tests.harness.caller import Caller
 
 __all__ = ["connect"]
 
@@ -72,3 +76,60 @@ def test_a_watch_of_the_list_is_called_once(connect: Open, operator: Any) -> Non
     operator.reconfig(leaving=4)
     assert client.get_config(consistency="linearizable").version > added.version
     assert told == [(EventType.CHANGED, "/zookeeper/config")]
+
+
+class ReplacedRoom(Room):
+    """Servers 1 to 3, which 4 to 6 replace; a dialer that lists the servers that run."""
+
+    def __init__(self) -> None:
+        super().__init__(strangers=3)
+        self.kept: list[ServerId] = []
+
+    async def dial(self, server: ServerId, events: LinkEvents) -> Any:
+        await self._is_open.wait()
+        if server in self._servers.down:
+            raise LinkUnreachable(f"server {server} is gone")
+        return await super().dial(server, events)
+
+    async def list_servers(self) -> list[ServerId]:
+        return [ServerId(server) for server in self._servers.hosts]
+
+    def keep(self, servers: Iterable[ServerId]) -> None:
+        self.kept = list(servers)
+
+    def replace_all(self) -> None:
+        servers = self._servers
+        operator = servers[2].caller(1 << 20)
+        self._ask(operator, AddAuth("digest", SUPER.encode()))
+        for server in (4, 5, 6):
+            self._ask(operator, Reconfig(server, 0, True))
+        servers.pass_time(2_500)  # they keep up
+        self._ask(operator, Reconfig(4, 1))
+        moved = Caller(servers[4], 1 << 20)
+        moved.take_up(operator)
+        self._ask(moved, Reconfig(5, 2))
+        self._ask(moved, Reconfig(6))
+        servers.crash(3)
+        servers.pass_time(5_000)
+        assert servers.leader.server_id == 6
+        self._ask(moved, Reconfig(0, 3))
+        for server in (1, 2):
+            servers.crash(server)
+
+    def _ask(self, caller: Caller, op: AddAuth | Reconfig) -> None:
+        (reply,) = caller.ask(caller.write(op))
+        assert getattr(reply, "code", None) == 0, (op, reply)
+
+
+@pytest.mark.parametrize("open_with", [open_blocking, open_awaited])
+def test_a_client_whose_servers_were_all_replaced_finds_the_ensemble(open_with: Any) -> None:
+    """It could not learn of the new ones: it was cut off meanwhile. Its session goes on."""
+    room = ReplacedRoom()
+    client = open_with(room)()
+    client.create("/mine", b"1", ephemeral=True)
+    session = client.session_id
+    room.cut_while(session, room.replace_all)
+    assert client.set("/mine", b"2").version == 1
+    assert client.session_id == session and room.kept == [4, 5, 6]
+    assert client.get_config().servers == (4, 5, 6)
+    client.close()
