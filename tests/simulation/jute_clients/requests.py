@@ -47,6 +47,7 @@ from raykeeper.znodes.requests import (
     MultiRead,
     ReadChildren,
     ReadData,
+    Reconfig,
     SetAcls,
     SetData,
     Sync,
@@ -92,6 +93,8 @@ def reply_of(ask: NewRequest, zxid: Zxid, body: Any) -> SuccessReply:
     """Return the reply with this body; writes have no numbers in this protocol."""
     match body:
         case records.GetDataResponse():
+            if isinstance(ask, Reconfig):
+                return WriteReply(0, zxid, 0, (body.data or b"").decode(), body.stat)
             return GetDataReply(0, zxid, body.data, body.stat)
         case records.GetChildren2Response():
             return GetChildrenReply(0, zxid, body.children, body.stat)
@@ -151,6 +154,13 @@ def _several(ops: list[Any]) -> MultiRequest:
     return MultiRequest([Operation(*_RECORDS[type(op)](op)) for op in ops])
 
 
+def _reconfig(ask: Reconfig) -> records.ReconfigRequest:
+    role = "observer" if ask.as_observer else "participant"
+    joining = f"server.{ask.joining}=h:2888:3888:{role};2181" if ask.joining else ""
+    leaving = str(ask.leaving) if ask.leaving else ""
+    return records.ReconfigRequest(joining, leaving, "", ask.version)
+
+
 def _removal(ask: WatchRemoval) -> tuple[OpCode, Record]:
     # To remove one of several watchers leaves the server's watch to the others.
     opcode = OpCode.REMOVE_WATCHES if ask.watcher is None else OpCode.CHECK_WATCHES
@@ -172,6 +182,7 @@ _RECORDS: Final[dict[type, Callable[[Any], tuple[OpCode, Record]]]] = {
     Check: lambda ask: (OpCode.CHECK, records.CheckVersionRequest(ask.path, ask.version)),
     SetAcls: lambda ask: (OpCode.SET_ACL, records.SetACLRequest(ask.path, ask.acls, ask.version)),
     Multi: lambda ask: (OpCode.MULTI, _several(ask.then)),
+    Reconfig: lambda ask: (OpCode.RECONFIG, _reconfig(ask)),
     AddAuth: lambda ask: (OpCode.AUTH, records.AuthPacket(0, ask.scheme, ask.credential)),
     CloseSession: lambda _: (OpCode.CLOSE_SESSION, records.EmptyRequest()),
     GetAcls: lambda ask: (OpCode.GET_ACL, records.PathRequest(ask.path)),

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from tests.simulation.jute_clients.plans import with_jute_clients
 from tests.simulation.members.moments import MOMENTS
 from tests.simulation.plan import Fault, FaultKind, MembersPlan, Plan, ServerPlan, draw_mix
 from tests.simulation.transfers.plans import TRIGGERS, draw_transfers
@@ -14,6 +15,7 @@ MEMBERS: Final = "members"
 _TRANSFER_SHARE: Final = 0.5
 _TRIGGERS: Final = (*["members.changed"] * 6, *TRIGGERS)
 _SAFETY_MS_MIN: Final = 6_000
+_JUTE_SHARE: Final = 0.3
 _SIZES: Final = (1, 3, 5, 3, 1)
 _SIZES_SHARE: Final = 0.08
 _MAJORITY_SHARE: Final = 0.25
@@ -54,6 +56,10 @@ def draw_members_plan(seed: int) -> Plan:
     faults += _draw_strikes(seed, plan.safety_ms, len(servers))
     if random.random() < _WHOLE_DISKS_SHARE:
         faults = list(filter(_keeps_disks, faults))
+    speaking = Random(f"{seed}.members.jute")
+    if speaking.random() < _JUTE_SHARE:
+        plan = with_jute_clients(speaking, plan)
+        servers = tuple(replace(server, drift_ppm=0) for server in servers)
     return replace(
         plan,
         safety_ms=max(plan.safety_ms, _SAFETY_MS_MIN),

@@ -19,7 +19,13 @@ def test_members_pass_their_seeds() -> None:
     # Not all is refused.
     for name, least in (
         *(("steps", 400), ("lists", 100), ("acked", 400), ("joins_empty", 5), ("join_dies", 10)),
-        *(("learned", 100), ("listed", 40), ("reconfig.done", 50), ("left", 20)),
+        *(
+            ("learned", 100),
+            ("listed", 40),
+            ("reconfig.done", 50),
+            ("left", 20),
+            ("steps_of_jute", 50),
+        ),
         *(
             ("lose_folder", 10),
             ("triggered", 200),

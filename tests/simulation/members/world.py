@@ -109,6 +109,7 @@ class MembersWorld(World):
         client._submit(op)
         self.lists.asks(self.checks.clients.view_of(client), op)
         self.checks.counts["steps"] += 1
+        self.checks.counts["steps_of_jute"] += client.speaks_jute
         client.core.flush(client.clock.mono())
         client._carry_out()
 
