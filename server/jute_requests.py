@@ -47,13 +47,6 @@ def write_op(opcode: int, body: Record) -> native.WriteOp | Code | None:
     return None if build is None else build(body)
 
 
-def acls_of(op: native.WriteOp) -> list[list[Acl]]:
-    """Return the ACLs that a write gives to znodes; none stands for an open one."""
-    ops = op.then if isinstance(op, native.Multi) else [op]
-    with_acls = [each for each in ops if isinstance(each, native.Create | native.SetAcls)]
-    return [each.acls for each in with_acls if each.acls is not None]
-
-
 def read_request(opcode: int, xid: int, body: Record) -> LocalOrRead | Code | None:
     """Return the read or watch request, or the code of its error; None if it is neither."""
     build = _READS.get(opcode)

@@ -16,6 +16,8 @@ Invariants: a reply stands in the order of its request and an event before each 
 show it, as `ClientRequests` queues them; no more than `window` requests are unanswered, later ones
 stay bytes; nothing is sent after `is_over`; the zxids of replies do not go back.
 
+The file is long because one order of requests, pings and replies goes through all of it.
+
 ZooKeeper: `ServerCnxn`, `ZooKeeperServer.processConnectRequest`, `processPacket`.
 """
 
