@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
+from random import Random
+from typing import Any
 
 import pytest
 
@@ -34,6 +36,7 @@ class Shell:
         self.incarnation = incarnation
         self.events = Events()
         self.lines: list[str] = []
+        self.changes: list[tuple[str, object]] = []
         fence = Fence()
         self.links = PeerLinks(server_id, fence, self.events.deliver, self._log, patience_s)
         self.links.set_servers(servers)
@@ -47,8 +50,9 @@ class Shell:
     def accept(self, hello: Hello, link: Link) -> LinkEvents:
         return self.links.accept(hello, link)
 
-    def _log(self, name: str, /, **_fields: object) -> None:
+    def _log(self, name: str, /, **fields: object) -> None:
         self.lines.append(name)
+        self.changes.append((name, fields["peer"]))
 
 
 class Silent:
@@ -327,3 +331,73 @@ async def test_a_server_outside_of_every_list_may_come_and_go(network: MemoryNet
             while shell.links.states:
                 await asyncio.sleep(0)
     assert shell.events.delivered == [LinkUp(S1), LinkDown(S1), LinkUp(S3), LinkDown(S3)]
+
+
+IDS = [ServerId(number) for number in range(1, 5)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_whoever_one_of_two_lists_wants_is_linked_and_stays_so(
+    network: MemoryNetwork, seed: int
+) -> None:
+    """Lists that differ, change and are without their own server; cuts, and new processes."""
+    random = Random(seed)
+    shells = {server: Shell(network, server, 1, some(random), 0.002).start() for server in IDS}
+    for incarnation in range(2, 10):
+        server = random.choice(IDS)
+        act = random.choice(["lists", "lists", "cut", "restart"])
+        if act == "lists":
+            shells[server].links.set_servers(some(random))
+        elif act == "cut":
+            network.cut_to_acceptors()
+        else:
+            shells[server].links.close("its process ends")
+            shells[server] = Shell(network, server, incarnation, some(random), 0.002).start()
+        await asyncio.sleep(random.choice([0, 0, 0.001, 0.03]))
+    wanted = [
+        (one, other)
+        for one in IDS
+        for other in IDS
+        if one < other and (other in lists_of(shells[one]) or one in lists_of(shells[other]))
+    ]
+    async with asyncio.timeout(20):
+        while not all(is_linked(shells, pair) for pair in wanted):
+            await asyncio.sleep(0.001)
+    before = changes_of(shells, wanted)
+    for number, (one, other) in enumerate(wanted, 1):
+        for sender, receiver in ((one, other), (other, one)):
+            shells[sender].links.send(receiver, [Ping(number)])
+            frame = PeerFrame(sender, [Ping(number)])
+            async with asyncio.timeout(10):
+                while frame not in shells[receiver].events.delivered:
+                    await asyncio.sleep(0.001)
+    await asyncio.sleep(0.05)  # nobody dials what would replace a link
+    assert changes_of(shells, wanted) == before
+    for shell in shells.values():
+        shell.links.close("the test ends")
+
+
+def some(random: Random) -> list[ServerId]:
+    """A list, perhaps without the server that has it."""
+    return sorted(random.sample(IDS, random.randint(1, len(IDS))))
+
+
+def changes_of(
+    shells: dict[ServerId, Shell], pairs: list[tuple[ServerId, ServerId]]
+) -> list[tuple[str, object]]:
+    ends = [*pairs, *((other, one) for one, other in pairs)]
+    return [each for one, other in ends for each in shells[one].changes if each[1] == other]
+
+
+def lists_of(shell: Shell) -> dict[ServerId, None]:
+    return shell.links._servers
+
+
+def is_linked(shells: dict[ServerId, Shell], pair: tuple[ServerId, ServerId]) -> bool:
+    """Whether the two have one link, which nobody has cut."""
+    one, other = pair
+    near, far = shells[one].links._links.get(other), shells[other].links._links.get(one)
+    if near is None or far is None:
+        return False
+    ends: list[Any] = [near.link, far.link]
+    return ends[0].other is ends[1] and not any(end._is_cut for end in ends)
