@@ -140,8 +140,8 @@ class Node:
         self.logged: dict[Zxid, bytes] = {}
         self.heard: dict[ServerId, Millis] = {}
         """When, by its clock, this process came to a frame of each server last."""
-        self.transfers, self.drains = Transfers(checks.counts), Drains()
-        self.reconfigs = Reconfigs(checks.counts)
+        self.transfers, self.reconfigs = Transfers(checks.counts), Reconfigs(checks.counts)
+        self.drains = Drains()
         self.list = ListFollower(self.server_id)
         self._newer = newer
         self._plan = plan
@@ -154,8 +154,7 @@ class Node:
         self._clients: dict[int, SimLink] = {}
         self._byte_ends: dict[int, ByteEnd] = {}
         self._processes: dict[int, tuple[int, int]] = {}
-        self._connections = 0
-        self._fence = Fence()
+        self._connections, self._fence = 0, Fence()
         self._events: list[Event] = []
         self._is_planned = self._was_flipped = False  # the latter during the life of a process
         self._wake_at: Millis | None = None
