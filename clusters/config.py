@@ -140,7 +140,8 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
             extra={"change": Change.MEMBERS},
         ),
     ] = 3
-    """Voting servers, numbered from 1. A majority must be up: 3 bear the loss of 1, 5 of 2.
+    """Voting servers, numbered from 1 when it is founded; later the member list says them. A
+    majority must be up: 3 bear the loss of 1, 5 of 2.
 
     An even number bears no more losses than one server less; `launch` warns of it.
     """

@@ -57,13 +57,14 @@ def launch(
     """Start an ensemble and wait until it has a leader. Idempotent.
 
     A running ensemble is attached, and a partly dead one is completed with the settings that it
-    runs with: those that the caller states must be the same. A server starts where its disk is.
-    All folders are formatted only if no node holds anything of the ensemble; a single missing
-    folder is formatted again, and its server gets its vote from the others. While a node or a
-    folder cannot be read, nothing is formatted: the others start if they are a majority, and the
-    log names what was not read. With the setting `heal_after_s` it starts the keeper, too, which
-    from then on moves servers whose nodes are lost. If this process is not connected to Ray and no
-    Ray runs here, it starts one, which ends with the process.
+    runs with: those that the caller states must be the same. Who its servers are says the newest
+    member list that a server or a folder knows. A server starts where its disk is. All folders are
+    formatted only if no node holds anything of the ensemble; a single missing folder is formatted
+    again, and its server gets its vote from the others. While a node or a folder cannot be read,
+    nothing is formatted: the others start if they are a majority, and the log names what was not
+    read. With the setting `heal_after_s` it starts the keeper, too, which from then on moves
+    servers whose nodes are lost. If this process is not connected to Ray and no Ray runs here, it
+    starts one, which ends with the process.
 
     Args:
         config: A settings file such as ray-config.yaml; None for the defaults.
