@@ -471,7 +471,8 @@ class Ensemble:
         See `add_server` for the rest. Its folder remains, and says that it has left.
 
         Args:
-            server_id: A member; it need not run.
+            server_id: A member, which need not run; or a server that runs and is none, because a
+                client took it out of the list.
             tell: As above.
             wait_s: As above.
 

@@ -128,7 +128,8 @@ class MemberChange:
                 raise MemberChangeError(problem)
             plan = replace(plan, nodes=dict.fromkeys(plan.newcomers, node))
         try:
-            check_newcomers(self._config, plan.newcomers, plan.nodes)
+            coming = [server for server in plan.newcomers if server in plan.target.servers]
+            check_newcomers(self._config, coming, plan.nodes)
         except (PlacementError, ray.exceptions.RayError) as error:
             raise MemberChangeError(f"nothing was changed: {first_line(error)}") from error
         self._journal.begin(self._held, plan)
@@ -182,7 +183,11 @@ class MemberChange:
         view = seen.view
         working = tuple(server for server, each in view.servers.items() if not each.problem)
         return Known(
-            members=view.members, leader=view.leader, working=working, taken_ids=frozenset(ids)
+            members=view.members,
+            leader=view.leader,
+            working=working,
+            running=tuple(seen.handles),
+            taken_ids=frozenset(ids),
         )
 
     def _open_plan(self) -> Plan:

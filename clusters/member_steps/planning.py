@@ -21,6 +21,8 @@ class Known(Struct, frozen=True, kw_only=True):
     leader: ServerId | None = None
     working: tuple[ServerId, ...] = ()
     """The servers that answer and are in step."""
+    running: tuple[ServerId, ...] = ()
+    """The servers of which Ray has an actor."""
     taken_ids: frozenset[ServerId] = frozenset()
     """Those of the founders, of servers that run, and of folders on live nodes."""
 
@@ -33,6 +35,8 @@ class Request(Struct, frozen=True, kw_only=True):
     observers: int | tuple[ServerId, ...] | None = None
     replaced: dict[ServerId, ServerId] = {}
     """For a newcomer the member whose place it takes."""
+    ended: tuple[ServerId, ...] = ()
+    """Servers to end that run and are no members."""
 
 
 def plan_change(request: Request, known: Known, begun_by: str) -> Plan | None:
@@ -52,17 +56,17 @@ def plan_change(request: Request, known: Known, begun_by: str) -> Plan | None:
     observers = _chosen("observer", present, request.observers, known, voters)
     target = Members(voters, observers)
     _check(target, request)
-    if target == before:
+    if target == before and not request.ended:
         return None
     newcomers = tuple(server for server in target.servers if server not in before.servers)
     for server in newcomers:
         check_new_id(server, known)
     return Plan(
-        text=describe(before, target, request.replaced),
+        text=describe(before, target, request),
         begun_by=begun_by,
         before=before,
         target=target,
-        newcomers=newcomers,
+        newcomers=_sorted((*newcomers, *request.ended)),
         replaced=_places(before, target, request.replaced),
     )
 
@@ -82,12 +86,16 @@ def addition(server: ServerId | None, known: Known, *, is_observer: bool) -> Req
 
 
 def removal(server: ServerId, known: Known) -> Request:
-    """Return the request to remove a member.
+    """Return the request to remove a member, or to end a server that runs and is none.
+
+    A client may have taken it out of the list, which ends no actor.
 
     Raises:
-        MemberChangeError: it is no member, or the only voter.
+        MemberChangeError: it is neither, or the only voter.
     """
     members = known.members
+    if server in known.running and server not in members.servers:
+        return Request(ended=(server,))
     _check_member(server, members)
     if members.voters == (server,):
         raise MemberChangeError(f"server {server} is the only voter: an ensemble needs one")
@@ -207,9 +215,9 @@ def check_new_id(server: ServerId, known: Known) -> None:
         )
 
 
-def describe(before: Members, target: Members, replaced: Mapping[ServerId, ServerId]) -> str:
+def describe(before: Members, target: Members, request: Request) -> str:
     """Return a change in words."""
-    both = [(new, old) for new, old in sorted(replaced.items()) if new in target.servers]
+    both = [(new, old) for new, old in sorted(request.replaced.items()) if new in target.servers]
     parts = [f"put server {new} in the place of server {old}" for new, old in both]
     named = {each for pair in both for each in pair}
     for verb, servers in (
@@ -217,6 +225,7 @@ def describe(before: Members, target: Members, replaced: Mapping[ServerId, Serve
         ("promote", [x for x in target.voters if x in before.observers]),
         ("demote", [x for x in target.observers if x in before.voters]),
         ("remove", [x for x in before.servers if x not in target.servers]),
+        ("end", request.ended),
     ):
         left = [each for each in servers if each not in named]
         kinds = "" if verb != "add" else _kinds(left, target)

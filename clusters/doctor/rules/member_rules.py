@@ -33,8 +33,8 @@ MEMBER_RULES = (
         "members.stranger",
         _W,
         "It takes no clients and counts for nothing: it was to join, or has left and did not end.",
-        "If a change was left, go on with it or undo it. Otherwise run `raykeeper members {name}` "
-        "again in a minute; if the server is still there, end its actor.",
+        "If a change was left, go on with it or undo it. If the server is still there after that, "
+        "end it with `raykeeper members remove SERVER {name}`.",
         stranger,
     ),
     Rule(

@@ -59,6 +59,7 @@ GROWS = planned(Request(voters=4), THREE)
 SWAPS = planned(replacement(S1, None, known(THREE)), THREE)
 SWAPS_ONE = planned(replacement(S1, S4, known(ONE)), ONE)
 LEAVES = planned(removal(S1, known(THREE)), THREE)
+ENDS = planned(removal(S4, replace(known(THREE), running=(S1, S2, S3, S4))), THREE)
 DEMOTED = planned(demotion(S1, known(THREE)), THREE)
 PINNED = replace(GROWS, nodes={S4: "n4"})
 OBSERVED = members((1, 2, 3), (4,))
@@ -120,6 +121,8 @@ def view(
         (DEMOTED, view(THREE), HandOver(S1, S2)),
         (DEMOTED, view(THREE, leader=3), Step(S1, as_observer=True)),
         (DEMOTED, view(members((2, 3), (1,)), leader=3), Done()),
+        (ENDS, view(THREE, WITH_4), End(S4)),
+        (ENDS, view(THREE), Done()),
         # Of several that leave: observers, then voters that do not work, then the others.
         (
             planned(Request(voters=ids(1), observers=0), OBSERVED),

@@ -42,6 +42,7 @@ THREE = Known(
 OBSERVED = replace(THREE, members=members((1, 2, 3), (4,)))
 FIVE = replace(THREE, members=members((1, 2, 3, 4, 5)), working=ids(1, 3, 4, 5), leader=ServerId(4))
 ALONE = replace(THREE, members=members((1,), (2,)))
+LEFT_BEHIND = replace(THREE, running=ids(1, 2, 3, 4))
 TAKEN = replace(THREE, taken_ids=frozenset(ids(4, 6)))
 
 
@@ -72,6 +73,8 @@ def plan(request: Request, known: Known) -> Plan:
         ),
         (THREE, lambda k: removal(ServerId(2), k), (1, 3), (), {}, "remove server 2"),
         (OBSERVED, lambda k: removal(ServerId(4), k), (1, 2, 3), (), {}, "remove server 4"),
+        # One that a client has taken out of the list, and that has not ended.
+        (LEFT_BEHIND, lambda k: removal(ServerId(4), k), (1, 2, 3), (), {}, "end server 4"),
         (OBSERVED, lambda k: promotion(ServerId(4), k), (1, 2, 3, 4), (), {}, "promote server 4"),
         (THREE, lambda k: demotion(ServerId(1), k), (2, 3), (1,), {}, "demote server 1"),
         # In the place of another.
@@ -152,7 +155,7 @@ def test_a_request_becomes_a_plan(
     assert made.target == members(voters, observers)
     assert made.replaced == replaced
     assert made.text == text
-    new = {*voters, *observers} - {*known.members.servers}
+    new = {*voters, *observers, *made.changing} - {*known.members.servers}
     assert made.newcomers == tuple(sorted(new))
 
 
