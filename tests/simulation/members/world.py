@@ -24,6 +24,8 @@ _EMPTY_SHARE = 0.3
 """How many of the servers that are to join have an empty disk."""
 _FEW, _GROWS_SHARE = 2, 0.8
 """With so few voters, fewer of the random steps take one away."""
+_HEARTBEAT_MS = 3_000
+"""Within which a client sends a heartbeat and has its answer: a third of its session timeout."""
 _TOWARDS_SHARE = 0.8
 """How many steps lead to the number of voters that is wanted, if one is."""
 
@@ -201,12 +203,19 @@ class MembersWorld(World):
             delivered = node.server.peer.settings.members.delivered
             assert truth.members in (None, delivered), f"Membership: {node.server_id} {delivered}"
         natives = [client for client in self.clients if not client.speaks_jute]
+        # An idle client is told with its next heartbeat.
+        self.schedule.run_until(
+            Millis(self.schedule.now + _HEARTBEAT_MS), lambda: all(map(self._knows_list, natives))
+        )
         for client in natives:
-            assert client.core is not None
-            known = client.core.members
-            assert truth.members in (None, known), f"Membership: {client.name} knows {known}"
+            known = client.core and client.core.members
+            assert self._knows_list(client), f"Membership: {client.name} knows {known}"
         for name in ("learned", "listed"):
             self.checks.counts[name] = sum(each.log.counts[f"servers.{name}"] for each in natives)
+
+    def _knows_list(self, client: SimClient) -> bool:
+        members = self.checks.truth.members
+        return members is None or (client.core is not None and client.core.members == members)
 
     def _lose_majority(self) -> None:
         self._is_finishing = True  # the operator may ask once more, of this alone
