@@ -22,6 +22,7 @@ from tests.simulation.timing import TimingPlan
 from tests.simulation.triggers import BROADCAST, COMMON, RECOVERY, TRIGGERS, Reaction
 
 QUEUE_MAX = ServerOptions().queued_requests_max
+FORCES_IN_TIMEOUT = 10
 HISTORY_MAX = ServerOptions().change_log_count_max
 
 
@@ -313,6 +314,12 @@ class Plan(Struct, frozen=True):
     drains_in_calm: bool = False
     """Whether each server in turn is drained then."""
     members: MembersPlan | None = None
+
+    @property
+    def outlives_moves(self) -> bool:
+        """Whether a session surely lives until another server has it: that takes two forces."""
+        force_ms = max(server.sync_ms_max for server in self.servers)
+        return self.timing.session_min_ms >= FORCES_IN_TIMEOUT * force_ms
 
 
 def draw_mix(seed: int) -> Plan:

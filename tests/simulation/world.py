@@ -13,6 +13,7 @@ from raykeeper.server import jute_clients, jute_lists
 from raykeeper.server.server_trace_events import COUNTER_EXHAUSTED
 from raykeeper.zab import ids, leader_broadcast, recent_log
 from raykeeper.zab.ids import Millis, ServerId, format_zxid
+from raykeeper.znodes.requests import SessionId
 from tests.harness.schedule import Schedule, Trace
 from tests.simulation.checks import Checks
 from tests.simulation.checks.drains import connections_of
@@ -170,9 +171,13 @@ class World:
         self._settle(self.schedule.now)
 
     def _drain_in_turn(self) -> None:
-        """Drain each server in turn: in calm its clients go elsewhere, and keep their sessions."""
+        """Drain each server in turn: in calm its clients go elsewhere, and keep their sessions.
+
+        Where a force of a disk takes a large part of a session timeout, one may end on its way. So
+        may that of a client of ZooKeeper, which pauses for up to a second before it dials.
+        """
         for node in self.nodes:
-            before = [client.core.session_id for client in self.clients if client.core]
+            before = self._native_sessions()
             node.drain(DRAINED_PER_S, PATIENCE_MS)
             until = Millis(self.schedule.now + self.plan.timing.converge_ms)
             for client in self.clients:
@@ -180,11 +185,16 @@ class World:
             done = self.schedule.run_until(until, lambda node=node: self._has_drained(node))
             assert done, f"Drain: server {node.server_id} keeps {connections_of(node)}"
             self._converge()
-            after = [client.core.session_id for client in self.clients if client.core]
-            assert before == after, f"Drain: sessions {before} are {after}"
+            after = self._native_sessions()
+            if self.plan.outlives_moves:
+                assert before == after, f"Drain: sessions {before} are {after}"
             self.checks.counts["drain.done"] += 1
             node.end_drain()
             self._settle(self.schedule.now)
+
+    def _native_sessions(self) -> list[SessionId]:
+        native = [client for client in self.clients if not client.speaks_jute]
+        return [client.core.session_id for client in native if client.core]
 
     def _has_drained(self, node: Node) -> bool:
         return not connections_of(node) and self._is_joined()
