@@ -135,8 +135,7 @@ class Node:
         """The newest feature level that its program knows."""
         self.on_started: Callable[[Node], None] = lambda _node: None
         self.on_marked: Callable[[Node], None] = lambda _node: None
-        self.incarnation = 0
-        self.is_frozen = False
+        self.incarnation, self.is_frozen = 0, False
         self.logged: dict[Zxid, bytes] = {}
         self.heard: dict[ServerId, Millis] = {}
         """When, by its clock, this process came to a frame of each server last."""
