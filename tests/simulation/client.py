@@ -269,8 +269,7 @@ class SimClient:
             inject, self.after_next_request = self.after_next_request, None
             if inject is not None:
                 inject()
-        if self.is_working or self._is_opening:
-            self._plan_work(life)
+        self._plan_work(life)
 
     def _may_close(self) -> bool:
         return True
