@@ -364,6 +364,8 @@ class LeaderBroadcast:
             # A server that has all of the log may be frozen: writes would wait for it in vain.
             if min(nominee.last_pong, self._quorum_pong()) < transfer.ping_number:
                 return
+            if self._settings.members.is_changing:
+                return  # what was prepared behind the step is still to be proposed
             transfer.is_handing_over = True
             self._out.append(HandOverBegun(transfer.nominee))
         if self._has_handed_over(nominee):

@@ -141,7 +141,11 @@ class LeaderRecovery:
             # committed 1:5, 3 is away, and led by server 1, which lacks 1:5, 2 would cut it.
             self.transition = StepDown("a follower has a newer history")
             return
-        learner.is_ahead = is_newer
+        # Of one log they differ in the epoch alone: it has acknowledged nothing that we lack. Nor
+        # has a newcomer that lacks the step acknowledged anything for a list that has it.
+        lacks_step = ack.last_zxid < self._settings.members.joins_by(learner.seat)
+        is_same = ack.last_zxid == self._history.logged
+        learner.is_ahead = is_newer and not is_same and not lacks_step
         if self._history.recent_log.has(ack.committed):
             # It may give a learner its vote, without which no quorum would ever be here.
             self._history.deliver(ack.committed)

@@ -106,6 +106,14 @@ class Members:
         given = set(seats)
         return all(quorum.is_quorum(given) for quorum in self._in_force)
 
+    def joins_by(self, seat: Seat) -> Zxid:
+        """Return the version of the logged list that gives this seat its first vote, else 0."""
+        newest = self._committed
+        if newest.voters.get(seat[0]) == seat[1]:
+            return ZERO
+        newer = (each for each in self._logged if each.version > newest.version)
+        return next((each.version for each in newer if each.voters.get(seat[0]) == seat[1]), ZERO)
+
     def covers_all_acked(self, healthy: Iterable[Seat], uncertain: Iterable[Seat]) -> bool:
         """Return whether these seats together know all that was ever acknowledged by any list."""
         sound, unsure = set(healthy), set(uncertain)

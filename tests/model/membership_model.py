@@ -34,8 +34,14 @@ class Rules(Struct, frozen=True):
     """Whether a leader ignores lists that it hears of after its election."""
     minds_seats_of_one_list: bool = True
     """Whether a seat that only one of two lists has tells nothing if its history is better."""
+    compares_logs: bool = True
+    """Whether a seat of one list counts as no better if its log ends where ours does, or if it
+    joins by a step that its log does not reach."""
     one_seat: bool = True
     one_change_open: bool = True
+    proposes_behind_steps: bool = True
+    """Whether a leader proposes more before a step is delivered. The server does not, so that a
+    majority goes on (`can_go_on`); nothing is lost by it."""
 
 
 class Entry(Struct, frozen=True):
@@ -192,6 +198,8 @@ class Model:
         disk = replace(disk, accepted=epoch, current=epoch, known=known)
         if any(all(members >> each & 1 for members in self.lists(disk)) for each in better):
             return  # it steps down
+        if self.rules.compares_logs:
+            better = [each for each in better if self._may_have_more(disk, state, each)]
         counted, ahead = (sum(1 << each for each in some) for some in (seats, better))
         if not self._may_lead(disk, counted, ahead):
             return
@@ -218,6 +226,20 @@ class Model:
         )
         return self.is_quorum(disk, counted) and meets
 
+    def _may_have_more(self, disk: Disk, state: State, seat: int) -> bool:
+        """Return whether a seat may have acknowledged what this log lacks, as one of a list."""
+        other = state.disks[seat].log
+        if other == disk.log:
+            return False
+        version, delivered = max(self.delivered(disk), disk.heard or (FOUNDED, 0))
+        joins = [
+            (entry.epoch, place)
+            for place, entry in enumerate(disk.log)
+            if entry.members and entry.members >> seat & 1 and (entry.epoch, place) > version
+        ]
+        last = (other[-1].epoch, len(other) - 1) if other else FOUNDED
+        return bool(delivered >> seat & 1) or not joins or last >= joins[0]
+
     def commit(self, state: State) -> Iterator[State]:
         """A leader commits what a quorum has acknowledged, first of all its initial history."""
         for place, leader, disk in self._leading(state):
@@ -243,6 +265,8 @@ class Model:
                 continue
             bodies: list[Seats | None] = [None]
             logged = [entry.members for entry in disk.log[disk.known :] if entry.members]
+            if logged and not self.rules.proposes_behind_steps:
+                continue
             if not logged or not self.rules.one_change_open:
                 newest = logged[-1] if logged else self.delivered(disk)[1]
                 lists = steps_from(newest, every, one_seat=self.rules.one_seat)
@@ -270,6 +294,30 @@ class Model:
                         disks=_with(state.disks, seat, after),
                         leaders=_with(state.leaders, place, replace(leader, acked=acked)),
                     )
+
+    def can_go_on(self, state: State, alive: Seats) -> bool:
+        """Return whether one of the seats `alive` can lead with promises of others of them.
+
+        They have told each other what was delivered. A server is elected by the newest such list,
+        so it is one of that; what its own log has beyond it is for discovery to count.
+        """
+        some = [seat for seat in self._seats if alive >> seat & 1]
+        disks = list(state.disks)
+        told = [(self.delivered(disks[seat]), disks[seat].heard or (FOUNDED, 0)) for seat in some]
+        newest = max(each for pair in told for each in pair)
+        for seat in some:
+            disks[seat] = replace(disks[seat], heard=newest)
+        heard = replace(state, disks=tuple(disks))
+        electors = newest[1] or self.bounds.founders
+        epoch = len(state.leaders) + 1
+        groups = [each for size in range(1, len(some) + 1) for each in combinations(some, size)]
+        return any(
+            True
+            for seats in groups
+            for seat in seats
+            if electors >> seat & 1
+            for _ in self._elected(heard, epoch, seat, seats)
+        )
 
     def restart(self, state: State) -> Iterator[State]:
         """A process forgets what its log does not say; it leads no more."""

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from raykeeper.server.events import DiskSpaceChanged, PeerFrame
 from raykeeper.server.peer_messages import MemberAddress
-from raykeeper.zab.effects import Role
+from raykeeper.zab.effects import Append, Role
 from raykeeper.zab.feature_levels import LEVEL_MIN, LEVEL_OF_MEMBERS, FeatureLevel
-from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, ServerId, epoch_of
 from raykeeper.zab.members import Seat
 from raykeeper.zab.settings import RecentLogLimits
 from raykeeper.znodes.acl import Identity, digest_id
@@ -366,3 +366,91 @@ def test_a_leader_that_hands_over_leaves_it_to_the_next_one_to_say_the_list_agai
     assert servers.leader.server_id != 3
     ensemble.does(0, 4)
     ensemble.all_have(1, 2, 3)
+
+
+def open_step(ensemble: Ensemble) -> Caller:
+    """Server 4 takes the place of 1, by a client of the leader; the acks are on their way."""
+    servers, operator = ensemble.servers, ensemble.operator_at(3)
+    for server in (1, 2, 4):
+        servers.hold(server, 3)
+    assert operator.ask(operator.write(Reconfig(4, 1, False))) == []
+    assert servers[3].settings.members.is_changing
+    return operator
+
+
+def test_nothing_is_proposed_behind_a_step_before_it_is_delivered() -> None:
+    ensemble = promotable()
+    servers = ensemble.servers
+    operator = servers[3].caller(9)
+    writes = [operator.create("/a", b"x" * 700_000), operator.create("/b", b"y" * 700_000)]
+    writes += [operator.create("/c")]
+    open_step(ensemble)
+    assert operator.ask(*writes) == []
+    leader = servers[3]
+    leader.take()
+    for server in (1, 2, 4):
+        servers.release(server, 3)
+    servers.run()
+    runs = [len(effect.txns) for effect in leader.of(Append)]
+    assert runs == [2, 2], "at a megabyte a run ends; the list said again comes last"
+    assert [item.code for item in operator.items if isinstance(item, WriteReply)] == [0, 0, 0]
+    ensemble.all_have(2, 3, 4)
+
+
+def test_a_leader_that_is_lost_in_a_swap_leaves_a_majority_that_goes_on() -> None:
+    """A write right behind the step reaches 4 alone. Committed by the new list, it would bind 1 and
+    2, who do not know of the commit, to wait for the leader.
+    """
+    ensemble = promotable()
+    servers = ensemble.servers
+    operator = open_step(ensemble)
+    for server in (1, 2):
+        servers.hold(3, server)
+    assert operator.ask(operator.create("/behind")) == []
+    servers.hold(3, 4)
+    for server in (1, 2, 4):
+        servers.release(server, 3)
+    servers.run()
+    servers.crash(3)
+    servers.pass_time(20_000)
+    assert servers.leader.server_id in (2, 4)
+    other = servers[2].caller(9)
+    (item,) = other.ask(other.create("/on"))
+    assert isinstance(item, WriteReply) and item.code == 0
+
+
+def test_what_waits_behind_a_step_is_not_proposed_on_a_full_disk() -> None:
+    ensemble = promotable()
+    servers = ensemble.servers
+    operator = open_step(ensemble)
+    assert operator.ask(operator.create("/behind")) == []
+    servers[3].step(DiskSpaceChanged(False))
+    servers[3].take()
+    for server in (1, 2, 4):
+        servers.release(server, 3)
+    servers.run()
+    assert [each for each in servers[3].of(Append) if epoch_of(each.first) == 1] == []
+    servers.pass_time(10_000)
+    assert servers.leader.server_id != 3
+
+
+def test_from_one_voter_to_two_the_newcomer_has_nothing_that_the_leader_lacks() -> None:
+    """Both have the step. A write behind it is on the disk of 2, and torn on that of 1: as it
+    starts again 1 does not know what it had acknowledged, and 2, which does, cannot be elected.
+    """
+    ensemble = Ensemble(voters=1, strangers=1)
+    ensemble.does(2, observes=True)
+    ensemble.servers.pass_time(WAIT_MS)
+    servers, operator = ensemble.servers, ensemble.operator
+    servers.hold(2, 1)
+    assert operator.ask(operator.write(Reconfig(2, 0, False))) == []
+    servers[1].is_disk_held = True
+    assert operator.ask(operator.create("/behind")) == []
+    servers[1].disk._queue.clear()
+    servers.crash(1)
+    servers.release(2, 1)
+    servers.down[1].is_disk_held, servers.down[1].disk.is_uncertain = False, True
+    servers.restart(1)
+    servers.pass_time(20_000)
+    assert servers.leader.server_id in (1, 2)
+    ensemble.all_have(1, 2)

@@ -14,6 +14,7 @@ from raykeeper.zab.settings import RecentLogLimits
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import (
     RaiseLevelTxn,
+    ReplaceVoterTxn,
     Txn,
     UnknownTxnError,
     decode_txn,
@@ -65,6 +66,28 @@ def test_the_level_is_raised_once_all_members_know_it() -> None:
     upgrade(servers, 1, 2, 3)
     servers[1].caller()
     assert levels(servers) == [(2, 2)] * 3 and raises(servers[1]) == [2]
+
+
+def test_the_level_is_not_raised_while_a_step_of_the_member_list_is_open() -> None:
+    """The list that it makes may have a server whose program was not asked for."""
+    servers = PureServers(3)
+    upgrade(servers, 1, 2)
+    servers.crash(1)
+    servers.down[1].disk.repair()
+    upgrade(servers, 3)
+    servers.pass_time(5_000)
+    leader = int(servers.leader.server_id)
+    other = 5 - leader
+    servers.hold(other, leader)
+    servers.restart(1)
+    servers.pass_time(2 * REPORT_MS)
+    assert servers.leader.settings.members.is_changing, "the vote of 1 moves to its new disk"
+    assert levels(servers) == [(1, 1)] * 3
+    servers.release(other, leader)
+    servers.pass_time(2 * REPORT_MS)
+    assert levels(servers) == [(2, 2)] * 3
+    kinds = [type(decode_txn(txn).body) for _, txn in servers.leader.disk.log]
+    assert kinds[-3:] == [ReplaceVoterTxn, ReplaceVoterTxn, RaiseLevelTxn]
 
 
 def test_a_member_that_is_away_is_waited_for() -> None:
