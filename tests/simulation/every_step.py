@@ -15,6 +15,7 @@ from typing import Final
 
 from raykeeper.client.core.public_types import ClientState
 from raykeeper.zab.effects import Role
+from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.requests import ANY_VERSION, SetData, WriteOp
 from raykeeper.znodes.txns import decode_txn
@@ -45,11 +46,12 @@ class Kill(Enum):
 class KillWorld(World):
     """The world of three servers without random faults, and of a client that a test directs."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(_plan(seed))
+    def __init__(self, seed: int, observers: int = 0) -> None:
+        super().__init__(_plan(seed, observers))
         self.client: SimClient = self.clients[0]
         self.client.is_working = False
         for node in self.nodes:
+            node.newest_level = LEVEL_MAX if observers else node.newest_level
             node.start()
         self.client.start()
         self.rest()
@@ -178,11 +180,11 @@ class KillWorld(World):
         assert schedule.run_until(Millis(schedule.now + PATIENCE_MS), done), "it never happened"
 
 
-def _plan(seed: int) -> Plan:
+def _plan(seed: int, observers: int) -> Plan:
     servers = tuple(
         ServerPlan(
             server_id,
-            is_voter=True,
+            is_voter=server_id <= 3,
             sync_ms_max=1,
             drift_ppm=0,
             snapshot_every_txns=1_000,
@@ -190,7 +192,7 @@ def _plan(seed: int) -> Plan:
             read_log_bytes_max=50_000,
             segment_bytes=50_000,
         )
-        for server_id in (1, 2, 3)
+        for server_id in range(1, 4 + observers)
     )
     client = ClientPlan(
         1, drift_ppm=0, pause_ms_max=1_000_000, burst_max=1, outstanding_max=1, timeout_ms=10_000
