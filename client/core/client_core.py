@@ -296,6 +296,8 @@ class ClientCore:
             self._outstanding.requeue()
             self._watches.on_disconnected()
             self._serve(answer, now)
+            if answer.members is not None:
+                self._learn_members(answer.members, now)
 
     def wake(self, now: Millis) -> None:
         """Act on deadlines that have passed."""

@@ -191,3 +191,20 @@ def test_the_search_for_a_leader_asks_the_servers_of_the_newest_list() -> None:
     wire.at(wire.core.deadline() or 0)
     asked = [effect for _ in range(9) for effect in wire.at(wire.now + 1_000).wake()]
     assert OpenSearchLink(ServerId(5)) in asked and OpenSearchLink(ServerId(4)) not in asked
+
+
+def test_the_server_that_the_search_finds_tells_the_list_too() -> None:
+    """It believes that the client knows this list, and tells it once."""
+    wire = Wire(servers=1, read_only=True)
+    wire.start()
+    wire.opened()
+    wire.offered()
+    wire.at(wire.core.deadline() or 0).wake()
+    wire.opened()
+    assert wire.told(replace(OFFER, members=members(7, (1, 4)))) == [kept(1, 4), READ_ONLY]
+    assert wire.wake() == [OpenSearchLink(ServerId(4))]
+    wire.search_opened()
+    told = wire.search_told(replace(ACCEPTED, members=members(8, (4, 5))))
+    assert kept(4, 5) in told and CONNECTED in told
+    assert wire.core.members == members(8, (4, 5))
+    assert not [effect for effect in told if isinstance(effect, OpenSearchLink)]
