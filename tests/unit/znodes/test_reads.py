@@ -7,6 +7,7 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX
 from raykeeper.znodes.reads import (
     NAME_BYTES,
+    readable_stat,
     reply_to_aux_read,
     reply_to_read,
     set_watch_of_read,
@@ -92,6 +93,24 @@ def stat(path: str) -> Stat:
 )
 def test_each_read_has_its_reply(request_: Read, expected: Item) -> None:
     assert reply_to_read(STATE, (), request_) == expected
+
+
+def test_the_stat_of_a_read_is_shown_to_those_who_may_read() -> None:
+    leader = leader_with_znodes()
+    session = leader.open()
+    leader.do(session, Create("/mine", b"", 0, [Acl(31, "digest", "ann:secret")]))
+    stats = "/zookeeper/quota/a/zookeeper_stats"
+    leader.create(session, "/zookeeper/quota/a")
+    leader.create(session, "/zookeeper/quota/a/zookeeper_limits", b"count=9,bytes=-1")
+    leader.create(session, stats)
+    ann = (Identity("digest", "ann:secret"),)
+    assert readable_stat(leader.state, (), "/mine") is None
+    assert readable_stat(leader.state, (), "/x") is None
+    for identities, path in (((), "/a"), (ann, "/mine"), ((), stats)):
+        answer = reply_to_read(leader.state, identities, Exists(XID, path, False))
+        assert isinstance(answer, ExistsReply) and answer.stat is not None
+        assert readable_stat(leader.state, identities, path) == answer.stat
+    assert stats in leader.state.tree.usage_paths
 
 
 CREATE, SET = (
