@@ -53,7 +53,7 @@ _TXN_BYTES = 8
 _KEPT: Final = (
     "level",
     *("disk", "incarnation", "accepted", "current", "initial", "is_uncertain"),
-    *("has_forgotten", "snapshots", "log", "committed", "_begin", "_mark", "_bad"),
+    *("has_forgotten", "snapshots", "log", "committed", "_told", "_begin", "_mark", "_bad"),
 )
 """What makes a disk."""
 
@@ -92,6 +92,9 @@ class SimDisk:
         self.snapshots: list[StoredSnapshot] = []
         self.log: list[Entry] = []
         self.committed = ZERO
+        self._told: list[
+            tuple[Zxid, Zxid]
+        ] = []  # the end of each batch, and what it has as committed
         self.written: dict[Zxid, StoredSnapshot] = {}  # written by the Snapshotter, not published
         self.log_space = LogSpace(segment_bytes)
         self._segment_bytes = segment_bytes
@@ -201,6 +204,7 @@ class SimDisk:
         self.is_uncertain = self.has_forgotten = False
         self.snapshots, self.log, self.written = [], [], {}
         self.committed = self._begin = self._mark = self.initial = ZERO
+        self._told = []
         self._bad = None
         self.log_space.clear()
 
@@ -247,7 +251,9 @@ class SimDisk:
             return False
         bad = self._random.choice(last)
         self.log = [entry for entry in self.log if entry[0] < bad]
-        self.committed = min(self.committed, self.last)
+        self._told = [each for each in self._told if each[0] < bad]
+        known = max((snapshot.consistent_at for snapshot in self.snapshots), default=ZERO)
+        self.committed = max([known, *(committed for _, committed in self._told)])
         self.is_uncertain = self.has_forgotten = True
         return True
 
@@ -408,7 +414,9 @@ class SimDisk:
         if rolled:
             self._mark = last  # a segment is forced before the next one begins
         self.log.extend(entries_of(effect))
-        self.committed = max(self.committed, effect.committed)
+        if effect.committed > self.committed:
+            self.committed = effect.committed
+            self._told.append((self.last, self.committed))
 
     def _base(self) -> Zxid:
         return self.snapshots[-1].zxid if self.snapshots else ZERO
@@ -427,6 +435,7 @@ class SimDisk:
         self.snapshots = [snapshot]
         self.log = entries_of(*effect.tail)
         self.committed = self._mark = effect.consistent_at
+        self._told = []
         self._begin = effect.zxid
         self._bad = None
         self._incoming = []

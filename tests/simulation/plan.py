@@ -285,6 +285,8 @@ class MembersPlan(Struct, frozen=True):
     """Between two of its steps, on average."""
     sizes: tuple[int, ...] = ()
     """How many voters there must have been, in turn, at the end of the run."""
+    swaps: bool = False
+    """Whether nearly every step swaps a voter, or makes the one that left an observer again."""
 
 
 class Plan(Struct, frozen=True):

@@ -15,6 +15,8 @@ from tests.simulation.triggers import Reaction
 
 SLOW = 100
 """The factor by which a reaction slows a link down."""
+ALONE_MS = 60
+"""How long a leader reaches the newcomer alone, at most."""
 BEHIND_MS = 300
 """How long the others write without the minority that is kept behind."""
 
@@ -73,6 +75,7 @@ class Reactions:
             Reaction.CRASH_LEAVING: lambda f, _trapped, _peer, _leader: [
                 spans.crash(node, f.lasts_ms) for node in triggered.leaving()
             ],
+            Reaction.FORGET_JOINING: self._forget_joining,
             Reaction.FREEZE_JOINING: lambda f, _trapped, _peer, _leader: [
                 spans.freeze(node, f.lasts_ms) for node in triggered.joining()
             ],
@@ -114,6 +117,20 @@ class Reactions:
             self._forget(source)
         elif reaction is Reaction.CORRUPT and self._damage.may_lose(source):
             source.disk.flip_old(0.999)
+
+    def _forget_joining(
+        self, fault: Fault, _trapped: Node, peer: Node | None, leader: Node
+    ) -> None:
+        """Have the leader commit something by the newcomer's ack alone, which forgets it."""
+        joining = self._triggered.joining()
+        for node in self._nodes:
+            if node is not leader and node not in joining:
+                self._temporary.hold(ALONE_MS, leader.end, node.end)
+        for node in joining:
+            self._temporary.later(
+                self._random.randint(ALONE_MS // 4, ALONE_MS),
+                partial(self._crash_and_damage, Reaction.FORGET, fault, node, peer, leader),
+            )
 
     def _isolate(self, fault: Fault, node: Node) -> None:
         every = ends_of([*self._nodes, *self._clients])

@@ -59,6 +59,10 @@ class Reaction(Enum):
     STAGGERED_CRASH = "crash all, they come back one after the other"
     CRASH_JOINING = "crash the server that the newest member list has more"
     CRASH_LEAVING = "crash the server that the newest member list has no more"
+    FORGET_JOINING = (
+        "let the leader reach none but the server that the newest member list has more; then crash "
+        "all, that one without its last force; the leader comes back last"
+    )
     FREEZE_JOINING = "freeze the server that the newest member list has more"
 
 
@@ -66,6 +70,7 @@ _OF_THEIR_OWN = (
     *(Reaction.FORGET_WITH_MINORITY, Reaction.OLD_DISK_WITH_MINORITY, Reaction.SWITCH_MINORITY),
     *(Reaction.HOLD_THEN_LEAVE, Reaction.STAGGERED_CRASH),
     *(Reaction.CRASH_JOINING, Reaction.CRASH_LEAVING, Reaction.FREEZE_JOINING),
+    Reaction.FORGET_JOINING,
 )
 COMMON = tuple(each for each in Reaction if each not in _OF_THEIR_OWN)
 """Reactions that any trigger may have; the others take longer and have plans of their own."""

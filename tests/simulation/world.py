@@ -113,7 +113,7 @@ class World:
         self._converge()
         converged_ms = schedule.now - faulty_until
         schedule.say("all have converged")
-        self.checks.calm(self.nodes)
+        self.checks.calm(self.in_use())
         self._end_sessions()
         self._settle(faulty_until)
         self._look_around()
@@ -135,6 +135,10 @@ class World:
             self._lose_majority()
         self.checks.finish(self.nodes)
         return self._report(converged_ms)
+
+    def in_use(self) -> list[Node]:
+        """Return the servers that must run in the end."""
+        return self.nodes
 
     # Additions of a world of recipes (recipes/world.py).
 
@@ -224,7 +228,7 @@ class World:
         return (
             all(client.is_idle for client in self.clients)
             and all(node.disk.is_idle for node in self.nodes)  # a fault may still slow one down
-            and self.checks.converged(self.nodes)
+            and self.checks.converged(self.in_use())
             and not any(node.votes and node.disk.waits_for_vote for node in self.nodes)
         )
 
@@ -241,7 +245,7 @@ class World:
 
     def _restless_until(self, since: int) -> int:
         """Return until when work is pending, as far as it is known now."""
-        is_at_rest = self._is_joined() and self.checks.converged(self.nodes)
+        is_at_rest = self._is_joined() and self.checks.converged(self.in_use())
         begun_at = max(since, self.checks.last_txn_at) if is_at_rest else self.schedule.now
         return begun_at + SETTLE_MS
 

@@ -1,6 +1,8 @@
 """Checks of the member list: docs/MEMBERS.md, rules M1, M3 and M4, told by outside evidence."""
 
-from raykeeper.zab.ids import ServerId, Zxid, format_zxid
+from typing import Protocol
+
+from raykeeper.zab.ids import Epoch, ServerId, Zxid, counter_of, epoch_of, format_zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import SUPER, Identities
 from raykeeper.znodes.errors import Code
@@ -70,6 +72,30 @@ def _is_a_step(truth: Truth, zxid: Zxid, change: ReconfigTxn, op: Reconfig) -> N
     assert change.config.path == CONFIG and lines == [*due, f"version={zxid:x}"], (
         f"Membership: {lines} where {due} belongs"
     )
+
+
+class NewcomersDisk(Protocol):
+    """What a newcomer has on disk."""
+
+    accepted: Epoch
+    has_forgotten: bool
+
+    @property
+    def last(self) -> Zxid:
+        """The end of its log."""
+        ...
+
+
+def newcomer_has_kept_up(server: ServerId, disk: NewcomersDisk, zxid: Zxid, lag_max: int) -> None:
+    """Check a promotion when a leader logs it as `zxid` (M5): the newcomer lacks little of its log.
+
+    A leader that was deposed may not know that the log of the newcomer was cut.
+    """
+    if disk.accepted > epoch_of(zxid) or disk.has_forgotten:
+        return
+    is_of_epoch = epoch_of(disk.last) == epoch_of(zxid)
+    lag = zxid - disk.last if is_of_epoch else counter_of(zxid)
+    assert lag <= lag_max, f"Membership: server {server} gets a vote, and lacks {lag} transactions"
 
 
 def is_said_again(truth: Truth, change: ReconfigTxn) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tests.simulation.jute_clients.plans import with_jute_clients
-from tests.simulation.members.moments import MOMENTS
+from tests.simulation.members.moments import LOGGED, LOGGED_AGAIN, MOMENTS
 from tests.simulation.plan import Fault, FaultKind, MembersPlan, Plan, ServerPlan, draw_mix
 from tests.simulation.transfers.plans import TRIGGERS, draw_transfers
 from tests.simulation.triggers import ANY, Reaction
@@ -18,6 +18,9 @@ _SAFETY_MS_MIN: Final = 6_000
 _JUTE_SHARE: Final = 0.3
 _SIZES: Final = (1, 3, 5, 3, 1)
 _SIZES_SHARE: Final = 0.08
+_SWAPS_SHARE: Final = 0.08
+_PAIRS: Final = (2, 1) * 4
+_PAIRS_SHARE: Final = 0.05
 _MAJORITY_SHARE: Final = 0.25
 _WHOLE_DISKS_SHARE: Final = 0.3
 _DISKS: Final = (FaultKind.LOSE_FOLDER, FaultKind.OLD_DISK, FaultKind.SECOND_DISK)
@@ -42,6 +45,11 @@ def draw_members_plan(seed: int) -> Plan:
     """Return the plan of a seed, always the same."""
     random = Random(f"{seed}.members.plan")
     plan = draw_mix(seed)
+    kind = random.random()
+    if kind < _SWAPS_SHARE:
+        return _draw_swaps(random, plan)
+    if kind < _SWAPS_SHARE + _PAIRS_SHARE:
+        return _draw_pairs(random, plan)
     sizes = _SIZES if random.random() < _SIZES_SHARE else ()
     if sizes:
         plan = replace(plan, servers=_as_many(plan.servers, max(sizes)))
@@ -68,6 +76,69 @@ def draw_members_plan(seed: int) -> Plan:
         counter_bits=max(plan.counter_bits, 8),
         loses_majority=random.random() < _MAJORITY_SHARE,
         members=MembersPlan(random.choice([50, 200, 200, 600]), sizes),
+    )
+
+
+def _draw_swaps(random: Random, plan: Plan) -> Plan:
+    """Draw swaps of one voter of three after the other, of which the new one forgets something.
+
+    The leader commits a step, and then something by the new list alone, of which the others do not
+    hear; then all lose power, the newcomer with its last force, and the leader comes back last.
+    """
+    servers = tuple(
+        replace(server, is_voter=place < 3, sync_ms_max=random.choice([0, 2, 5, 10]))
+        for place, server in enumerate(_as_many(plan.servers, 4))
+    )
+    clients = tuple(
+        replace(client, pause_ms_max=20, burst_max=4, outstanding_max=50, pipeline_max=200)
+        for client in plan.clients
+    )
+    strike = Fault(
+        500,
+        FaultKind.TRIGGERED,
+        lasts_ms=1_500,
+        amount=random.choice([1, 1, 1, 2]),
+        trigger=LOGGED,
+        reaction=Reaction.FORGET_JOINING.value,
+        again_ms=random.choice([300, 800]),
+    )
+    return replace(
+        plan,
+        safety_ms=_SAFETY_MS_MIN + 4_000,
+        delay_ms_max=random.choice([1, 1, 5]),
+        servers=servers,
+        clients=clients,
+        faults=(strike,),
+        counter_bits=max(plan.counter_bits, 8),
+        loses_majority=False,
+        members=MembersPlan(random.choice([50, 100]), swaps=True),
+    )
+
+
+def _draw_pairs(random: Random, plan: Plan) -> Plan:
+    """Draw one voter, two, one and so on: of two each is needed until the step is said again."""
+    servers = tuple(
+        replace(server, is_voter=place < 1, sync_ms_max=random.choice([5, 40]))
+        for place, server in enumerate(_as_many(plan.servers, 2))
+    )
+    strike = Fault(
+        500,
+        FaultKind.TRIGGERED,
+        lasts_ms=100,
+        amount=1,
+        trigger=LOGGED_AGAIN,
+        reaction=Reaction.CRASH.value,
+        delay_ms=random.choice([0, 0, 1]),
+        again_ms=300,
+    )
+    return replace(
+        plan,
+        safety_ms=_SAFETY_MS_MIN,
+        servers=servers,
+        faults=(strike,),
+        counter_bits=max(plan.counter_bits, 8),
+        loses_majority=False,
+        members=MembersPlan(100, _PAIRS),
     )
 
 

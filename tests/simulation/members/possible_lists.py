@@ -81,33 +81,30 @@ class PossibleLists:
         """Return the transactions of committed lists."""
         return self._truth.lists_at
 
-    @property
-    def is_open(self) -> bool:
-        """Return whether a list was logged and is not committed."""
-        return self._logged[-1].zxid > self._truth.zxid
+    def logged(self, *, with_former: bool = True) -> list[Voters]:
+        """Return the lists that may be in force somewhere.
 
-    def logged(self) -> list[Voters]:
-        """Return the lists that may be in force somewhere."""
-        done, first = self._truth.zxid, 0
-        self._logged = kept = [
-            each for each in self._logged if each.zxid > done or self._is_committed(each)
-        ]
+        `with_former`: also the one before the committed list, until that was said again.
+        """
+        done, first, newest = self._truth.zxid, 0, 0
+        kept = [each for each in self._logged if each.zxid > done or self._is_committed(each)]
         for place, each in enumerate(kept[1:], 1):
             if each.zxid <= done:
                 # Said again it counts alone; until then the one before may.
                 first = place if each.voters == kept[place - 1].voters else place - 1
-        del kept[:first]
-        return [each.voters for each in kept]
+                newest = place
+        self._logged = kept[first:]
+        return [each.voters for each in kept[first if with_former else newest :]]
 
-    def possible(self, *more: Reconfig) -> list[Voters] | None:
+    def possible(self, *more: Reconfig, with_former: bool = True) -> list[Voters] | None:
         """Return these, and all that steps under way may make of them; None for too many."""
         self._asked = [each for each in self._asked if not self._is_done(each)]
         ops = [*(each.op for each in self._asked), *more]
         if len(ops) > ASKED_MAX:
             return None
-        found = self.logged()
+        found = self.logged(with_former=with_former)
         for order in permutations(ops):
-            reached = self.logged()
+            reached = self.logged(with_former=with_former)
             for op in order:
                 reached = [after for voters in reached for after in self._after(voters, op)]
                 found += [voters for voters in reached if voters not in found]

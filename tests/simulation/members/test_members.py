@@ -27,7 +27,7 @@ def test_members_pass_their_seeds() -> None:
             ("steps_of_jute", 50),
         ),
         *(
-            ("lose_folder", 10),
+            ("lose_folder", 2),
             ("triggered", 200),
             ("all_sizes", 0),
             ("majority_lost_in_a_step", 0),

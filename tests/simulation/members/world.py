@@ -4,10 +4,12 @@ The operator is any client with the right to it. Its steps are random, some of t
 checks of every world judge what becomes of them (checks/members.py).
 """
 
+from raykeeper.zab.effects import Append
 from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId
 from raykeeper.znodes.requests import ANY_VERSION, AddAuth, Reconfig, SessionId
 from tests.harness.schedule import Trace
+from tests.simulation.checks.members import newcomer_has_kept_up
 from tests.simulation.checks.truth import CONFIG
 from tests.simulation.client import SimClient
 from tests.simulation.faults import Faults
@@ -15,7 +17,7 @@ from tests.simulation.members.damage import SeatDamage
 from tests.simulation.members.faults import MemberFaults
 from tests.simulation.members.lost_in_a_step import LostInAStep
 from tests.simulation.members.possible_lists import PossibleLists
-from tests.simulation.node import Node
+from tests.simulation.node import PROMOTION_LAG_MAX, Node
 from tests.simulation.plan import Plan
 from tests.simulation.requests.acls import SUPER
 from tests.simulation.world import World
@@ -26,6 +28,9 @@ _FEW, _GROWS_SHARE = 2, 0.8
 """With so few voters, fewer of the random steps take one away."""
 _HEARTBEAT_MS = 3_000
 """Within which a client sends a heartbeat and has its answer: a third of its session timeout."""
+_STOP_SHARE, _STOP_SHARE_AT_ONCE = 0.1, 0.6
+"""How often, when it acts, the operator stops a server that has left."""
+_SWAP_SHARE = 0.97
 _TOWARDS_SHARE = 0.8
 """How many steps lead to the number of voters that is wanted, if one is."""
 
@@ -40,12 +45,14 @@ class MembersWorld(World):
         self._proven: dict[SessionId, None] = {}
         self._reached = 0  # of the numbers of voters that are wanted
         self._is_finishing = False
+        self._stopped: dict[Node, None] = {}
         for node in self.nodes:
             node.newest_level = LEVEL_MAX
             node.are_others_strangers = node.list.decides_links = True
             node.list.known = lambda: self.checks.truth.members
         for client in self.clients:
             client.servers_at_start = self._servers_at_start
+            node.may_start = lambda node=node: node not in self._stopped  # type: ignore[misc]
         self._plan_step()
 
     def _servers_at_start(self) -> list[ServerId]:
@@ -62,10 +69,27 @@ class MembersWorld(World):
         }
         self.lists = PossibleLists(self.checks.truth, self.nodes, founders)
         self.damage = SeatDamage(self.nodes, self.lists)
-        self.checks.on_append = self.lists.appended
+        self.checks.on_append = self._appended
         parts = self.schedule, self.network, self.nodes, self.clients
         self._member_faults = MemberFaults(*parts, self.damage, self.lists)
         return self._member_faults
+
+    def _appended(self, effect: Append) -> None:
+        known, newest = self.lists.change, self.lists.newest
+        self.lists.appended(effect)
+        if self.lists.newest is not newest:
+            # As early as may be: what says the list again is not on a disk yet.
+            self.schedule.after(0, lambda: self._stop_one(_STOP_SHARE_AT_ONCE))
+        before, after = self.lists.change
+        if self.lists.change is known or self.lists.newest is None:
+            return
+        zxid = self.lists.newest.zxid
+        prepared_before = zxid - effect.first + 1
+        for node in self.nodes:
+            is_new = not node.votes and node.server_id in after and node.server_id not in before
+            if is_new and node.disk.disk == after[node.server_id]:
+                lag_max = prepared_before + PROMOTION_LAG_MAX
+                newcomer_has_kept_up(node.server_id, node.disk, zxid, lag_max)
 
     # The operator.
 
@@ -78,6 +102,7 @@ class MembersWorld(World):
         if self.schedule.now >= self.plan.safety_ms and not self._is_finishing:
             return
         self._plan_step()
+        self._stop_one(_STOP_SHARE)
         op = self._step()
         if not self.damage.is_borne(op):
             return
@@ -117,7 +142,11 @@ class MembersWorld(World):
 
     def _joins(self, op: Reconfig) -> None:
         joining = [node for node in self.nodes if node.server_id == op.joining and not node.votes]
+        is_led = any(each.server and each.server.peer.broadcasting for each in self.nodes)
         for node in joining:
+            # Not to bring a lost majority back: it is no member any more.
+            if is_led and self._stopped.pop(node, node) is None:
+                node.start()
             is_stranger = op.as_observer and node.is_up and self.damage.may_lose(node)
             if is_stranger and not self._is_finishing and self._random.random() < _EMPTY_SHARE:
                 node.crash()
@@ -125,6 +154,35 @@ class MembersWorld(World):
                 node.start()
                 self.checks.counts["joins_empty"] += 1
             self._member_faults.joins(node)
+
+    def _stop_one(self, share: float) -> None:
+        """Sometimes stop a server that has left for good, or until it is asked to join again."""
+        if self._random.random() >= share or self.schedule.now >= self.plan.safety_ms:
+            return
+        left = [node for node in self.nodes if node not in self._stopped and self._has_left(node)]
+        if left:
+            node = self._random.choice(left)
+            self._stopped[node] = None
+            self.schedule.say(f"server {node.server_id} has left, and stops for good")
+            self.checks.counts["stopped"] += 1
+            if node.is_up:
+                node.crash()
+
+    def _has_left(self, node: Node) -> bool:
+        """Return whether no list that may count has this server as a member (M4)."""
+        members = self.checks.truth.members
+        if members is None or node.server_id in members.observers or not self.is_said_again():
+            return False
+        found = self.lists.possible(with_former=False)
+        return found is not None and not any(node.server_id in voters for voters in found)
+
+    def is_said_again(self) -> bool:
+        """Return whether the newest list was said twice; then the one before counts no more."""
+        return self.checks.truth.times_said > 1
+
+    def in_use(self) -> list[Node]:
+        """Return the servers that have not been stopped for good."""
+        return [node for node in self.nodes if node not in self._stopped]
 
     def _can_ask(self, client: SimClient) -> bool:
         is_there = client.is_connected and not client.is_frozen and not client.refuses_writes
@@ -137,6 +195,11 @@ class MembersWorld(World):
         random, truth = self._random, self.checks.truth
         every = [int(node.server_id) for node in self.nodes]
         voters, observers, strangers = self._parts()
+        if self.plan.members.swaps and random.random() < _SWAP_SHARE:  # type: ignore[union-attr]
+            if observers:
+                return Reconfig(random.choice(observers), random.choice(voters), False, ANY_VERSION)
+            if strangers:
+                return Reconfig(random.choice(strangers), 0, True, ANY_VERSION)
         kind = random.random()
         if len(voters) <= _FEW and (observers or strangers):
             kind *= _GROWS_SHARE  # else most worlds end with a single voter
@@ -197,7 +260,7 @@ class MembersWorld(World):
         truth = self.checks.truth
         assert truth.members is None or truth.times_said > 1, "Membership: it is said only once"
         self.checks.counts["lists"] = truth.lists
-        for node in self.nodes:
+        for node in self.in_use():
             node.reconfigs.all_answered(node.server_id)
             assert node.server is not None
             delivered = node.server.peer.settings.members.delivered

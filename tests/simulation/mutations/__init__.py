@@ -15,5 +15,6 @@ contract.py      transactions, access control, expiring znodes, quotas, aux read
 recipes.py       one or two of each recipe, found by its scenario (tests/simulation/recipes)
 upgrades.py      feature levels, found by the world of upgrades (tests/simulation/upgrades)
 transfers.py     transfers of the lead (tests/simulation/transfers)
+members.py       members that change, found by their own world (tests/simulation/members)
 keepers.py       the rules of the keeper, found by its own world (tests/simulation/keepers)
 """

@@ -6,9 +6,10 @@ from typing import Any
 from raykeeper.server.leader_request_processor import LeaderRequestProcessor
 from raykeeper.server.member_changes import MemberChanges
 from raykeeper.zab.member_list import MemberList
-from raykeeper.zab.members import Members
+from raykeeper.zab.members import Members, Seat
 from raykeeper.zab.quorum import Quorum
 from tests.simulation.members.plans import MEMBERS
+from tests.simulation.members.world import MembersWorld
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
@@ -35,6 +36,10 @@ def _with_removed(right: Any) -> Any:
             quorum.voters |= {seat for each in before for seat in each.voters}
 
     return update
+
+
+def _recall_by_one(self: Members, healthy: Iterable[Seat], uncertain: Iterable[Seat]) -> bool:
+    return self._in_force[0].covers_all_acked(set(healthy), set(uncertain))
 
 
 def _say_once(self: LeaderRequestProcessor) -> None:
@@ -82,6 +87,27 @@ MUTATIONS = [
         "members",
         "a list that others have delivered is not used",
         [(Members, "learn_delivered", instead(lambda self, members: False))],
+        100,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "a server is promoted while it is synchronized",
+        [(MemberChanges, "_obstacle_to_promotion", instead(lambda self, server, learner: ""))],
+        100,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "uncertain disks are recalled by one of two lists",
+        [(Members, "covers_all_acked", instead(_recall_by_one))],
+        200,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "a server stops before the list without it was said again",
+        [(MembersWorld, "is_said_again", instead(lambda self: True))],
         100,
         MEMBERS,
     ),
