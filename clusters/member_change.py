@@ -284,10 +284,11 @@ class MemberChange:
         else:
             ray.wait([handle.stop.remote()], timeout=_END_S)
         self._kill(server, handle)
-        how = "was not added: the change was undone" if plan.is_undone else "left the ensemble"
-        version = f" by the list of version {seen.version:x}" if seen.version else ""
+        why = f"is no member by the list of version {seen.version:x}"
+        if plan.is_undone and server in plan.newcomers:
+            why = "was not added, because the change was undone"
         with suppress(RayKeeperError, ray.exceptions.RayError):  # a launch knows by the list
-            mark_as_left(self._config, server, seen.listed, f"{how}{version}")
+            mark_as_left(self._config, server, seen.listed, why)
         self._tell(f"ended server {server}")
 
     def _kill(self, server: ServerId, replica: Any) -> None:

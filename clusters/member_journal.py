@@ -42,10 +42,8 @@ class MemberJournal(Recipe[K]):
             InvalidValueError: the value of the znode is no plan.
         """
         found = yield from get_or_none(MEMBER_PLAN_PATH)
-        if found is None:
-            return None
-        plan = decode_plan(found[0])
-        if plan is None:
+        plan = None if found is None else decode_plan(found[0])
+        if found is not None and plan is None:
             raise InvalidValueError(f"the value of {MEMBER_PLAN_PATH} is no plan of a change")
         return plan
 

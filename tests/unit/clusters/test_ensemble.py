@@ -2,6 +2,7 @@
 
 import pickle
 
+import msgspec
 import pytest
 
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
@@ -11,6 +12,7 @@ from raykeeper.clusters.ensemble import (
     problems_of,
     summarize,
 )
+from raykeeper.clusters.member_steps.vocabulary import Members, Plan
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 
 LINKED = "linked"
@@ -250,6 +252,22 @@ def test_observers_count_in_no_majority() -> None:
         "server 2 is down: gone; server 3 is down: gone; "
         "server 4 does not reach server 2 (no answer), 3 (no answer), 5 (no answer)"
     )
+
+
+def test_a_server_that_is_no_member_is_told_and_counts_in_no_majority() -> None:
+    answers = heard(said(1, "leader"), said(2, "observer", is_active=True), "it is dead")
+    report = summarize("coord", answers, {ServerId(2), ServerId(3)}, {ServerId(2), ServerId(3)})
+    assert report.leader == 1
+    told = "is no member: it is about to join, or has left (raykeeper members)"
+    assert [each.problem for each in report.servers] == ["", told, f"{told}; it is dead"]
+
+
+def test_a_change_of_the_members_is_told() -> None:
+    members = Members((ServerId(1),))
+    plan = Plan(text="add server 2", begun_by="me", before=members, target=members)
+    answers = heard(said(1, "leader", member_plan=msgspec.json.encode(plan)))
+    assert summarize("coord", answers).change == plan
+    assert summarize("coord", heard(said(1, "leader"))).change is None
 
 
 def test_a_following_observer_lacks_nothing() -> None:
