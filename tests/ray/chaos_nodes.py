@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import psutil
+import pytest
 import ray
 from msgspec import Struct
 
@@ -21,7 +22,7 @@ from raykeeper.chaos.fault_plan import KINDS, Fault, FaultAction, FaultKind, Tar
 from raykeeper.chaos.history_file import read_history
 from raykeeper.chaos.load_client import LoadSettings
 from raykeeper.chaos.round import Round
-from raykeeper.clusters import Ensemble, launch
+from raykeeper.clusters import Ensemble, LeadershipTransferError, launch
 from tests.ray import programs
 from tests.ray.stale_reader import read_from_a_deposed_leader
 from tests.ray.three_nodes import Nodes, alive, eventually
@@ -69,6 +70,22 @@ class Faults:
         """Freeze the leader until another one leads, and ask it as it wakes up."""
         read_from_a_deposed_leader(self._ensemble, records)
         self._done("wake deposed leader")
+
+    def on_frozen_successor(self) -> None:
+        """Transfer the lead to a server that has just been frozen: the leader must go on."""
+        fault = Fault(FaultKind(FaultAction.FREEZE, Target.FOLLOWER), 0, 0, 0)
+        processes = eventually(lambda: self._victims.find_processes(fault))
+        (frozen,) = (s for s in self._ensemble.status().servers if s.pid == processes[0].pid)
+        before = self._ensemble.wait_for_leader()
+        self._victims.freeze(processes)
+        try:
+            with pytest.raises(LeadershipTransferError):
+                self._ensemble.transfer_leadership(frozen.server_id)
+            assert self._ensemble.wait_for_leader() == before
+            self._await_progress()
+        finally:
+            self._victims.thaw_all()
+        self._done("transfer to a frozen server")
 
     def on_ray_nodes(self) -> None:
         """Kill a raylet, by preference the leader's, then remove another node; both return."""
@@ -170,6 +187,7 @@ def main(home: Path) -> None:
     faults = Faults(nodes, ensemble, round_)
     faults.on_processes()
     faults.on_deposed_leader(records)
+    faults.on_frozen_successor()
     faults.on_ray_nodes()
     told = round_.finish()
     ensemble.shutdown()

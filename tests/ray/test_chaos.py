@@ -19,7 +19,7 @@ def test_the_ensemble_survives_faults_of_processes_and_nodes_under_load() -> Non
     done = run_module("tests.ray.chaos_nodes", QUICK_HEALTH_CHECKS)
     verdict = msgspec.json.decode(done.stdout.splitlines()[-1], type=Verdict)
     assert (verdict.lost, verdict.violations, verdict.undecided) == ([], [], [])
-    assert len(verdict.faults) == len(KINDS) + 4
+    assert len(verdict.faults) == len(KINDS) + 5
     assert verdict.operations > len(KINDS) * PROGRESS
 
 
