@@ -61,6 +61,15 @@ class OrderlyKind(StrEnum):
     """The lead goes to a server that is drawn: it may be frozen, restarting or the leader."""
     ROLLING_RESTART = "rolling restart"
     """All servers restart one after the other."""
+    DRAIN = "drain"
+    """A server moves its clients to the others, and takes them again a while later."""
+    SWAP = "swap"
+    """A newcomer takes the place of a voter that is drawn, whatever state that is in."""
+    GROW_AND_SHRINK = "grow and shrink"
+    """The ensemble gets one voter, three, five, and three again."""
+    UPGRADE = "upgrade"
+    """All servers get other settings one after the other. The first time the bound of the feature
+    level goes, so that the leader raises it; only then can the members change."""
 
 
 Kind = FaultKind | OrderlyKind
@@ -90,6 +99,12 @@ KINDS: Final = tuple(
 client cannot tell it from a slow network. Killing a lone leader is left out: it soon returns with
 its whole disk and is elected again."""
 KILL_OPERATOR: Final = FaultKind(FaultAction.KILL, Target.OPERATOR)
+MEMBER_KINDS: Final = frozenset({OrderlyKind.SWAP, OrderlyKind.GROW_AND_SHRINK})
+"""The faults that change the members."""
+EXCLUSIVE_KINDS: Final = MEMBER_KINDS | {OrderlyKind.ROLLING_RESTART, OrderlyKind.UPGRADE}
+"""The faults of which the ensemble refuses one while another is under way."""
+IMPATIENT_SHARE: Final = 4
+"""Of so many such faults one does not wait until the other has ended, and is refused."""
 ORDERLY_KINDS: Final[tuple[Kind, ...]] = (*OrderlyKind, KILL_OPERATOR)
 """The faults that clients must not notice. They notice no operator, dead or alive."""
 ALL_KINDS: Final[tuple[Kind, ...]] = (*KINDS, *ORDERLY_KINDS)

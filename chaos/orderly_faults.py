@@ -1,6 +1,7 @@
 """Orderly faults beside the signals: each is carried out by an operator, watched by a thread.
 
-Several kinds may be under way at the same time, but one of a kind. A refusal is a result: the
+Several kinds may be under way at the same time, but one of a kind. Most of those that exclude each
+other wait for their turn here; the others are refused by the ensemble. A refusal is a result: the
 ensemble, or another fault, was in the way. An operator that is killed is replaced by another one,
 which goes on.
 """
@@ -8,13 +9,14 @@ which goes on.
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import ray
 
 from raykeeper.chaos.checks.faults import FaultRecord
 from raykeeper.chaos.client_pool import ChaosError
-from raykeeper.chaos.fault_plan import Fault, OrderlyKind
+from raykeeper.chaos.fault_plan import EXCLUSIVE_KINDS, IMPATIENT_SHARE, Fault, OrderlyKind
 from raykeeper.chaos.operator_process import start_operator
 from raykeeper.clusters.ensemble import Ensemble
 
@@ -31,6 +33,7 @@ class OrderlyFaults:
         self._failures: list[str] = []
         self._threads: dict[OrderlyKind, threading.Thread] = {}
         self._operators: dict[OrderlyKind, int] = {}
+        self._turn = threading.Lock()
 
     def begin(self, fault: Fault) -> bool:
         """Begin a fault; return False if one of its kind is under way."""
@@ -51,19 +54,33 @@ class OrderlyFaults:
         """Return the kinds that are under way."""
         return [kind for kind, thread in self._threads.items() if thread.is_alive()]
 
-    def finish(self) -> list[FaultRecord]:
-        """Wait until all faults have ended, and return their records.
+    def finish(self, voters: int) -> list[FaultRecord]:
+        """Wait until all faults have ended; what is left of them is settled, with so many voters.
+
+        Returns:
+            The records of all faults.
 
         Raises:
-            ChaosError: one of them failed, or did not end in time.
+            ChaosError: one of them failed, or did not end in time, though nothing is in the way any
+                more.
         """
         for thread in self._threads.values():
             thread.join()
+        if not self._failures:
+            operator: Any = start_operator(self._ensemble.name)
+            settling = operator.settle.remote(list(self._threads), voters)
+            if problem := ray.get(settling, timeout=ORDERLY_S):
+                self._failures.append(f"an orderly fault does not come to its end: {problem}")
         if self._failures:
             raise ChaosError("; ".join(self._failures))
         return self._records
 
     def _watch(self, kind: OrderlyKind, pick: int) -> None:
+        waits = kind in EXCLUSIVE_KINDS and pick % IMPATIENT_SHARE
+        with self._turn if waits else nullcontext():
+            self._have_it_done(kind, pick)
+
+    def _have_it_done(self, kind: OrderlyKind, pick: int) -> None:
         began, since_s = time.monotonic_ns(), int(time.time())
         deadline = time.monotonic() + ORDERLY_S
         is_cut_off = False

@@ -26,6 +26,7 @@ from raykeeper.chaos.fault_plan import (
     draw_faults,
 )
 from raykeeper.chaos.load_client import LoadSettings
+from raykeeper.chaos.operator_process import SNAPSHOTS
 from raykeeper.chaos.orderly_faults import OrderlyFaults
 from raykeeper.chaos.round import Round
 from raykeeper.chaos.run_folder import run_folder
@@ -33,12 +34,13 @@ from raykeeper.clusters.config import ConfigError
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.launch import launch
 from raykeeper.clusters.local_ray import private_ray
+from raykeeper.zab.feature_levels import LEVEL_MIN
 
+SERVERS: Final = 3
 CLIENTS: Final = 5
 SESSION_TIMEOUTS_S: Final = (4.0, 4.0, 12.0)
 ROUND_S: Final = 120.0
 MINUTES_MAX: Final = 10_000.0
-SNAPSHOT_EVERY_TXNS: Final = 1_000
 _POLL_S = 0.1
 
 
@@ -85,9 +87,10 @@ def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
         with private_ray():
             ensemble = launch(
                 name="chaos",
-                servers=3,
+                servers=SERVERS,
                 data_dir=str(folder.path / "data"),
-                snapshot_every_txns=SNAPSHOT_EVERY_TXNS,
+                snapshot_every_txns=SNAPSHOTS[0],
+                feature_level_max=LEVEL_MIN if OrderlyKind.UPGRADE in settings.kinds else "auto",
             )
             try:
                 run.run(ensemble)
@@ -152,7 +155,7 @@ class _ChaosRun:
         while under_way := this.orderly.under_way():
             self._show_progress(this, f"waiting for {', '.join(under_way)}")
             time.sleep(_POLL_S)
-        this.records += this.orderly.finish()
+        this.records += this.orderly.finish(SERVERS)
         faults = RoundFaults(are_orderly(self._settings.kinds), tuple(this.records))
         report = this.round.finish(lambda text: self._show_progress(this, text), faults)
         self.total.include(report)
