@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaStatus
+from raykeeper.zab.feature_levels import LEVEL_OF_MEMBERS
 from raykeeper.zab.ids import ServerId
 
 
@@ -42,6 +43,17 @@ def feature_level_of(
     if newest > in_force:
         waits_for = _waits_for(newest, heard, told, told.get(leader) if leader else None)
     return FeatureLevelStatus(in_force, newest, waits_for)
+
+
+def why_members_stay(level: FeatureLevelStatus | None) -> str:
+    """Return why the level in force allows no change of the members; "" if it does."""
+    if level is None or level.in_force >= LEVEL_OF_MEMBERS:
+        return ""
+    waits = f"; level {level.newest} waits for {level.waits_for}" if level.waits_for else ""
+    return (
+        f"the members can change from feature level {LEVEL_OF_MEMBERS} on, and {level.in_force} is "
+        f"in force{waits}"
+    )
 
 
 def _waits_for(

@@ -29,6 +29,7 @@ from raykeeper.client.recipes.acquirable import Held
 from raykeeper.clusters.actor_calls import call_actors, find_actor, find_replicas
 from raykeeper.clusters.change_loop import POLL_S, ChangeLoop, NotYetError, Tell
 from raykeeper.clusters.config import EnsembleConfig, make_config, warning_of_even
+from raykeeper.clusters.feature_level import feature_level_of, why_members_stay
 from raykeeper.clusters.member_journal import LOCK, MemberJournal
 from raykeeper.clusters.member_steps.planning import (
     Known,
@@ -57,7 +58,7 @@ from raykeeper.clusters.newcomers import (
 )
 from raykeeper.clusters.node_discovery import discover_nodes, find_live_node
 from raykeeper.clusters.placement import PlacementError
-from raykeeper.clusters.running_servers import described_by, find_actors, find_running
+from raykeeper.clusters.running_servers import ask_statuses, described_by, find_actors, find_running
 from raykeeper.clusters.running_settings import adopt_settings
 from raykeeper.links.ray_internals import actor_id
 from raykeeper.links.ray_names import snapshotter_name, tracker_name
@@ -182,12 +183,14 @@ class MemberChange:
         ids |= {folder.server_id for node in nodes for folder in node.unreadable}
         view = seen.view
         working = tuple(server for server, each in view.servers.items() if not each.problem)
+        level = feature_level_of(ask_statuses(self._ensemble.name), view.leader)
         return Known(
             members=view.members,
             leader=view.leader,
             working=working,
             running=tuple(seen.handles),
             taken_ids=frozenset(ids),
+            level_problem=why_members_stay(level),
         )
 
     def _open_plan(self) -> Plan:

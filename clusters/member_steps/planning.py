@@ -25,6 +25,8 @@ class Known(Struct, frozen=True, kw_only=True):
     """The servers of which Ray has an actor."""
     taken_ids: frozenset[ServerId] = frozenset()
     """Those of the founders, of servers that run, and of folders on live nodes."""
+    level_problem: str = ""
+    """Why the feature level in force allows no change; "" if it does."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -46,7 +48,8 @@ def plan_change(request: Request, known: Known, begun_by: str) -> Plan | None:
     the leader; of others those with low ids.
 
     Raises:
-        MemberChangeError: it makes no sense; nothing was planned.
+        MemberChangeError: it makes no sense, or the feature level allows no change; nothing was
+            planned.
     """
     before = known.members
     named = request.observers if isinstance(request.observers, tuple) else ()
@@ -58,6 +61,8 @@ def plan_change(request: Request, known: Known, begun_by: str) -> Plan | None:
     _check(target, request)
     if target == before and not request.ended:
         return None
+    if known.level_problem:
+        raise MemberChangeError(known.level_problem)
     newcomers = tuple(server for server in target.servers if server not in before.servers)
     for server in newcomers:
         check_new_id(server, known)

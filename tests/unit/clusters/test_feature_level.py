@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.actors.replica_status import STARTING, ReplicaStatus
-from raykeeper.clusters.feature_level import FeatureLevelStatus, feature_level_of
+from raykeeper.clusters.feature_level import FeatureLevelStatus, feature_level_of, why_members_stay
 from raykeeper.zab.ids import ServerId
 
 HELD = (
@@ -63,3 +63,26 @@ def test_the_level_and_what_the_next_one_waits_for(
 ) -> None:
     heard = {ServerId(number): answer for number, answer in enumerate(answers, 1)}
     assert feature_level_of(heard, None if leader is None else ServerId(leader)) == expected
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        # Not known, in force, or a later one: the leader has the last word.
+        (None, ""),
+        (FeatureLevelStatus(2, 2, ""), ""),
+        (FeatureLevelStatus(2, 3, "a leader"), ""),
+        # Not yet.
+        (
+            FeatureLevelStatus(1, 2, "a leader"),
+            "the members can change from feature level 2 on, and 1 is in force; level 2 waits for "
+            "a leader",
+        ),
+        (
+            FeatureLevelStatus(1, 1, ""),
+            "the members can change from feature level 2 on, and 1 is in force",
+        ),
+    ],
+)
+def test_members_change_from_a_level_on(level: FeatureLevelStatus | None, expected: str) -> None:
+    assert why_members_stay(level) == expected

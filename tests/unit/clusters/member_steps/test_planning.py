@@ -263,3 +263,10 @@ def test_a_plan_names_the_servers_that_it_is_about() -> None:
     assert SWAPS.changing == (2, 4)
     assert undone(SWAPS, members((1, 3, 4))).changing == (2, 4)
     assert plan(demotion(ServerId(1), THREE), THREE).changing == (1,)
+
+
+def test_nothing_is_planned_before_the_level_that_allows_it() -> None:
+    early = replace(THREE, level_problem="level 1 is in force")
+    with pytest.raises(MemberChangeError, match="level 1 is in force"):
+        plan_change(added(early), early, "me")
+    assert plan_change(Request(voters=3), early, "me") is None
