@@ -57,6 +57,8 @@ def chaos(
     Exits with 1 when an acknowledged write was lost, a promise broken or a goal missed. If all
     faults are orderly, such as transfers and restarts in turn, no client may see an error either.
     """
+    if sum((judge is not None, lose_nodes, upgrade_from is not None)) > 1:
+        raise typer.BadParameter("--judge, --lose-nodes and --upgrade-from: choose one")
     seed = random.randrange(1_000_000) if seed is None else seed
     if lose_nodes:
         _lose_nodes(tree_mb, heal_after_s, seed, as_json)

@@ -95,6 +95,7 @@ def test_a_lost_write_is_reported_and_sets_the_exit_code(
         (["--seed", "-1"], "error: --seed must not be negative"),
         (["--faults", "fire"], "error: --faults knows kill-leader, "),
         (["--upgrade-from", "/nothing"], "error: --upgrade-from needs a folder with the package"),
+        (["--lose-nodes", "--upgrade-from", "/x"], "--upgrade-from: choose one"),
         (["--minutes", "many"], "Invalid value for '--minutes'"),
         (["--lose-nodes", "--tree-mb", "-1"], "error: --tree-mb must be from 0 to 10000"),
         (["--lose-nodes", "--heal-after-s", "nan"], "error: --heal-after-s must be from 0"),
