@@ -20,11 +20,12 @@ ALONE_MS = 60
 BEHIND_MS = 300
 """How long the others write without the minority that is kept behind."""
 
+Handler = Callable[[Fault, Node, Node | None, Node], object]
+"""Of the fault, the triggering server, the receiver of its message, and the leader."""
+
 
 class Reactions:
-    """Performs reactions. A handler gets the fault, the triggering server, the receiver of its
-    message, and the leader, or the triggering server if no server leads.
-    """
+    """Performs reactions. If no server leads, the triggering one stands for the leader."""
 
     def __init__(
         self,
@@ -45,7 +46,11 @@ class Reactions:
         self._triggered = triggered
         self._away: list[Node] = []
         self._random = schedule.stream("reactions")
-        self._handlers: dict[Reaction, Callable[[Fault, Node, Node | None, Node], object]] = {
+        self._handlers = {**self._make_crashes(), **self._make_cuts()}
+
+    def _make_crashes(self) -> dict[Reaction, Handler]:
+        spans, triggered = self._temporary, self._triggered
+        return {
             Reaction.CRASH: lambda f, source, _peer, _leader: spans.crash(source, f.lasts_ms),
             Reaction.CRASH_PEER: lambda f, source, peer, _leader: spans.crash(
                 peer or source, f.lasts_ms
@@ -60,14 +65,6 @@ class Reactions:
             Reaction.FREEZE_LEADER: lambda f, _trapped, _peer, leader: spans.freeze(
                 leader, f.lasts_ms
             ),
-            Reaction.ISOLATE: lambda f, source, _peer, _leader: self._isolate(f, source),
-            Reaction.ISOLATE_LEADER: lambda f, _trapped, _peer, leader: self._isolate(f, leader),
-            Reaction.PARTITION_LEADER: self._partition_leader,
-            Reaction.CUT_FROM_SERVERS: lambda f, source, _peer, _leader: self._cut_from_servers(
-                f, source
-            ),
-            Reaction.LEAVE_LEADER: self._leave_leader,
-            Reaction.HOLD_THEN_LEAVE: self._hold_then_leave,
             Reaction.STAGGERED_CRASH: self._staggered_crash,
             Reaction.CRASH_JOINING: lambda f, _trapped, _peer, _leader: [
                 spans.crash(node, f.lasts_ms) for node in triggered.joining()
@@ -81,6 +78,18 @@ class Reactions:
             ],
             Reaction.FORGET: partial(self._crash_and_damage, Reaction.FORGET),
             Reaction.CORRUPT: partial(self._crash_and_damage, Reaction.CORRUPT),
+        }
+
+    def _make_cuts(self) -> dict[Reaction, Handler]:
+        return {
+            Reaction.ISOLATE: lambda f, source, _peer, _leader: self._isolate(f, source),
+            Reaction.ISOLATE_LEADER: lambda f, _trapped, _peer, leader: self._isolate(f, leader),
+            Reaction.PARTITION_LEADER: self._partition_leader,
+            Reaction.CUT_FROM_SERVERS: lambda f, source, _peer, _leader: self._cut_from_servers(
+                f, source
+            ),
+            Reaction.LEAVE_LEADER: self._leave_leader,
+            Reaction.HOLD_THEN_LEAVE: self._hold_then_leave,
             Reaction.SWITCH_MINORITY: self._switch_minority,
             Reaction.CUT_LEADER: lambda f, _trapped, _peer, leader: self._cut_from_servers(
                 f, leader

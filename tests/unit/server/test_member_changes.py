@@ -88,7 +88,7 @@ class Ensemble:
         return item.value
 
 
-def test_one_becomes_three_and_one_again() -> None:
+def test_zookeeper_3829_one_becomes_three_and_one_again() -> None:
     ensemble = Ensemble(voters=1, strangers=2)
     for server in (2, 3):
         ensemble.does(server, observes=True)
@@ -236,7 +236,7 @@ def test_one_change_is_open_at_a_time() -> None:
     ensemble.all_have(1, 2, 3, observers=(4, 5))
 
 
-def test_a_server_that_is_not_ready_gets_no_vote() -> None:
+def test_zookeeper_2172_a_server_that_is_not_ready_gets_no_vote() -> None:
     ensemble = Ensemble(observers=1)
     servers = ensemble.servers
     assert ensemble.refusal(4) == (
