@@ -27,7 +27,8 @@ from raykeeper.chaos.round import Round
 from raykeeper.chaos.run_folder import run_folder
 from raykeeper.client import Client
 from raykeeper.clusters.config import ConfigError, make_config
-from raykeeper.clusters.ensemble import Ensemble, EnsembleStatus
+from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.ensemble_status import EnsembleStatus
 from raykeeper.clusters.launch import launch
 from raykeeper.clusters.node_discovery import discover_nodes
 from raykeeper.clusters.placement import place

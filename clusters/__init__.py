@@ -20,6 +20,7 @@ keeper.py                        moves servers whose nodes are lost
     stale_folders.py             folders of which another disk has the vote
 recovery/                        a new history from what is left of a lost majority
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
+ensemble_status.py               what the answers of the servers say together: pure
 server_draining.py               move the clients away from a server
 membership.py                    who the members are: the newest list that anybody knows
 member_change.py                 changes the members: one caller with a plan, act by act
@@ -44,13 +45,12 @@ from raykeeper.clusters.config import ConfigError, EnsembleConfig, load_config
 from raykeeper.clusters.ensemble import (
     Ensemble,
     EnsembleNotFoundError,
-    EnsembleStatus,
     LeadershipTransferError,
     NoLeaderError,
-    ServerStatus,
     attach,
     list_ensembles,
 )
+from raykeeper.clusters.ensemble_status import EnsembleStatus, ServerStatus
 from raykeeper.clusters.launch import launch
 from raykeeper.clusters.member_steps.vocabulary import MemberChangeError
 from raykeeper.clusters.members_status import MembersStatus, MemberStatus

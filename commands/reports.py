@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from raykeeper.chaos.checks.judge import HistoryReport
     from raykeeper.chaos.lose_nodes import LossReport, LossSettings
     from raykeeper.chaos.upgrade import UpgradeReport
-    from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
+    from raykeeper.clusters.ensemble_status import EnsembleStatus, ServerStatus
     from raykeeper.clusters.feature_level import FeatureLevelStatus
     from raykeeper.clusters.running_settings import SettingsDifferError
     from raykeeper.commands.demo.run import DemoReport
@@ -36,7 +36,7 @@ _REFUSALS_MAX = 3
 
 def show_status(console: Console, report: "EnsembleStatus") -> None:
     """Print a table of the servers, and their problems below it."""
-    from raykeeper.clusters.ensemble import problems_of
+    from raykeeper.clusters.ensemble_status import problems_of
 
     console.print(f"ensemble {report.name}")
     table = Table(box=None, pad_edge=False)

@@ -23,7 +23,8 @@ from raykeeper.clusters.doctor.rules.facts import (
     NodeFacts,
     ServerFacts,
 )
-from raykeeper.clusters.ensemble import Ensemble, summarize
+from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.ensemble_status import summarize
 from raykeeper.clusters.members_status import read_holder
 from raykeeper.clusters.membership import newest_description
 from raykeeper.clusters.node_discovery import known_nodes, on_node

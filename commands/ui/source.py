@@ -14,7 +14,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from raykeeper.client import AsyncClient
 from raykeeper.clusters.admin import WALK_TIMEOUT_S, EnsembleAdmin, admin_of
-from raykeeper.clusters.ensemble import Ensemble, EnsembleStatus
+from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.ensemble_status import EnsembleStatus
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.links.daemon_threads import to_daemon_thread
 from raykeeper.zab.errors import RayKeeperError

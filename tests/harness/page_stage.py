@@ -9,7 +9,7 @@ import aiohttp
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.client import AsyncClient
 from raykeeper.clusters.admin import EnsembleAdmin
-from raykeeper.clusters.ensemble import EnsembleStatus, summarize
+from raykeeper.clusters.ensemble_status import EnsembleStatus, summarize
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.commands.ui.access import AccessControl
 from raykeeper.commands.ui.settings import PageSettings

@@ -20,7 +20,7 @@ from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.client import Client, ClientState
 from raykeeper.client.errors import OperationTimeoutError
 from raykeeper.clusters import ConfigError, Ensemble, NoLeaderError
-from raykeeper.clusters.ensemble import problems_of
+from raykeeper.clusters.ensemble_status import problems_of
 from raykeeper.clusters.placement import PlacementError
 from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, all_serve, eventually, new_name, role_of

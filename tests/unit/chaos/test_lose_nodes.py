@@ -15,7 +15,7 @@ from raykeeper.chaos.lose_nodes import (
     have_votes,
 )
 from raykeeper.clusters.config import ConfigError
-from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
+from raykeeper.clusters.ensemble_status import EnsembleStatus, ServerStatus
 from raykeeper.zab.ids import ServerId
 
 ONE, TWO, THREE = ServerId(1), ServerId(2), ServerId(3)

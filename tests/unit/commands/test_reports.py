@@ -11,7 +11,7 @@ from raykeeper.chaos.checks.goals import Row
 from raykeeper.chaos.checks.judge import HistoryReport
 from raykeeper.chaos.lose_nodes import LossReport, LossSettings
 from raykeeper.chaos.upgrade import UpgradeReport
-from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
+from raykeeper.clusters.ensemble_status import EnsembleStatus, ServerStatus
 from raykeeper.clusters.feature_level import FeatureLevelStatus
 from raykeeper.clusters.running_settings import SettingDifference, SettingsDifferError
 from raykeeper.commands.demo.run import DemoReport, FileCount

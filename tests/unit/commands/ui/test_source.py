@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from raykeeper.client.errors import EnsembleNotFoundError
-from raykeeper.clusters.ensemble import Ensemble, EnsembleStatus
+from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.ensemble_status import EnsembleStatus
 from raykeeper.commands.ui.source import CALLS_MAX, GRACE_S, LateError, RaySource
 
 SOON_S = 0.05
