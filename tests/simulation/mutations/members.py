@@ -113,6 +113,13 @@ MUTATIONS = [
     ),
     Mutation(
         "members",
+        "a logged list counts on after its role",
+        [(Members, "forget_logged_lists", instead(lambda self: None))],
+        200,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
         "a request that is wrong is granted",
         [(MemberChanges, "_fault_of", instead(lambda self, op, members: ""))],
         50,
