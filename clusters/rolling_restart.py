@@ -79,6 +79,8 @@ def next_step(view: View, restarted: Collection[ServerId]) -> Step:
     `restarted` are servers that were restarted by this run, whatever can be seen from them.
     """
     voters, answers = view.voters, view.answers
+    if not voters:
+        return Wait("no server answers")
     majority = len(voters) // 2 + 1
     left = [server for server in view.left if server not in restarted]
     if len(voters) - 1 < majority and any(server in voters for server in left):

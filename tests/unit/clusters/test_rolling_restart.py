@@ -108,6 +108,11 @@ def test_few_voters_have_no_majority_to_spare(voters: tuple[ServerId, ...]) -> N
     assert next_step(View(voters, answers, []), []) == Done()
 
 
+def test_without_an_answer_nothing_is_done() -> None:
+    """No server tells who the voters are; until now that was taken for the end of the restart."""
+    assert next_step(View((), {}, []), [S1]) == Wait("no server answers")
+
+
 class Cluster:
     """Three servers whose restarts take two looks."""
 
