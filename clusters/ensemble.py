@@ -37,7 +37,12 @@ from raykeeper.clusters.ensemble_status import EnsembleStatus, summarize, unreac
 from raykeeper.clusters.keeper_status import KeeperStatus
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.clusters.membership import newest_description
-from raykeeper.clusters.rolling_restart import RollingRestart, View, began_before
+from raykeeper.clusters.rolling_restart import (
+    RollingRestart,
+    RollingRestartError,
+    View,
+    began_before,
+)
 from raykeeper.clusters.rolling_turn import rolling_turn
 from raykeeper.clusters.server_draining import (
     CLIENTS_PER_S,
@@ -349,7 +354,11 @@ class Ensemble:
 
     def _restart(self, server: ServerId) -> None:
         """Stop a server as an orderly end does; Ray starts its actor again where it was."""
-        handle = find_replicas(self.name)[server]
+        handle = find_replicas(self.name).get(server)
+        if handle is None:
+            raise RollingRestartError(
+                f"server {server} does not run, so it cannot be restarted: `raykeeper up` starts it"
+            )
         ray.wait([handle.stop.remote()], timeout=_STOP_TIMEOUT_S)
         ray.kill(handle, no_restart=False)
 
