@@ -7,20 +7,23 @@ the same call goes on, and starts the server that is missing. A mixed ensemble w
 (mixed_settings.py).
 
 The keeper is stopped before the first server, because it would start a missing one with the old
-settings. It is started again in the end, with the new ones.
+settings. It is started again in the end, with the new ones, or after an error with those of most
+servers.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import ray
+import ray.exceptions
 from msgspec.structs import replace
 
 from raykeeper.actors.replica_status import ReplicaDescription
 from raykeeper.clusters.actor_calls import find_actor
-from raykeeper.clusters.config import EnsembleConfig, resolve_requested
+from raykeeper.clusters.config import EnsembleConfig, make_config, resolve_requested
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.launch import complete, start_missing_keeper, start_stopped
 from raykeeper.clusters.local_ray import join_or_start_ray
@@ -28,6 +31,7 @@ from raykeeper.clusters.rolling_restart import RollingRestart, RollingRestartErr
 from raykeeper.clusters.rolling_turn import rolling_turn
 from raykeeper.clusters.running_servers import described_by, find_running
 from raykeeper.clusters.running_settings import (
+    adopt_settings,
     check_rolling,
     differences_of,
     servers_that_differ,
@@ -39,6 +43,7 @@ from raykeeper.clusters.server_draining import (
     drain_before_stop,
 )
 from raykeeper.links.ray_names import keeper_name, replica_name, snapshotter_name, tracker_name
+from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
 
 _NUMBERS: Final = ("servers", "observers")
@@ -128,8 +133,7 @@ def roll_settings(
     """
     if not servers_that_differ(config, _described(config.name)):
         return []
-    with rolling_turn(ensemble, wait_s) as check_turn:
-        end_actors([keeper_name(config.name)])
+    with rolling_turn(ensemble, wait_s) as check_turn, _without_keeper(config.name):
 
         def look() -> View:
             check_turn()
@@ -146,7 +150,29 @@ def roll_settings(
             start_stopped(config)
 
         rolling = RollingRestart(look, replace_server, ensemble.transfer_leadership, tell)
-        return rolling.run(wait_s, "go on with the same call")
+        replaced = rolling.run(wait_s, "go on with the same call")
+        # Counterexample for no look: a launch of another process, which states no settings, finds
+        # no actor of a server that was just stopped, and starts it with those of the others.
+        if other := servers_that_differ(config, _described(config.name)):
+            raise RollingRestartError(
+                f"another launch has started server {', '.join(map(str, other))} meanwhile, with "
+                "other settings; go on with the same call"
+            )
+        return replaced
+
+
+@contextmanager
+def _without_keeper(name: str) -> Iterator[None]:
+    """Have no keeper meanwhile; after an error one with the settings of most servers goes on."""
+    end_actors([keeper_name(name)])
+    try:
+        yield
+    except BaseException:
+        with suppress(RayKeeperError, ray.exceptions.RayError):
+            described = _described(name)
+            start_missing_keeper(adopt_settings(make_config({"name": name}), (), described)[0])
+        raise
+    end_actors([keeper_name(name)])  # another launch may have started one with the old settings
 
 
 def stop_for_good(name: str, server: ServerId) -> None:
