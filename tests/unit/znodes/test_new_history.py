@@ -4,6 +4,7 @@ from raykeeper.zab.ids import ZERO, DiskId, ServerId
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.children import SHARDED_FROM
 from raykeeper.znodes.new_history import begin_new_history
+from raykeeper.znodes.paths import MEMBER_PLAN_PATH
 from raykeeper.znodes.requests import Create, SessionId
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
@@ -44,6 +45,17 @@ def test_sessions_and_their_ephemerals_end() -> None:
     # Sequence numbers never repeat under a parent, and the zxid is that of the old history.
     assert (locks.child_create_count, locks.pzxid, state.zxid) == (counter, zxid, zxid)
     assert state.tree.znodes["/kept"].value == b"value"
+
+
+def test_an_open_change_of_the_members_is_given_up() -> None:
+    leader = OneLeader()
+    session = leader.open(1)
+    for path in ("/zookeeper/members", MEMBER_PLAN_PATH):
+        leader.prepare(session, Create(path, b"{}", 0))
+    leader.apply()
+    assert MEMBER_PLAN_PATH in leader.state.tree.znodes
+    begin_new_history(leader.state)
+    assert MEMBER_PLAN_PATH not in leader.state.tree.znodes
 
 
 def test_all_servers_begin_with_the_same() -> None:
