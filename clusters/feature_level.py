@@ -71,8 +71,8 @@ def _waits_for(
     if leader.level_raise_to < newest:
         return (
             "you: all servers know it, and the setting feature_level_max is "
-            f"{leader.level_raise_to}; remove that and launch again to raise it, after which no "
-            "server can go back to the version before"
+            f"{leader.level_raise_to}; set that to auto with `raykeeper up FILE --apply` to raise "
+            "it, after which no server can go back to the version before"
         )
     return "all servers to follow the leader, which raises it then"
 

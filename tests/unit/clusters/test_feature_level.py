@@ -7,8 +7,9 @@ from raykeeper.clusters.feature_level import FeatureLevelStatus, feature_level_o
 from raykeeper.zab.ids import ServerId
 
 HELD = (
-    "you: all servers know it, and the setting feature_level_max is 1; remove that and launch "
-    "again to raise it, after which no server can go back to the version before"
+    "you: all servers know it, and the setting feature_level_max is 1; set that to auto with "
+    "`raykeeper up FILE --apply` to raise it, after which no server can go back to the version "
+    "before"
 )
 
 
