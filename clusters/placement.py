@@ -136,14 +136,26 @@ def of_members(nodes: Sequence[NodeReport], members: Membership) -> list[NodeRep
 
 
 def _counts(folder: FoundFolder, members: Membership) -> bool:
-    has_left = folder.members is not None and folder.members.removed
-    return folder.server_id in members.servers and not has_left
+    return folder.server_id in members.servers and not _has_left(folder)
+
+
+def was_never_added(folder: FoundFolder) -> bool:
+    """Return whether the server of a folder is no founder, while the list is that of the founding.
+
+    It was to join: the change has not ended, or was undone before its first step.
+    """
+    return is_newcomers(folder) or _has_left(folder)
+
+
+def _has_left(folder: FoundFolder) -> bool:
+    """Return whether a folder says that its server has left, or was not added after all."""
+    return folder.members is not None and bool(folder.members.removed)
 
 
 def is_newcomers(folder: FoundFolder) -> bool:
     """Return whether the server of a folder was not a member yet, as far as the folder tells."""
     stored = folder.members
-    if stored is None or stored.removed:
+    if stored is None or _has_left(folder):
         return False
     return folder.server_id not in {*stored.members.voters, *stored.members.observers}
 
@@ -158,7 +170,7 @@ def _strangers(
             if _counts(each, members) or each.server_id in running:
                 continue
             where = f"{each.folder} on {node.name}"
-            if each.members is not None and each.members.removed:
+            if each.members is not None and _has_left(each):
                 why = f"server {each.server_id} {each.members.removed}: remove {where}"
             elif is_newcomers(each):
                 why = (
@@ -244,7 +256,10 @@ def _check_servers(
                 f"runs"
             )
     held = {
-        holding.server_id for node in nodes for holding in node.folders if not is_newcomers(holding)
+        holding.server_id
+        for node in nodes
+        for holding in node.folders
+        if not was_never_added(holding)
     }
     if held and not recorded_size(nodes):
         # An unreadable folder may belong to a server of a larger ensemble.

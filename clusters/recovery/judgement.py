@@ -19,7 +19,7 @@ from raykeeper.actors.disk.storage_errors import ForeignFolder
 from raykeeper.clusters.config import ConfigError, EnsembleConfig
 from raykeeper.clusters.membership import known_members
 from raykeeper.clusters.node_report import NodeReport, in_order, unread
-from raykeeper.clusters.placement import FolderFormat, place
+from raykeeper.clusters.placement import FolderFormat, place, was_never_added
 from raykeeper.clusters.recovery.evidence import HeldFolder
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, Millis, ServerId, format_zxid
@@ -85,7 +85,9 @@ def with_recorded_size(
         given = {name: getattr(config, name) for name in ("servers", "observers") if name in stated}
         return replace(members.sized(config), **given)
     recorded = [node.record.servers for node in nodes if node.record is not None]
-    held = [folder.server_id for node in nodes for folder in node.folders]
+    held = [
+        folder.server_id for node in nodes for folder in node.folders if not was_never_added(folder)
+    ]
     if "servers" not in stated and recorded:
         config = replace(config, servers=recorded[0])
     if "observers" not in stated:

@@ -79,3 +79,17 @@ def test_a_folder_of_a_newcomer_is_in_nobodys_way() -> None:
     plan = place(EnsembleConfig(), nodes, at, members=described)
     assert [each.server_id for each in plan.placements] == [2, 3]
     assert len(plan.warnings) == 1
+
+
+def test_a_folder_of_a_newcomer_that_was_not_added_is_in_nobodys_way() -> None:
+    """The change was undone before its first step: the list is that of the founding for ever."""
+    first = MemberList(ZERO, dict.fromkeys(S[1:4], FOUNDING_DISK))
+    undone = knows(hold(4, disk="new"), first, "was not added, because the change was undone")
+    nodes = [node("a", hold(1), hold(2), hold(3), undone, record=EnsembleRecord("u", 3))]
+    plan = place(EnsembleConfig(), nodes, {})
+    assert [each.server_id for each in plan.placements] == [1, 2, 3]
+    assert plan.warnings[1] == (
+        "server 4 was not added, because the change was undone: remove /data/coord/4 on host-a"
+    )
+    with pytest.raises(ConfigError, match="has 3 servers"):
+        place(EnsembleConfig(servers=5), nodes, {})

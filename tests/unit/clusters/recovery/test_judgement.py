@@ -16,7 +16,7 @@ from raykeeper.clusters.node_report import (
 )
 from raykeeper.clusters.recovery.evidence import HeldFolder
 from raykeeper.clusters.recovery.judgement import Judgement, judge, with_recorded_size
-from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.zab.member_list import MemberList
 
 NODES = [NodeReport("n", "host", {}, [])]
@@ -245,6 +245,17 @@ def test_the_number_of_servers_is_that_on_the_disks() -> None:
     stated = with_recorded_size(CONFIG, ("servers", "observers"), [node])
     assert stated == CONFIG
     assert with_recorded_size(CONFIG, (), []) == CONFIG
+
+
+@pytest.mark.parametrize("removed", ["", "was not added, because the change was undone"])
+def test_a_newcomer_that_was_not_added_is_no_observer(removed: str) -> None:
+    """A change was interrupted before its first step, or undone then."""
+    first = MemberList(ZERO, {ServerId(n): FOUNDING_DISK for n in (1, 2, 3)})
+    newcomer = replace(_of(held(4)), members=StoredMembers(first, removed))
+    founder = _of(held(1))
+    node = NodeReport("n", "n", {}, [], record=EnsembleRecord("u", 3), folders=[founder, newcomer])
+    config = with_recorded_size(CONFIG, (), [node])
+    assert (config.servers, config.observers) == (3, 0)
 
 
 def test_the_number_of_servers_is_that_of_the_newest_list() -> None:
