@@ -117,7 +117,9 @@ class MemberChange:
         """
         open_plan = self._journal.read_plan()
         if open_plan is not None:
-            raise MemberChangeError(f"another change has not ended: {describe(open_plan)}")
+            raise MemberChangeError(
+                f"another change has not ended: {describe(open_plan)}. {self._how_to_go_on()}"
+            )
         known = self.know()
         plan = plan_change(request_of(known), known, identify_process())
         if plan is None:
@@ -211,12 +213,18 @@ class MemberChange:
             seen = self._loop(plan).run(plan)
             self._journal.end(self._held)
         except RayKeeperError as error:
-            name, why = self._ensemble.name, first_line(error)
             raise MemberChangeError(
-                f"{why}. The change has not ended: {describe(plan)}. Go on with `raykeeper members "
-                f"resume {name}`, or back with `raykeeper members undo {name}`"
+                f"{first_line(error)}. The change has not ended: {describe(plan)}. "
+                f"{self._how_to_go_on()}"
             ) from error
         self._tell(f"done: {seen.view.members}")
+
+    def _how_to_go_on(self) -> str:
+        name = self._ensemble.name
+        return (
+            f"Go on with `raykeeper members resume {name}`, or back with `raykeeper members undo "
+            f"{name}`"
+        )
 
     def _loop(self, plan: Plan | None = None) -> ChangeLoop:
         newcomers = () if plan is None else plan.newcomers

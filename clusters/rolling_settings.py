@@ -65,8 +65,8 @@ def apply_settings(
 
     Servers with other settings are replaced one after the other, followers first, the leader last
     and after a transfer. The clients of each are moved before; none sees an error. Another number
-    of servers or observers is brought about before, by `change_members`. If it is interrupted, some
-    servers have the old settings; the same call goes on.
+    of servers or observers is brought about before, by `change_members`; if that is interrupted,
+    `resume_change` goes on. Later, some servers have the old settings; the same call goes on.
 
     Args:
         config: As for `launch`; settings that the caller does not state stay as they are.
