@@ -30,6 +30,7 @@ from raykeeper.clusters.actor_calls import call_actors, find_actor, find_replica
 from raykeeper.clusters.change_loop import POLL_S, ChangeLoop, NotYetError, Tell
 from raykeeper.clusters.config import EnsembleConfig, make_config, warning_of_even
 from raykeeper.clusters.feature_level import feature_level_of, why_members_stay
+from raykeeper.clusters.keeper_journal import Journal as KeeperJournal
 from raykeeper.clusters.member_journal import LOCK, MemberJournal
 from raykeeper.clusters.member_steps.planning import (
     Known,
@@ -60,7 +61,7 @@ from raykeeper.clusters.node_discovery import discover_nodes, find_live_node
 from raykeeper.clusters.placement import PlacementError
 from raykeeper.clusters.running_servers import ask_statuses, described_by, find_actors, find_running
 from raykeeper.clusters.running_settings import adopt_settings
-from raykeeper.links.ray_internals import actor_id
+from raykeeper.links.ray_internals import actor_id, draining_nodes
 from raykeeper.links.ray_names import snapshotter_name, tracker_name
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
@@ -98,6 +99,7 @@ class MemberChange:
         """`wait_s` bounds each act with all that it waits for."""
         self._ensemble = ensemble
         self._journal = MemberJournal(client)
+        self._keeper = KeeperJournal(client)
         self._held = held
         self._tell = tell
         self._wait_s = wait_s
@@ -132,7 +134,7 @@ class MemberChange:
             plan = replace(plan, nodes=dict.fromkeys(plan.newcomers, node))
         try:
             coming = [server for server in plan.newcomers if server in plan.target.servers]
-            check_newcomers(self._config, coming, plan.nodes)
+            check_newcomers(self._config, coming, plan.nodes, self._leaving())
         except (PlacementError, ray.exceptions.RayError) as error:
             raise MemberChangeError(f"nothing was changed: {first_line(error)}") from error
         self._journal.begin(self._held, plan)
@@ -258,9 +260,13 @@ class MemberChange:
     def _start(self, act: Start, seen: MembersView) -> None:
         if act.is_again:
             self._kill(act.server, seen.handles[act.server])
-        node = start_newcomer(self._config, act.server, act.node)
+        node = start_newcomer(self._config, act.server, act.node, self._leaving())
         where = f" on {node}" if node else ""
         self._tell(f"started server {act.server}{where}")
+
+    def _leaving(self) -> set[str]:
+        """Return the nodes on which no newcomer starts unless the operator has named it."""
+        return {*draining_nodes(), *self._keeper.read_drains()}
 
     def _step(self, step: Step, seen: MembersView) -> None:
         leader = seen.view.leader

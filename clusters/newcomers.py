@@ -52,9 +52,13 @@ class _Places(Struct):
     at: dict[ServerId, str]
     """The node of each server; of a member that does not run a name of its own."""
     uuid: str
+    leaving: Collection[str]
+    """Nodes that are drained, or that Ray is about to lose."""
 
 
-def start_newcomer(config: EnsembleConfig, server: ServerId, node: str = "") -> str:
+def start_newcomer(
+    config: EnsembleConfig, server: ServerId, node: str = "", leaving: Collection[str] = ()
+) -> str:
     """Start a server that has no vote, unless Ray has an actor of it; return the name of its node.
 
     Args:
@@ -62,6 +66,7 @@ def start_newcomer(config: EnsembleConfig, server: ServerId, node: str = "") -> 
         server: Its id.
         node: The Ray node that it must run on; empty for any that the settings allow, has free
             ports and twice the room that the data takes.
+        leaving: The nodes that are none of these, because they will go.
 
     Raises:
         MemberChangeError: no node is fit for it; tells why for each. Nothing was formatted.
@@ -69,7 +74,7 @@ def start_newcomer(config: EnsembleConfig, server: ServerId, node: str = "") -> 
         StorageError: the folder cannot be written.
         ray.exceptions.RayError: Ray does not answer.
     """
-    places = _find_places(config)
+    places = _find_places(config, leaving)
     names = {each.node_id: each.name for each in places.nodes}
     if server in places.running:
         answer = places.running[server]
@@ -80,7 +85,10 @@ def start_newcomer(config: EnsembleConfig, server: ServerId, node: str = "") -> 
 
 
 def check_newcomers(
-    config: EnsembleConfig, servers: Sequence[ServerId], nodes: Mapping[ServerId, str]
+    config: EnsembleConfig,
+    servers: Sequence[ServerId],
+    nodes: Mapping[ServerId, str],
+    leaving: Collection[str] = (),
 ) -> None:
     """Check that there is a node for each of several newcomers. Starts and formats nothing.
 
@@ -88,6 +96,7 @@ def check_newcomers(
         config: The settings that the servers run with.
         servers: Their ids.
         nodes: For a server the node that it must run on.
+        leaving: As for `start_newcomer`.
 
     Raises:
         MemberChangeError: there is none; tells why for each node.
@@ -96,13 +105,13 @@ def check_newcomers(
     """
     if not servers:
         return
-    places = _find_places(config)
+    places = _find_places(config, leaving)
     for server in servers:
         plan = _plan(config, server, nodes.get(server, ""), places)
         places.at[server] = plan.placements[0].node_id
 
 
-def _find_places(config: EnsembleConfig) -> _Places:
+def _find_places(config: EnsembleConfig, leaving: Collection[str]) -> _Places:
     """Ask the servers and all nodes.
 
     Raises:
@@ -117,7 +126,7 @@ def _find_places(config: EnsembleConfig) -> _Places:
     # Others that do not run are not this change's to start.
     at = {each: f"of server {each}" for each in members.servers}
     at |= {each: answer.node_id for each, answer in running.items() if answer is not None}
-    return _Places(nodes, members, running, at, described[0].ensemble_uuid)
+    return _Places(nodes, members, running, at, described[0].ensemble_uuid, leaving)
 
 
 def _plan(config: EnsembleConfig, server: ServerId, node: str, places: _Places) -> LaunchPlan:
@@ -133,7 +142,8 @@ def _plan(config: EnsembleConfig, server: ServerId, node: str, places: _Places) 
     at = {each: place for each, place in places.at.items() if each != server}
     observers = tuple(sorted({*members.observers, server} - {*members.voters}))
     joined = replace(members, observers=observers)
-    targets = [each.node_id for each in nodes if node in ("", each.node_id)]
+    going = [] if node else [each for each in nodes if each.node_id in places.leaving]
+    targets = [x.node_id for x in nodes if node in ("", x.node_id) and x not in going]
     voting, problems = ask_voting_disks(config), list[str]()
     while targets:
         try:
@@ -156,6 +166,7 @@ def _plan(config: EnsembleConfig, server: ServerId, node: str, places: _Places) 
             )
         problems.append(f"{report.name} {problem}")
         targets.remove(placement.node_id)
+    problems += [f"{each.name} is drained" for each in going]
     told = "; ".join(problems) or f"there is no live node {node[:8]}"
     raise MemberChangeError(f"no node for server {server}: {told}")
 

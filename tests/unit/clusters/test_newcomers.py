@@ -1,4 +1,4 @@
-"""Newcomers: which ports are free on a node, and what is noted in the folder of one that left."""
+"""Newcomers: which nodes and ports are free, and what is noted in the folder of one that left."""
 
 import socket
 from pathlib import Path
@@ -9,10 +9,15 @@ from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.members_file import StoredMembers, read_members, write_members
 from raykeeper.actors.disk.storage_errors import FolderInUse
+from raykeeper.clusters import newcomers
 from raykeeper.clusters.config import EnsembleConfig, port_problems, ports_of
+from raykeeper.clusters.member_steps.vocabulary import MemberChangeError
+from raykeeper.clusters.membership import founding_members
 from raykeeper.clusters.newcomers import note_leaving, taken_ports
+from raykeeper.clusters.voting_disks import VotingDisks
 from raykeeper.zab.ids import FOUNDING_DISK, ServerId, Zxid
 from raykeeper.zab.member_list import MemberList
+from tests.unit.clusters.test_placement import node as report
 
 FOUR = ServerId(4)
 OLD, NEW = (MemberList(Zxid(number), {ServerId(1): FOUNDING_DISK}) for number in (5, 9))
@@ -40,6 +45,28 @@ def test_a_server_has_its_ports_by_its_id() -> None:
     assert problem.startswith("zookeeper_port (2181) and zookeeper_admin_port (2187) overlap")
     (problem,) = port_problems(EnsembleConfig(zookeeper_port=65_530), ServerId(7))
     assert problem == "zookeeper_port (65530) leaves no port for each of 7 servers"
+
+
+def test_no_newcomer_starts_on_a_node_that_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    founders = founding_members(EnsembleConfig())
+    monkeypatch.setattr(newcomers, "ask_voting_disks", lambda _: VotingDisks())
+    monkeypatch.setattr(newcomers, "_unfitness", lambda *_: "")
+
+    def node_for(node: str, leaving: set[str], at: dict[int, str]) -> str:
+        running = {ServerId(server): where for server, where in at.items()}
+        places = newcomers._Places(
+            [report(x) for x in "abcd"], founders, dict.fromkeys(running), running, "u", leaving
+        )
+        return newcomers._plan(EnsembleConfig(), FOUR, node, places).placements[0].node_id
+
+    at = {1: "a", 2: "b", 3: "c"}
+    assert node_for("", set(), at) == "d"
+    assert node_for("", {"d"}, at) == "a"
+    assert node_for("d", {"d"}, at) == "d"  # the operator has named it
+    with pytest.raises(
+        MemberChangeError, match=r"^no node for server 4: host-a is drained; host-b"
+    ):
+        node_for("", {*"abcd"}, at)
 
 
 @pytest.mark.parametrize(
