@@ -219,6 +219,6 @@ def _await_moves(
         if now - began > timeout_s:
             raise ServerDrainError(
                 f"server {server} still has {left} clients after {timeout_s:g} s, and goes on to "
-                f"move them; `raykeeper drain-server {server} --undo` ends that"
+                f"move them; `raykeeper drain-server {server} {ensemble.name} --undo` ends that"
             )
         time.sleep(_POLL_S)

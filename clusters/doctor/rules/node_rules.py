@@ -152,14 +152,14 @@ NODE_RULES = (
         _W,
         "Servers of different versions may not understand each other, and Ray wants the same "
         "version everywhere.",
-        "Install the same versions on all nodes, then restart the servers one after the other.",
+        "Install the same versions on all nodes, then run `raykeeper restart {name} --rolling`.",
         versions_differ,
     ),
     Rule(
         "version.not_loaded",
         _W,
         "The server will run the installed version after its next restart, whenever that comes.",
-        "Restart the servers one after the other, while you watch, or install the old version "
+        "Run `raykeeper restart {name} --rolling`, while you watch, or install the old version "
         "again.",
         version_not_loaded,
     ),

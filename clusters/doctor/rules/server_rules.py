@@ -137,7 +137,7 @@ SERVER_RULES = (
         "An operator, or a rolling restart that was interrupted, has its clients moved to the "
         "others; it votes.",
         "Go on with what the drain was for; restart the server, or have it take clients again with "
-        "`raykeeper drain-server SERVER --undo`.",
+        "`raykeeper drain-server SERVER {name} --undo`.",
         drained,
     ),
     Rule(
