@@ -271,6 +271,7 @@ class Ensemble:
                 are too few voters, or another process restarts servers. Servers that were not
                 restarted yet run as before.
             LeadershipTransferError: the leader cannot hand over.
+            ServerDrainError: `clients_per_s` or `patience_s` is out of range.
             EnsembleNotFoundError: no server of the ensemble runs.
         """
         since_s = int(time.time()) if since_s is None else since_s

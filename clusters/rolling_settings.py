@@ -85,11 +85,13 @@ def apply_settings(
             too few voters, or another process restarts servers. Those that it does not name run
             with the settings that they had.
         LeadershipTransferError: the leader cannot hand over.
+        ServerDrainError: `clients_per_s` or `patience_s` is out of range. Nothing was changed.
         MemberChangeError: another number of servers cannot be brought about; tells how to go on.
         PlacementError: the nodes do not suffice.
         StorageError: a folder cannot be used; the server of it is down.
         NoLeaderError: no leader within `timeout_s`.
     """
+    pace = DrainPace(clients_per_s, patience_s)
     given = {key: value for key, value in settings.items() if value is not None}
     resolved, stated = resolve_requested(config, given)
     join_or_start_ray()
@@ -104,7 +106,7 @@ def apply_settings(
         voters, observers = map(numbers.get, _NUMBERS)
         ensemble.change_members(voters, observers, tell=tell)
     running = replace(running, **numbers)
-    roll_settings(ensemble, running, wait_s, DrainPace(clients_per_s, patience_s), tell)
+    roll_settings(ensemble, running, wait_s, pace, tell)
     start_missing_keeper(running)
     return ensemble
 

@@ -18,6 +18,7 @@ from raykeeper.zab.ids import ServerId
 CLIENTS_PER_S: Final = 200
 """A return takes a millisecond of processors, so this takes a fifth of one."""
 PATIENCE_S: Final = 10.0
+PATIENCE_MAX_S: Final = 86_400.0
 TIMEOUT_S: Final = 600.0
 RATE_MAX: Final = 100_000
 _POLL_S: Final = 0.2
@@ -29,10 +30,25 @@ Answers = Mapping[ServerId, ReplicaStatus | str]
 
 
 class DrainPace(Struct, frozen=True):
-    """How the clients of a server are moved; see `Ensemble.drain`."""
+    """How the clients of a server are moved; see `Ensemble.drain`.
+
+    Raises:
+        ServerDrainError: a number is out of range.
+    """
 
     clients_per_s: int = CLIENTS_PER_S
     patience_s: float = PATIENCE_S
+
+    def __post_init__(self) -> None:
+        """Check both: a restart would pass over a drain that is refused."""
+        if not 1 <= self.clients_per_s <= RATE_MAX:
+            raise ServerDrainError(
+                f"clients_per_s is {self.clients_per_s}, expected 1 to {RATE_MAX}"
+            )
+        if not 0 <= self.patience_s <= PATIENCE_MAX_S:
+            raise ServerDrainError(
+                f"patience_s is {self.patience_s:g}, expected 0 to {PATIENCE_MAX_S:g}"
+            )
 
 
 class DrainedEnsemble(Protocol):
@@ -98,8 +114,7 @@ def drain_server(
         LeadershipTransferError: it leads and cannot hand over. Nothing was changed.
         EnsembleNotFoundError: no server of the ensemble runs.
     """
-    if not 1 <= clients_per_s <= RATE_MAX:
-        raise ServerDrainError(f"clients_per_s is {clients_per_s}, expected 1 to {RATE_MAX}")
+    DrainPace(clients_per_s, patience_s)
     voters, answers = ensemble.ask_all()
     answer = check_drain(server, answers)
     _hand_over(ensemble, server, voters, answers, tell)

@@ -6,6 +6,7 @@ import pytest
 
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters import Ensemble
+from raykeeper.clusters.rolling_settings import apply_settings
 from raykeeper.clusters.server_draining import (
     RATE_MAX,
     Answers,
@@ -66,6 +67,15 @@ def test_a_rate_out_of_range_is_refused_before_anybody_is_asked(rate: int) -> No
         drain_server(
             Ensemble("none"), S1, clients_per_s=rate, patience_s=1, timeout_s=1, tell=print
         )
+
+
+def test_no_restart_begins_with_a_pace_out_of_range() -> None:
+    """Else its servers would be stopped without a drain, as one that is refused is passed over."""
+    with pytest.raises(ServerDrainError, match="clients_per_s is 0"):
+        Ensemble("none").rolling_restart(clients_per_s=0)
+    for patience_s in (-1, float("nan"), float("inf")):
+        with pytest.raises(ServerDrainError, match="patience_s is"):
+            apply_settings(name="none", patience_s=patience_s)
 
 
 def test_the_command_has_the_defaults_of_the_call() -> None:
