@@ -6,6 +6,7 @@
 import time
 from collections.abc import Callable
 
+from raykeeper.actors.replica_status import REMOVED
 from raykeeper.client import Client
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.keeper_journal import Journal
@@ -103,8 +104,12 @@ def _wait(
 
 
 def _voters_on(ensemble: Ensemble, node: str) -> list[ServerId]:
-    servers = ensemble.status().servers
-    return [each.server_id for each in servers if each.node_id == node and each.role != "observer"]
+    """Return the servers on a node that are, or may be, voters; one that was removed is none."""
+    return [
+        each.server_id
+        for each in ensemble.status().servers
+        if each.node_id == node and each.role not in ("observer", REMOVED)
+    ]
 
 
 def _without_vote(ensemble: Ensemble, leaving: list[ServerId]) -> list[ServerId]:
