@@ -260,6 +260,7 @@ class MemberChange:
     def _start(self, act: Start, seen: MembersView) -> None:
         if act.is_again:
             self._kill(act.server, seen.handles[act.server])
+        self._lost.pop(act.server, None)  # else the new one counts as lost while it starts
         node = start_newcomer(self._config, act.server, act.node, self._leaving())
         where = f" on {node}" if node else ""
         self._tell(f"started server {act.server}{where}")
