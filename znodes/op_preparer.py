@@ -49,9 +49,15 @@ class OpPreparer:
         self._quota_limits = tree.quotas.limits
 
     def set_data(
-        self, zxid: Zxid, time_ms: Millis, identities: Identities, op: SetData
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        identities: Identities,
+        op: SetData,
+        *,
+        is_servers_own: bool = False,
     ) -> SetDataTxn | ErrorTxn:
-        """Replace a value."""
+        """Replace a value; one that the servers make themselves may be of any size."""
         path = op.path
         value = op.value
         tree = self._tree
@@ -62,7 +68,7 @@ class OpPreparer:
         if attributes is not None and not is_allowed(attributes, identities, Permission.WRITE):
             return refused(Code.NO_AUTH, op)
         size = len(value or b"")
-        if size > self._limits.value_bytes_max:
+        if size > self._limits.value_bytes_max and not is_servers_own:
             return refused(Code.BAD_ARGUMENTS, op)
         if self._quota_limits:
             if path[:_QUOTA_CHARS] == QUOTA_PREFIX and not is_valid_quota(path, value):

@@ -264,7 +264,7 @@ class PrepRequestProcessor:
             return None
         time_ms = self._begin(zxid, wall_ms)
         op = SetData(CONFIG_PATH, format_config(lines, zxid), ANY_VERSION)
-        change = self._operations.set_data(zxid, time_ms, (SUPER,), op)
+        change = self._operations.set_data(zxid, time_ms, (SUPER,), op, is_servers_own=True)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, change))
 
     def session(self, session_id: SessionId) -> OutstandingSession | None:
@@ -407,7 +407,7 @@ class PrepRequestProcessor:
         known = self._config().value or b""
         lines = member_lines(known, self._addresses, members.voters, members.observers)
         text = SetData(CONFIG_PATH, format_config(lines, zxid), ANY_VERSION)
-        config = self._operations.set_data(zxid, time_ms, (SUPER,), text)
+        config = self._operations.set_data(zxid, time_ms, (SUPER,), text, is_servers_own=True)
         assert isinstance(config, SetDataTxn), config
         return ReconfigTxn(members, config)
 

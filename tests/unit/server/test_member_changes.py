@@ -33,9 +33,12 @@ class Ensemble:
         strangers: int = 0,
         level: FeatureLevel = LEVEL_OF_MEMBERS,
         window: RecentLogLimits | None = None,
+        value_bytes_max: int = LIMITS.value_bytes_max,
     ) -> None:
         super_identities = (Identity("digest", digest_id("root", "pw")),)
-        limits = replace(LIMITS, super_identities=super_identities)
+        limits = replace(
+            LIMITS, super_identities=super_identities, value_bytes_max=value_bytes_max
+        )
         self.servers = PureServers(
             voters,
             limits=limits,
@@ -146,6 +149,16 @@ def test_the_list_and_its_version_are_in_the_config() -> None:
     assert reply.stat is not None and reply.stat.mzxid == reply.zxid
     members = ensemble.servers[1].settings.members.delivered
     assert members.version == reply.zxid
+
+
+def test_the_config_may_be_longer_than_the_values_of_clients() -> None:
+    """Else the leader would end at the step, and each next one at its repeat."""
+    ensemble = Ensemble(strangers=1, value_bytes_max=100)
+    ensemble.servers[3].step(PeerFrame(ServerId(1), [MemberAddress("one:2181")]))
+    ensemble.servers.pass_time(200)
+    ensemble.does(4, observes=True)
+    assert ensemble.config().startswith(b"server.1=one:2888:3888:participant;one:2181\n")
+    assert len(ensemble.config()) > 100
 
 
 def test_a_server_that_told_its_address_before_it_became_a_member_is_found() -> None:
