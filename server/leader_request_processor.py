@@ -147,6 +147,16 @@ class LeaderRequestProcessor:
             peer.propose(txns, now)
             self._proposed.append((peer.history.logged, now))
 
+    def propose_behind_step(self) -> None:
+        """Propose what waits behind a step that is delivered, before a transfer that waits too.
+
+        As soon as the list counts, the leader may hand over, or step down for a nominee that has
+        all of the log. What is still to be proposed would wait for the next leader.
+        """
+        role = self._broadcast_role()
+        if role is not None and role.is_transferring:
+            self.propose()
+
     def _count_of_run(self) -> int:
         """Return how many of the prepared transactions are the next run."""
         ready = self._txns if self._context.peer.history.has_disk_space else []

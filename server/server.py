@@ -596,6 +596,8 @@ class Server:
         context, body = self._context, txn.body
         assert isinstance(body, ReplaceVoterTxn)
         server, disk = body.server_id, body.disk
+        if self._leader_requests is not None:
+            self._leader_requests.propose_behind_step()
         context.peer.voter_replaced(server, disk, zxid, context.now.mono)
         if self._leader_requests is not None:
             self._leader_requests.say_members_again()
@@ -603,6 +605,8 @@ class Server:
     def _on_members_changed(self, _zxid: Zxid, txn: Txn) -> None:
         context, body = self._context, txn.body
         assert isinstance(body, ReconfigTxn)
+        if self._leader_requests is not None:
+            self._leader_requests.propose_behind_step()
         context.peer.list_delivered(body.members, context.now.mono)
         if self._leader_requests is not None:
             self._leader_requests.say_members_again()

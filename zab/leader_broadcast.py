@@ -141,6 +141,11 @@ class LeaderBroadcast:
         """Whether nothing more may be prepared, because a nominee is to have everything."""
         return self._transfer is not None and self._transfer.is_handing_over
 
+    @property
+    def is_transferring(self) -> bool:
+        """Whether a transfer is under way, be it handing over yet or not."""
+        return self._transfer is not None
+
     def transfer_leadership(
         self, to: ServerId | None, until: Millis, lag_max: int
     ) -> ServerId | str:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.server.events import DiskSpaceChanged, PeerFrame
+from raykeeper.server.events import DiskSpaceChanged, PeerFrame, TransferRequested
 from raykeeper.server.peer_messages import MemberAddress
 from raykeeper.zab.effects import Append, Role
 from raykeeper.zab.feature_levels import LEVEL_MIN, LEVEL_OF_MEMBERS, FeatureLevel
@@ -445,6 +445,29 @@ def test_what_waits_behind_a_step_is_not_proposed_on_a_full_disk() -> None:
     assert [each for each in servers[3].of(Append) if epoch_of(each.first) == 1] == []
     servers.pass_time(10_000)
     assert servers.leader.server_id != 3
+
+
+def test_what_waits_behind_a_step_is_proposed_before_the_lead_is_handed_over() -> None:
+    """All have answered the ping of the transfer, and the ack that delivers the step is that of the
+    nominee, which has all of the log then.
+    """
+    ensemble = promotable()
+    servers, operator = ensemble.servers, ensemble.operator_at(3)
+    for server in (1, 2, 4):
+        servers[server].is_disk_held = True
+    assert operator.ask(operator.write(Reconfig(4, 1, False))) == []
+    assert operator.ask(operator.create("/behind")) == []
+    servers[3].step(TransferRequested(1, ServerId(2), 5_000, 1_000))
+    servers.run()
+    for server in (4, 2, 1):
+        servers[server].is_disk_held = False
+        servers.run()
+    servers.pass_time(5_000)
+    assert servers.leader.server_id == 2
+    (_, step, write) = [item for item in operator.items if isinstance(item, WriteReply)]
+    assert (step.code, write.code) == (0, 0)
+    assert epoch_of(write.zxid) == epoch_of(step.zxid)
+    ensemble.all_have(2, 3, 4)
 
 
 def test_from_one_voter_to_two_the_newcomer_has_nothing_that_the_leader_lacks() -> None:
