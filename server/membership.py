@@ -40,7 +40,8 @@ class Membership:
         self._seen, self._was_active = members.revision, peer.is_active
         me, delivered = peer.settings.server_id, members.delivered
         is_listed = me in delivered.servers
-        if peer.is_active and is_listed:
+        # A list that has the seat means this very folder, also if its own word of that is lost.
+        if (peer.is_active and is_listed) or delivered.voters.get(me) == peer.settings.disk:
             self._was_member = True
         known = MembersKnown(delivered, members.known_servers, self._was_member)
         if known != self._told:
