@@ -390,6 +390,9 @@ class LeaderBroadcast:
         nominee = self.learners.get(transfer.nominee)
         assert nominee is not None, "a nominee that is gone ends the transfer at once"
         if not transfer.is_handing_over:
+            is_answered = min(nominee.last_pong, self._quorum_pong()) >= transfer.ping_number
+            if is_answered and self._settings.members.is_changing:
+                return "a step of the member list was not delivered in time"
             return f"server {transfer.nominee}, or a quorum, did not answer in time"
         lag = lag_of(nominee, self._history)
         return f"not all was on disk in time: server {transfer.nominee} lacks {lag} transactions"
