@@ -36,9 +36,7 @@ class Ensemble:
         value_bytes_max: int = LIMITS.value_bytes_max,
     ) -> None:
         super_identities = (Identity("digest", digest_id("root", "pw")),)
-        limits = replace(
-            LIMITS, super_identities=super_identities, value_bytes_max=value_bytes_max
-        )
+        limits = replace(LIMITS, super_identities=super_identities, value_bytes_max=value_bytes_max)
         self.servers = PureServers(
             voters,
             limits=limits,
