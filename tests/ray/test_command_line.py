@@ -280,8 +280,10 @@ def test_up_starts_and_down_stops(ray_session: str, run: Run, tmp_path: Path) ->
         2,
         f"error: ensemble '{name}' runs with other settings: servers, data_dir\n",
     )
-    assert "  servers: runs with 1, asked for 3\n    to change it: this version cannot" in out
-    assert f"  data_dir: runs with {tmp_path}/d, asked for {tmp_path}/e\n" in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["servers", "1", "3"] in rows
+    assert ["data_dir", f"{tmp_path}/d", f"{tmp_path}/e"] in rows
+    assert "to change servers: " in out
     code, out, _ = run(*other, "--json")
     assert code == 2
     servers, folder = json.loads(out)["differences"]
