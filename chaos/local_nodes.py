@@ -100,8 +100,20 @@ class LocalNodes:
         home = self.home(number)
         home.mkdir(exist_ok=True)
         more = dict(self._more.get(number, {}))
-        env_vars = {"HOME": str(home), **more.pop("env_vars", {})}
+        env_vars = {"HOME": str(home), **token_place(os.environ), **more.pop("env_vars", {})}
         return {"num_cpus": 1, "include_dashboard": False, "env_vars": env_vars, **more}
+
+
+def token_place(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return where a process with another home finds Ray's token; nothing if that is told already.
+
+    `environment` is that of this process. Ray looks below the home for a token if none is named.
+    """
+    if any(environment.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        return {}
+    if environment.get("RAY_AUTH_MODE", "").lower() != "token":
+        return {}
+    return {"RAY_AUTH_TOKEN_PATH": str(Path.home() / ".ray" / "auth_token")}
 
 
 @contextmanager
