@@ -174,9 +174,9 @@ def test_settings_change_server_by_server_while_a_client_writes(
     code, out, err = run("up", str(file), "--apply", "--wait-s", "90")
     assert code == 0, err
     lines = out.splitlines()
-    assert lines[0] == f"tick_ms: runs with 600 (server {first}) and 500 (server {others}), " + (
-        "asked for 600"
-    )
+    by_value = sorted([(str(first), 600), (others, 500)])
+    told_values = " and ".join(f"{value} (server {servers})" for servers, value in by_value)
+    assert lines[0] == f"tick_ms: runs with {told_values}, asked for 600"
     assert [line.partition(" ")[0] for line in lines[3:6]] == ["restarting", "server", "restarting"]
     assert formats_of(shared) == dict.fromkeys((1, 2, 3), "json")
     assert shared.keeper() is not None
