@@ -33,6 +33,7 @@ member_change.py                 changes the members: one caller with a plan, ac
 rolling_restart.py               which server restarts next: a pure decision, and its loop
 rolling_settings.py              change settings, one server after the other
 mixed_settings.py                which settings may differ meanwhile
+members_lock.py                  who may change the members or restart servers: one at a time
 rolling_turn.py                  who may restart servers: one at a time
 actor_calls.py                   calls of actors that may be dead or late
 doctor/                          what is wrong with an ensemble

@@ -10,8 +10,6 @@ caller that only seemed dead, or another change, makes it fail. An act whose out
 not repeated but looked at.
 """
 
-import os
-import socket
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -24,14 +22,13 @@ from msgspec.structs import replace
 from raykeeper.actors.replica_status import REMOVED, ReconfigOutcome, ReplicaStatus
 from raykeeper.actors.sidecars import first_line
 from raykeeper.client import Client
-from raykeeper.client.errors import WaitTimeoutError
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.clusters.actor_calls import call_actors, find_actor, find_replicas
 from raykeeper.clusters.change_loop import POLL_S, ChangeLoop, NotYetError, Tell
 from raykeeper.clusters.config import EnsembleConfig, make_config, warning_of_even
 from raykeeper.clusters.feature_level import feature_level_of, why_members_stay
 from raykeeper.clusters.keeper_journal import Journal as KeeperJournal
-from raykeeper.clusters.member_journal import LOCK, MemberJournal
+from raykeeper.clusters.member_journal import MemberJournal
 from raykeeper.clusters.member_steps.planning import (
     Known,
     Request,
@@ -50,6 +47,7 @@ from raykeeper.clusters.member_steps.vocabulary import (
     Step,
     Wait,
 )
+from raykeeper.clusters.members_lock import identify_process, members_lock
 from raykeeper.clusters.members_view import MembersView, look
 from raykeeper.clusters.newcomers import (
     check_newcomers,
@@ -343,22 +341,15 @@ def member_change(ensemble: EnsembleHandle, tell: Tell, wait_s: float) -> Iterat
     Raises:
         MemberChangeError: another caller holds it.
     """
-    with ensemble.connect() as client:
-        MemberJournal(client).create_paths()
-        lock = client.lock(LOCK, identify_process().encode())
-        try:
-            held = lock.acquire(_LOCK_S)
-        except WaitTimeoutError:
-            holder = next((each.identifier.decode() for each in lock.contenders()), "another one")
-            raise MemberChangeError(
-                f"{holder} is changing the members of ensemble {ensemble.name!r} now, or restarts "
-                "its servers"
-            ) from None
-        try:
-            yield MemberChange(ensemble, client, held, tell, wait_s)
-        finally:
-            with suppress(RayKeeperError):  # it goes with the session
-                held.release()
+
+    def refusal(holder: str | None) -> MemberChangeError:
+        return MemberChangeError(
+            f"{holder or 'another one'} is changing the members of ensemble {ensemble.name!r} now, "
+            "or restarts its servers"
+        )
+
+    with ensemble.connect() as client, members_lock(client, _LOCK_S, refusal) as held:
+        yield MemberChange(ensemble, client, held, tell, wait_s)
 
 
 def describe(plan: Plan) -> str:
@@ -377,8 +368,3 @@ def running_config(name: str) -> EnsembleConfig:
     if not described:
         raise MemberChangeError(f"no server of ensemble {name!r} answers")
     return adopt_settings(make_config({"name": name}), (), described)[0]
-
-
-def identify_process() -> str:
-    """Return what others are told of this process."""
-    return f"pid {os.getpid()} on {socket.gethostname()}"

@@ -1,23 +1,18 @@
 """The turn to restart servers, or to change the members, which one process has at a time.
 
-It is the lock in the ensemble's own tree that changes of the members hold (member_journal.py).
+It is the lock that changes of the members hold, too (members_lock.py).
 Counterexample for none: two operators restart the servers, each of them one after the other. Both
 see a majority in step, stop a different server at the same moment, and nobody can write.
-
-The lock ends with the process that has it, so a run that was killed keeps nobody out.
 """
 
-import os
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from raykeeper.client import Client
-from raykeeper.client.errors import LostError, WaitTimeoutError
-from raykeeper.clusters.member_journal import LOCK, MemberJournal
+from raykeeper.client.errors import LostError
+from raykeeper.clusters.members_lock import members_lock
 from raykeeper.clusters.rolling_restart import RollingRestartError
-from raykeeper.zab.errors import RayKeeperError
 
 _SESSION_TIMEOUT_S: Final = 10.0
 _CONNECT_S: Final = 30.0
@@ -55,28 +50,22 @@ def rolling_turn(ensemble: ConnectedEnsemble, wait_s: float) -> Iterator[Callabl
 @contextmanager
 def take_turn(client: Client, name: str, wait_s: float) -> Iterator[Callable[[], None]]:
     """Have the turn in the session of a client; see `rolling_turn`."""
-    MemberJournal(client).create_paths()
-    lock = client.lock(LOCK, f"pid {os.getpid()} on {socket.gethostname()}".encode())
-    try:
-        held = lock.acquire(wait_s)
-    except WaitTimeoutError:
-        holders = [each.identifier.decode(errors="replace") for each in lock.contenders()[:1]]
-        raise RollingRestartError(
+
+    def refusal(holder: str | None) -> RollingRestartError:
+        return RollingRestartError(
             f"another process restarts servers of ensemble {name!r} now, or changes its members: "
-            f"{holders[0] if holders else 'it has just ended; try again'}"
-        ) from None
+            f"{holder or 'it has just ended; try again'}"
+        )
 
-    def check() -> None:
-        try:
-            held.lost.check()
-        except LostError as error:
-            raise RollingRestartError(
-                f"another process may restart the servers of ensemble {name!r} now, for the "
-                f"session of this one is lost: {error}"
-            ) from None
+    with members_lock(client, wait_s, refusal) as held:
 
-    try:
+        def check() -> None:
+            try:
+                held.lost.check()
+            except LostError as error:
+                raise RollingRestartError(
+                    f"another process may restart the servers of ensemble {name!r} now, for the "
+                    f"session of this one is lost: {error}"
+                ) from None
+
         yield check
-    finally:
-        with suppress(RayKeeperError):  # it may be lost, and ends with the session in any case
-            held.release()
