@@ -186,10 +186,6 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         lists = [each for each in (known, self.members, founding) if each is not None]
         return max(lists, key=lambda each: each.version)
 
-    def other_servers(self, known: MemberList | None = None) -> list[ServerId]:
-        """Return the others of the newest list that these settings, or `known`, have."""
-        return [each for each in self.newest_list(known).servers if each != self.server_id]
-
     def has_other_voters(self, known: MemberList | None = None) -> bool:
         """Return whether another server has a vote, by the newest list that these settings know.
 

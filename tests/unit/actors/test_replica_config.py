@@ -120,7 +120,7 @@ def test_settings_reach_the_parts() -> None:
     assert config(super_identities=(root,)).limits().super_identities == (root,)
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2
     assert made.owner().server_id == 2
-    assert made.other_servers() == [1, 3]
+    assert made.newest_list().servers == (1, 2, 3)
 
 
 @pytest.mark.parametrize(("shortest_ms", "touch_ms"), [(60_000, 250), (2_000, 250), (500, 62)])
@@ -133,7 +133,7 @@ def test_the_shortest_session_is_reported_several_times(shortest_ms: int, touch_
 def test_observers_are_servers_without_a_vote() -> None:
     both = (ServerId(4), ServerId(5))
     observer = config(server_id=ServerId(5), observers=both)
-    assert observer.other_servers() == [1, 2, 3, 4]
+    assert observer.newest_list().servers == (1, 2, 3, 4, 5)
     assert not observer.settings(disk=FOUNDING_DISK).has_vote
     assert observer.settings(disk=FOUNDING_DISK).members.voters == (1, 2, 3)
 
@@ -156,7 +156,7 @@ def test_the_newest_list_counts() -> None:
     assert alone.newest_list(older) == older
     for made in (config(voters=(2,), members=grown), config(voters=(2,), members=older)):
         assert made.newest_list(grown) == grown
-        assert made.other_servers(grown) == [1, 3, 4]
+        assert made.newest_list(grown).servers == (1, 2, 3, 4)
     assert (alone.has_other_voters(grown), alone.has_other_voters(older)) == (True, False)
     launched = config(voters=(2,), members=grown)
     assert launched.has_other_voters() and launched.has_other_voters(older)
