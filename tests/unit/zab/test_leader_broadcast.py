@@ -60,12 +60,13 @@ def test_counts_the_read_indexes_that_wait_for_a_quorum() -> None:
 def test_hands_over_from_the_nominees_answer_until_it_is_abandoned() -> None:
     leader = Leader()
     leader.role.propose([b"a"], leader.now)
+    assert not leader.role.is_transferring
     assert leader.role.transfer_leadership(S1, Millis(leader.now + 100), 1) == S1
-    assert not leader.role.is_handing_over  # writes go on
+    assert leader.role.is_transferring and not leader.role.is_handing_over  # writes go on
     leader.hear(S1, Pong(1))
-    assert leader.role.is_handing_over
+    assert leader.role.is_transferring and leader.role.is_handing_over
     leader.role.abandon_transfer("enough")
-    assert not leader.role.is_handing_over
+    assert not leader.role.is_transferring and not leader.role.is_handing_over
 
 
 @pytest.mark.parametrize("count", [0, 2])
