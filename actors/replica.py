@@ -96,7 +96,7 @@ from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, TraceEvent
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.feature_levels import LEVEL_MAX
-from raykeeper.zab.ids import SERVER_ID_MAX, Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import SERVER_ID_MAX, Millis, Now, ServerId, Zxid, format_zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.paths import MEMBER_PLAN_PATH
@@ -385,7 +385,7 @@ class Replica:
     async def _leave(self, members: MemberList) -> None:
         """End all but the actor: the member list has this server no more, and needs it no more."""
         runner, self._runner = self._runner, None
-        reason = f"left the ensemble by the change of version {members.version:x}"
+        reason = f"left the ensemble by the change of version {format_zxid(members.version)}"
         if runner is not None:
             try:
                 await runner.stop(StoredMembers(members, reason))

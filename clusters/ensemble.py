@@ -225,7 +225,7 @@ class Ensemble:
         if to is not None and to not in [each.server_id for each in report.servers]:
             known = ", ".join(str(each.server_id) for each in report.servers)
             raise LeadershipTransferError(
-                f"ensemble {self.name!r} has no server {to}; it has {known}"
+                f"ensemble {self.name!r} has no server {to}; its members are {known}"
             )
         if report.leader is None:
             raise NoLeaderError(f"ensemble {self.name!r} has no leader: {report.reason}")

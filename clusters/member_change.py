@@ -62,7 +62,7 @@ from raykeeper.clusters.running_settings import adopt_settings
 from raykeeper.links.ray_internals import actor_id, draining_nodes
 from raykeeper.links.ray_names import snapshotter_name, tracker_name
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import ServerId, format_zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import Reconfig
 
@@ -275,7 +275,7 @@ class MemberChange:
         if not isinstance(outcome, ReconfigOutcome):
             raise NotYetError(f"server {leader}: {outcome}")
         if outcome.code == Code.OK:
-            self._tell(f"{step} (version {outcome.version:x})")
+            self._tell(f"{step} (version {format_zxid(outcome.version)})")
         elif outcome.code == Code.UNIMPLEMENTED:
             raise MemberChangeError(outcome.reason)
         else:
@@ -300,7 +300,7 @@ class MemberChange:
         else:
             ray.wait([handle.stop.remote()], timeout=_END_S)
         self._kill(server, handle)
-        why = f"is no member by the list of version {seen.version:x}"
+        why = f"is no member by the list of version {format_zxid(seen.version)}"
         if plan.is_undone and server in plan.newcomers:
             why = "was not added, because the change was undone"
         with suppress(RayKeeperError, ray.exceptions.RayError):  # a launch knows by the list

@@ -26,7 +26,7 @@ from raykeeper.clusters.membership import Membership, known_members, recorded_si
 from raykeeper.clusters.node_report import FoundFolder, NodeReport, unread
 from raykeeper.clusters.voting_disks import VotingDisks
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import ZERO, ServerId
+from raykeeper.zab.ids import ZERO, ServerId, format_zxid
 
 
 class PlacementError(RayKeeperError):
@@ -180,7 +180,7 @@ def _strangers(
             else:
                 why = (
                     f"server {each.server_id} is no member by the list of version "
-                    f"{members.version:x}: {where} is left alone, remove it"
+                    f"{format_zxid(members.version)}: {where} is left alone, remove it"
                 )
             warnings.append(why)
     return warnings

@@ -79,7 +79,7 @@ def check_drain(server: ServerId, answers: Answers) -> ReplicaStatus:
     answer = answers.get(server)
     if answer is None:
         known = ", ".join(map(str, sorted(answers)))
-        raise ServerDrainError(f"there is no server {server}; there are {known}")
+        raise ServerDrainError(f"there is no server {server}; the members are {known}")
     if isinstance(answer, str):
         raise ServerDrainError(f"server {server} cannot be drained: {answer}")
     others = {each: why_no_clients(answers[each]) for each in sorted(answers) if each != server}
@@ -173,7 +173,7 @@ def end_drain(ensemble: DrainedEnsemble, server: ServerId) -> bool:
     handles = find_replicas(ensemble.name)
     if server not in handles:
         known = ", ".join(map(str, sorted(handles)))
-        raise ServerDrainError(f"there is no server {server} that runs; there are {known}")
+        raise ServerDrainError(f"server {server} does not run; those that run are {known}")
     if not hasattr(handles[server], "end_drain"):
         return False
     (answer,) = call_actors([handles[server]], "end_drain")

@@ -260,8 +260,9 @@ def _chosen(
         return tuple(present)
     if isinstance(asked, tuple):
         return _sorted(asked)
-    if asked < (kind == "voter"):
-        raise MemberChangeError(f"{asked} {kind}s are too few")
+    fewest = 1 if kind == "voter" else 0
+    if asked < fewest:
+        raise MemberChangeError(f"{asked} {kind}s are too few: {fewest} or more are expected")
     if asked <= len(present):
         order = sorted(
             present,

@@ -35,7 +35,7 @@ from raykeeper.client import connect
 from raykeeper.client.errors import NoNodeError
 from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import Millis, ServerId, Zxid
+from raykeeper.zab.ids import Millis, ServerId, Zxid, format_zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import Reconfig
 from tests.ray.conftest import eventually
@@ -425,7 +425,7 @@ def test_servers_join_and_leave(tmp_path: Path) -> None:
         assert moved.is_done, moved
         version = ensemble.step(0, 9)
         writes += [client.set_async("/counter", b"") for _ in range(50)]
-        reason = f"left the ensemble by the change of version {version:x}"
+        reason = f"left the ensemble by the change of version {format_zxid(version)}"
         gone = wait_until(lambda: s if (s := ensemble.status(9)).role == REMOVED else None)
         assert gone.failure == f"server 9 {reason}"
         assert [write.result().version for write in writes] == list(range(1, 101))

@@ -70,7 +70,7 @@ def test_the_lead_moves_while_a_client_writes(shared: Ensemble, run: Run) -> Non
     writer.finish()
 
 
-@pytest.mark.parametrize(("to", "words"), [(9, "has no server 9; it has 1, 2, 3")])
+@pytest.mark.parametrize(("to", "words"), [(9, "has no server 9; its members are 1, 2, 3")])
 def test_a_transfer_that_is_not_possible_says_why(shared: Ensemble, to: Any, words: str) -> None:
     with pytest.raises(LeadershipTransferError, match=words):
         shared.transfer_leadership(to)

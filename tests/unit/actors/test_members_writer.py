@@ -14,7 +14,7 @@ from tests.unit.actors.test_replica_config import listed
 
 S4 = ServerId(4)
 WITH, LATER, WITHOUT = listed(7, {1: "", 4: ""}), listed(9, {1: ""}, 4), listed(8, {1: "", 2: ""})
-LEFT = "left the ensemble by the change of version a"
+LEFT = "left the ensemble by the change of version 0:10"
 
 
 def known(members: MemberList, *, was_member: bool = True) -> MembersKnown:

@@ -27,7 +27,7 @@ def test_the_servers_of_the_newest_list_start_and_those_that_left_do_not() -> No
     founders = EnsembleRecord("u", 3)
     nodes = [
         node("a", knows(hold(1), GROWN), record=founders),
-        node("b", knows(hold(2), GROWN, "left the ensemble by the change of version 9")),
+        node("b", knows(hold(2), GROWN, "left the ensemble by the change of version 0:9")),
         node("c", knows(hold(3), OLDER)),
         node("d", knows(hold(4, disk="new"), GROWN), knows(hold(5, disk="five"), OLDER)),
         node("e", hold(7, disk="seven")),
@@ -43,10 +43,10 @@ def test_the_servers_of_the_newest_list_start_and_those_that_left_do_not() -> No
     assert plan.members.founding_voters == (1, 2, 3)
     assert plan.members.as_list() == GROWN
     assert plan.warnings == [
-        "server 2 left the ensemble by the change of version 9: remove /data/coord/2 on host-b",
+        "server 2 left the ensemble by the change of version 0:9: remove /data/coord/2 on host-b",
         "server 5 is no member yet: /data/coord/5 on host-d is left alone until `raykeeper members "
         "resume` goes on, or remove it",
-        "server 7 is no member by the list of version 9: /data/coord/7 on host-e is left alone, "
+        "server 7 is no member by the list of version 0:9: /data/coord/7 on host-e is left alone, "
         "remove it",
     ]
     with pytest.raises(ConfigError, match="3 voting servers and 1 observers by its member list"):
@@ -57,7 +57,7 @@ def test_a_majority_is_one_of_the_newest_list() -> None:
     """Two founders are no majority of five; and a server that left counts for nothing."""
     five = MemberList(Zxid(9), dict.fromkeys(S[3:8], DiskId("d")))
     silent = node("z", problem="does not answer")
-    left = knows(hold(1), five, "left the ensemble by the change of version 9")
+    left = knows(hold(1), five, "left the ensemble by the change of version 0:9")
     found = [node("a", left, knows(hold(3), five), knows(hold(4), five)), silent]
     with pytest.raises(PlacementError, match="found 2 of 5 voting servers"):
         place(EnsembleConfig(servers=5), found, {})

@@ -32,7 +32,7 @@ ALL: Answers = {S1: said(S1), S2: said(S2), S3: LEADER}
 @pytest.mark.parametrize(
     ("answers", "problem"),
     [
-        ({S1: said(S1), S3: LEADER}, "there is no server 2; there are 1, 3"),
+        ({S1: said(S1), S3: LEADER}, "there is no server 2; the members are 1, 3"),
         ({**ALL, S2: "its process is gone"}, "server 2 cannot be drained: its process is gone"),
         ({S2: said(S2)}, "no other server would take the clients of server 2: there is none"),
         (

@@ -21,7 +21,7 @@ from tests.contract.faulty_files import Crashed, FaultyFiles, Loss
 
 S1, S2, S4 = ServerId(1), ServerId(2), ServerId(4)
 LIST = MemberList(Zxid(7), {S1: FOUNDING_DISK, S4: DiskId("d4")}, (S2,))
-STORED = StoredMembers(LIST, "left the ensemble by the change of version 100000042")
+STORED = StoredMembers(LIST, "left the ensemble by the change of version 1:66")
 
 
 def told_of(folder: Path) -> tuple[StoredMembers | None, list[str]]:
