@@ -152,6 +152,9 @@ class ReplicaDescription(Struct, frozen=True, kw_only=True):
     founding_observers: tuple[ServerId, ...] = ()
     """Those with which the ensemble was founded; no voters: a server of before, for which they are
     `voters` and `observers`."""
+    first_uuid: str = ""
+    """The uuid that the ensemble was founded with, before all recoveries; "" from a server of
+    before, which does not tell."""
 
 
 def describe_replica(
@@ -177,4 +180,5 @@ def describe_replica(
         members_version=newest.version,
         founding_voters=config.voters,
         founding_observers=config.observers,
+        first_uuid=config.first_uuid or config.ensemble_uuid,
     )

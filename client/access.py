@@ -88,7 +88,7 @@ def make_scrypt_acl(
     """Return an entry of the scheme `scrypt`, which is recommended; computes for about 50 ms.
 
     Args:
-        ensemble: The uuid of the ensemble, `client.ensemble_uuid`: it salts the hash.
+        ensemble: `client.ensemble_uuid`, which salts the hash.
         username: The user of the entry.
         password: The password that the user proves with `add_auth`.
         granted: Permissions by name.

@@ -122,7 +122,10 @@ class ClientPlace:
         self.client = client
         self.path = path
         self._prefix = "" if path == "/" else path
-        requests = client._open_session().requests
+        session = client._open_session()
+        self.own_uuid = session.own_uuid
+        """Of the ensemble: no other one has it."""
+        requests = session.requests
         self.whole = ((requests.chroot + path).rstrip("/") or "/") if requests.chroot else path
         """The path from the root of the ensemble."""
 
@@ -132,7 +135,7 @@ class ClientPlace:
 
     def contains(self, other: "ClientPlace") -> bool:
         """Return whether the other subtree is this one, or a part of it."""
-        if self.client.ensemble_uuid != other.client.ensemble_uuid:
+        if self.own_uuid != other.own_uuid:
             return False
         return self.whole in ("/", other.whole) or other.whole.startswith(f"{self.whole}/")
 

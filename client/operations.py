@@ -263,7 +263,10 @@ class Operations(ABC, Generic[K]):
 
     @property
     def ensemble_uuid(self) -> str:
-        """The permanent id of the ensemble; it salts the keys of the scheme `scrypt`."""
+        """The permanent id of the ensemble; it salts the keys of the scheme `scrypt`.
+
+        An ensemble that was restored from a backup has that of the one that was backed up.
+        """
         return self._open_session().ensemble_uuid
 
     @property

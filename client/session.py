@@ -89,8 +89,13 @@ class Session(ABC):
 
     @property
     def ensemble_uuid(self) -> str:
-        """The permanent id of the ensemble."""
+        """The permanent id that salts keys, which ensembles restored from a backup share."""
         return self._core.ensemble
+
+    @property
+    def own_uuid(self) -> str:
+        """The permanent id that no other ensemble has."""
+        return self._core.own_uuid
 
     @property
     def state(self) -> ClientState:

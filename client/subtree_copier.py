@@ -49,8 +49,8 @@ class CopyReport(Struct, frozen=True, kw_only=True):
     other_kinds: int = 0
     """Znodes that the destination had with another TTL or as another kind, which they keep."""
     scrypt_acls: int = 0
-    """Znodes whose ACL has an entry of the scheme `scrypt`, copied into another ensemble. Its key
-    is of the source: nobody can prove it there."""
+    """Znodes whose ACL has an entry of the scheme `scrypt`, copied into an ensemble with another
+    salt. Its key is of the source: nobody can prove it there."""
     changes: int = 0
     """Changes of the source, its ephemerals included, while it was copied. They may be in the copy
     or not; with 0 the copy shows one moment."""

@@ -89,8 +89,8 @@ def copy_subtree(
     _check(from_, to, merge)
     if not dry_run:
         target.ensure_path(parent_of(target_path))
-    is_foreign = source.ensemble_uuid != target.ensemble_uuid
-    copier = SubtreeCopier(from_, to, merge=merge, dry_run=dry_run, counts_scrypt=is_foreign)
+    has_other_salt = source.ensemble_uuid != target.ensemble_uuid
+    copier = SubtreeCopier(from_, to, merge=merge, dry_run=dry_run, counts_scrypt=has_other_salt)
     left_out = {_SYSTEM} if "/" in (from_.whole, to.whole) else ()
     changes = ChangeCounter(source, source_path)
     try:

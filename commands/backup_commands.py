@@ -114,8 +114,8 @@ def print_restore(out: Console, report: RestoreReport, *, as_json: bool) -> None
     )
     if report.salted_acls:
         out.print(
-            f"{report.salted_acls} znodes have ACL entries of the scheme scrypt, which nobody can "
-            "prove in another ensemble; set them anew"
+            f"{report.salted_acls} znodes have ACL entries of the scheme scrypt: the passwords of "
+            f"{report.origin} prove them here, so trust this ensemble's nodes as those"
         )
 
 

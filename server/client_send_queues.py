@@ -89,15 +89,19 @@ class ClientSendQueues:
         self, connection: Connection, timeout_ms: Millis, zxid: Zxid, last_number: int
     ) -> None:
         """Tell a client that it has a session, or a local one in read-only mode."""
-        ensemble = self._context.options.ensemble
+        own_uuid = self._context.options.ensemble
+        salt = self._context.state.acl_salt or own_uuid
         session_id, is_local = connection.session_id, connection.phase is Phase.READ_ONLY
-        told = session_id, timeout_ms, zxid, last_number, ensemble, is_local, self.window
+        told = session_id, timeout_ms, zxid, last_number, salt, is_local, self.window
         connection.packets_sent += 1
         self._context.counters.requests.count(CONNECT, Code.OK)
         members = self._members.newest
         connection.members_version = members.version
         reply = ConnectReply(
-            Code.OK, *told, return_spread_ms=self.return_spread_ms, members=members
+            *(Code.OK, *told),
+            return_spread_ms=self.return_spread_ms,
+            members=members,
+            own_uuid="" if own_uuid == salt else own_uuid,
         )
         self.send(connection, reply)
 

@@ -92,7 +92,8 @@ class ServerOptions(Struct, frozen=True):
     """Bytes of writes that may wait while the lead is transferred; beyond it this server goes on
     to lead."""
     ensemble: str = ""
-    """The uuid of the ensemble, which clients are told."""
+    """The uuid that the ensemble was founded with. Clients are told it, and salt their keys with it
+    unless the state names another salt."""
 
 
 assert ServerOptions().unsent_bytes_max >= SENT_REPORT_BYTES, "the shell may hold back so much"

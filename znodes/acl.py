@@ -201,7 +201,8 @@ def digest_id(user: str, password: str) -> str:
 def scrypt_key(ensemble: str, user: str, password: str) -> bytes:
     """Return the credential of a password in the scheme `scrypt`; takes some 50 ms and 16 MB.
 
-    `ensemble` is the uuid of the ensemble: a key is of no use in another one.
+    `ensemble` is the uuid that the servers tell, `ConnectReply.ensemble`: a key is of no use where
+    it is another one.
     """
     salt = f"raykeeper\0{ensemble}\0{user}".encode()
     return hashlib.scrypt(password.encode(), salt=salt, n=1 << 14, r=8, p=1, dklen=_KEY_BYTES)

@@ -196,7 +196,8 @@ class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
 
     `timeout_ms` is the negotiated session timeout, `zxid` what the server had applied.
     `last_number` is the newest write of the session that the server has applied. `ensemble` is the
-    uuid of the ensemble, which salts the keys of the scheme `scrypt`.
+    uuid that salts the keys of the scheme `scrypt`, and `own_uuid` the one that tells the ensemble
+    from others, "" if it is the same: a restored ensemble has the salt of the one it comes from.
     `read_only`: the server has no leader, and the session is a local one.
     `window`, `return_spread_ms` and `members`: see ServerFrame. `members` is always told.
     `detail` tells a person why the session was refused, "" if `code` says it all.
@@ -213,6 +214,7 @@ class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
     detail: str = ""
     return_spread_ms: Millis = Millis(0)
     members: MemberList | None = None
+    own_uuid: str = ""
 
 
 class ServerFrame(Struct, frozen=True, array_like=True, tag=2):

@@ -10,12 +10,12 @@ Z0, at least up to Z1, gives the state at Z1 and later, because each element
     in shards, or when the walk came to it), so the replayed deletion, or closing, that made it
     missing undoes all that a replay makes of it up to z.
 
-The member list as of the beginning comes first, or the voters replaced since the founding; a replay
-sets them again, in order. Then sessions, which are listed
-when the walk begins. A session that ends during the walk may be written and its ephemerals not,
-or one that begins the other way round; both are only seen before Z1, where nothing reads the
-state. ZOOKEEPER-3144 was a wrong Z0: here a walk begins between two transactions, never within
-one.
+The salt of the ACLs comes first, which never changes, if the state names one. Then the member list
+as of the beginning, or the voters replaced since the founding; a replay sets them again, in order.
+Then sessions, which are listed when the walk begins. A session that ends during the walk may be
+written and its ephemerals not, or one that begins the other way round; both are only seen before
+Z1, where nothing reads the state. ZOOKEEPER-3144 was a wrong Z0: here a walk begins between two
+transactions, never within one.
 
 Parents come before their children, so a child without its parent is a damaged snapshot.
 
@@ -32,7 +32,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
-from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevel, WireLevel, level_problem
+from raykeeper.zab.feature_levels import (
+    LEVEL_MIN,
+    LEVEL_OF_ACL_SALTS,
+    FeatureLevel,
+    WireLevel,
+    level_problem,
+)
 from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.children import ShardedChildren
@@ -111,14 +117,28 @@ class MembersRecord(Struct, frozen=True, array_like=True, tag=6):
     said: Annotated[Zxid, _INT64] = ZERO
 
 
+class AclSaltRecord(Struct, frozen=True, array_like=True, tag=7):
+    """`State.acl_salt`, if it is not ""."""
+
+    salt: str
+
+
 Record = (
-    SnapshotHeader | VoterRecord | MembersRecord | SessionRecord | ZnodeRecord | SnapshotTrailer
+    SnapshotHeader
+    | AclSaltRecord
+    | VoterRecord
+    | MembersRecord
+    | SessionRecord
+    | ZnodeRecord
+    | SnapshotTrailer
 )
 
 _encode_chunk = msgspec.msgpack.Encoder().encode
 _decode_header = msgspec.msgpack.Decoder(list[SnapshotHeader]).decode
 _decode_chunk = msgspec.msgpack.Decoder(
-    list[VoterRecord | MembersRecord | SessionRecord | ZnodeRecord | SnapshotTrailer]
+    list[
+        AclSaltRecord | VoterRecord | MembersRecord | SessionRecord | ZnodeRecord | SnapshotTrailer
+    ]
 ).decode
 
 _RECORD_BYTES = 64  # of a record beside path, value and outcomes, roughly
@@ -211,6 +231,9 @@ class SnapshotWalk:
         records: list[Record] = []
         if not self._are_voters_written:
             self._are_voters_written = True
+            if self._state.acl_salt:
+                assert self._state.level >= LEVEL_OF_ACL_SALTS, self._state.level
+                records.append(AclSaltRecord(self._state.acl_salt))
             if self._members is None:
                 records += [VoterRecord(*item) for item in self._state.voters.items()]
             else:
@@ -283,6 +306,7 @@ class SnapshotLoader:
         self._voters: dict[ServerId, DiskId] = {}
         self._members: MemberList | None = None
         self._members_said = ZERO
+        self._acl_salt = ""
         self._header: SnapshotHeader | None = None
         self._complete = False
 
@@ -313,6 +337,10 @@ class SnapshotLoader:
                 self._voters[record.server_id] = record.disk
             elif type(record) is MembersRecord:
                 self._members, self._members_said = record.members, record.said
+            elif type(record) is AclSaltRecord:
+                if self._header.level < LEVEL_OF_ACL_SALTS:
+                    raise SnapshotFormatError(f"a salt at feature level {self._header.level}")
+                self._acl_salt = record.salt
             elif type(record) is SnapshotTrailer:
                 if record is not records[-1]:
                     raise SnapshotFormatError("a record after the last one")
@@ -338,6 +366,7 @@ class SnapshotLoader:
         state.consistent_at = consistent_at
         state.time_ms = self._header.time_ms
         state.level = self._header.level
+        state.acl_salt = self._acl_salt
         return state
 
     def _add_session(self, record: SessionRecord) -> None:

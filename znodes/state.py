@@ -71,6 +71,9 @@ class State:
         """The member list; None while it has the servers with which the ensemble was founded."""
         self.members_said = ZERO
         """The version of the newest list that was said again (docs/MEMBERS.md, M4)."""
+        self.acl_salt = ""
+        """The uuid that salts the keys of the scheme `scrypt`: in a restored ensemble that of the
+        one that was backed up. "": the ensemble's own."""
         self.zxid = ZERO
         self.consistent_at = ZERO
         self.time_ms = Millis(0)
@@ -158,8 +161,9 @@ class State:
             raise UnknownTxnError(f"transaction {format_zxid(zxid)} requires {problem}")
 
     def digest(self) -> int:
-        """Return 64 bits over znodes, sessions, reply caches, voters and level: equal on equal
-        states. Level 1 adds nothing: the program before knows none.
+        """Return 64 bits over znodes, sessions, reply caches, voters, level and salt.
+
+        They are equal on equal states. Level 1 adds nothing: the program before knows none.
 
         Hashes all sessions that have changed, and after a load the znodes not hashed yet, 0.7 µs
         each.
@@ -169,6 +173,8 @@ class State:
             others += record_term(_encode_item(("level", self.level)))
         if self.members is not None:
             others += record_term(_encode_item(self.members))
+        if self.acl_salt:
+            others += record_term(_encode_item(("acl_salt", self.acl_salt)))
         return (self.tree.full_digest() + self.sessions.digest() + others) & DIGEST_MASK
 
     def _replace_voter(self, zxid: Zxid, server: ServerId, disk: DiskId) -> None:

@@ -359,8 +359,13 @@ class ClientCore:
 
     @property
     def ensemble(self) -> str:
-        """The uuid of the ensemble, "" before a server has accepted the client."""
+        """The uuid that salts keys, see `ConnectReply`; "" before a server accepts the client."""
         return self._handshake.ensemble
+
+    @property
+    def own_uuid(self) -> str:
+        """The uuid that tells the ensemble from others; "" as long as `ensemble`."""
+        return self._handshake.own_uuid
 
     @property
     def client_id(self) -> ClientId:
@@ -476,6 +481,7 @@ class ClientCore:
         self._has_received_frame = False
         self._open_by = None
         self._handshake.ensemble = answer.ensemble
+        self._handshake.own_uuid = answer.own_uuid or answer.ensemble
         self._outstanding.set_window(answer.window)
         self._host_provider.return_spread_ms = answer.return_spread_ms
         self.last_zxid = max(self.last_zxid, answer.zxid)

@@ -27,7 +27,7 @@ class SessionHandshake:
         """Ask for `timeout_ms`; for the others see `ClientCore`."""
         assert len(password) == PASSWORD_BYTES, len(password)
         self.session_id = SessionId(0) if takeover is None else takeover.session_id
-        self.ensemble = ""
+        self.ensemble = self.own_uuid = ""
         self.takes_read_only = read_only
         self._password = password
         self._takeover = takeover  # None again once it is ours

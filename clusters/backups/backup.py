@@ -232,6 +232,7 @@ def opening_of(
         has_snapshot=has_snapshot,
         after=after,
         consistent_at=consistent_at,
+        first_uuid=server.first_uuid,
     )
 
 

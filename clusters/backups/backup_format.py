@@ -73,6 +73,9 @@ class Opening(Struct, frozen=True, kw_only=True):
     """The log begins behind this transaction; that of the snapshot if there is one."""
     consistent_at: Zxid
     """The first zxid as of which the file has a real state; `after` without a snapshot."""
+    first_uuid: str = ""
+    """The uuid that the ensemble was founded with, before all recoveries; "" if the program did not
+    know, as those before this field."""
 
 
 class Closing(Struct, frozen=True, kw_only=True):

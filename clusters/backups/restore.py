@@ -29,6 +29,7 @@ from raykeeper.actors.disk.founding import EPOCH_GAP
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.replica_status import ReplicaDescription, ReplicaStatus
 from raykeeper.clusters.backups.backup import BackupProgress, Tell
+from raykeeper.clusters.backups.backup_format import Opening
 from raykeeper.clusters.backups.loading import LoadedState, Point, load_state
 from raykeeper.clusters.backups.places import place_at
 from raykeeper.clusters.backups.staging import names_in_the_way, remove_restored, stage_snapshot
@@ -80,8 +81,8 @@ class RestoreReport(Struct, frozen=True):
     znodes: int
     sessions_ended: int
     salted_acls: int
-    """Znodes with an ACL entry of the scheme `scrypt`. Its key is salted with the uuid of the old
-    ensemble, so nobody can prove it in the new one: set them anew."""
+    """Znodes with an ACL entry of the scheme `scrypt`: the passwords of the old ensemble prove them
+    in the new one."""
     seconds: float
 
 
@@ -153,6 +154,14 @@ def epoch_after(known: Epoch, age_ms: int) -> int:
     return known + EPOCHS_SKIPPED + min(minutes, (EPOCH_MAX - known) // 2)
 
 
+def origin_uuid(opening: Opening) -> str:
+    """Return the uuid that the old ensemble was founded with.
+
+    A program of before did not tell it. Then it is the present one, unless there was a recovery.
+    """
+    return opening.first_uuid or opening.ensemble_uuid
+
+
 def format_time(time_ms: Millis) -> str:
     """Return a time in ISO 8601, in UTC."""
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
@@ -180,7 +189,7 @@ def _found(
     state, origin, zxid = loaded.state, loaded.opening, loaded.state.zxid
     first = make_zxid(_first_epoch(loaded, first_epoch), 1)
     sessions, salted = len(state.sessions.by_id), count_salted_acls(state)
-    refound(state, first, [KEEPER_ROOT])
+    refound(state, first, [KEEPER_ROOT], origin_uuid(origin))
     backup = f"{origin.ensemble!r} ({origin.ensemble_uuid}) as of {format_zxid(zxid)}"
     restored = RestoredHistory(f"{backup}, restore {uuid4().hex[:8]}", first)
     size = sum(len(chunk) + _CHUNK_HEAD_BYTES for chunk in _chunks_of(state))

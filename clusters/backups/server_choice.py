@@ -31,6 +31,8 @@ class ReadServer(Struct, frozen=True):
     ensemble_uuid: str
     mb_per_s: float = DEFAULTS.backup_mb_per_s
     """The setting of the ensemble."""
+    first_uuid: str = ""
+    """As in a `ReplicaDescription`."""
 
 
 class Position(Struct, frozen=True):
@@ -68,6 +70,7 @@ def choose_server(
                 answer.node_id,
                 answer.ensemble_uuid,
                 rate_in(answer.settings),
+                answer.first_uuid,
             )
     return None
 

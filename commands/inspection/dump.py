@@ -31,6 +31,7 @@ from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ZERO, Zxid, format_zxid
 from raykeeper.znodes.sessions import SessionRecord
 from raykeeper.znodes.snapshot import (
+    AclSaltRecord,
     MembersRecord,
     Record,
     SnapshotFormatError,
@@ -140,6 +141,8 @@ def record_document(record: Record) -> dict[str, Any]:
             }
         case VoterRecord():
             return {"kind": "voter", "server_id": record.server_id, "disk": record.disk or None}
+        case AclSaltRecord():
+            return {"kind": "acl_salt", "salt": record.salt}
         case MembersRecord():
             return {"kind": "members", **members_fields(record.members)}
         case SnapshotHeader():

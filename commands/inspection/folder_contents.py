@@ -32,6 +32,7 @@ from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, ServerId, Zxid, format_zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.snapshot import (
+    AclSaltRecord,
     MembersRecord,
     SnapshotFormatError,
     SnapshotHeader,
@@ -227,7 +228,7 @@ def _read_members(contents: FolderContents, snapshot: SnapshotFile, files: Files
             contents.voters[record.server_id] = record.disk
         elif type(record) is MembersRecord:
             contents.members = record.members
-        elif type(record) is not SnapshotHeader:
+        elif type(record) not in (SnapshotHeader, AclSaltRecord):
             break
 
 

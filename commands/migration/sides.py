@@ -88,7 +88,7 @@ class EnsembleSide(ClientPlace):
 
     def label(self) -> str:
         """Return uuid and path."""
-        return f"ensemble {self.client.ensemble_uuid} {self.whole}"
+        return f"ensemble {self.own_uuid} {self.whole}"
 
     def config_stat(self) -> Stat | None:
         """Return the Stat of /zookeeper/config."""

@@ -25,11 +25,12 @@ from raykeeper.client.session_options import (
 from raykeeper.links.contract import LinkEvents
 from raykeeper.server.context import ServerOptions
 from raykeeper.server.events import ClientDisconnected, ClientFrameArrived
-from raykeeper.zab.feature_levels import LEVEL_MIN, LEVEL_OF_MEMBERS
+from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, LEVEL_OF_MEMBERS
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import encode_server_frame
+from raykeeper.znodes.state import State
 from tests.harness.pure_servers import PureServer, PureServers
 
 UUID = "00000000-0000-4000-8000-000000000000"
@@ -61,6 +62,26 @@ class Room:
         self._connections = 0
         self._is_open = asyncio.Event()
         self._is_open.set()
+
+    @property
+    def state(self) -> State:
+        """The state of a server."""
+        return self._servers[1].server.state
+
+    def found(self, state: State) -> None:
+        """Start all servers on new disks that hold this state."""
+        for server in (1, 2, 3):
+            self._servers.crash(server)
+        for server, host in sorted(self._servers.down.items()):
+            host.disk.found(state)
+            host.newest_level = LEVEL_MAX
+            self._servers.restart(server)
+
+    def empty(self, server: int) -> None:
+        """Start a server again on an empty disk; the others give it their state."""
+        self._servers.crash(server)
+        self._servers.down[server].disk.repair()
+        self._servers.restart(server)
 
     async def dial(self, server: ServerId, events: LinkEvents) -> "_Link":
         await self._is_open.wait()

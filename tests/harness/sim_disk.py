@@ -41,8 +41,10 @@ from raykeeper.zab.effects import (
     VoteGranted,
 )
 from raykeeper.zab.feature_levels import LEVEL_MIN
-from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Zxid, epoch_of
 from raykeeper.zab.recent_log import follows
+from raykeeper.znodes.snapshot import SnapshotWalk
+from raykeeper.znodes.state import State
 from tests.harness.log_entries import Entry, entries_of, runs_of
 from tests.harness.log_space import LogSpace
 from tests.harness.schedule import Schedule
@@ -207,6 +209,15 @@ class SimDisk:
         self._told = []
         self._bad = None
         self.log_space.clear()
+
+    def found(self, state: State) -> None:
+        """Become a founding disk with this state, as `found_folder` makes one."""
+        self.repair()
+        walk, zxid = SnapshotWalk(state), state.zxid
+        self.snapshots = [StoredSnapshot(zxid, zxid, [*iter(walk.next_chunk, None)])]
+        self.disk, self.is_replaced, self._old_copy = FOUNDING_DISK, False, None
+        self.level, self.initial = state.level, zxid
+        self.accepted = self.current = epoch_of(zxid)
 
     def bring_back(self) -> bool:
         """Return the disk that `repair` replaced to its server, if there is one."""

@@ -12,7 +12,8 @@ import pytest
 import ray
 
 from raykeeper.actors.ray_actors import find_replica
-from raykeeper.client.errors import NoNodeError
+from raykeeper.client import CREATOR_ALL_ACL
+from raykeeper.client.errors import NoAuthError, NoNodeError
 from raykeeper.clusters import Ensemble, NoLeaderError, launch
 from raykeeper.clusters.backups import (
     BackupProgress,
@@ -86,6 +87,9 @@ def test_a_backup_under_writes_has_all_that_was_acknowledged(
     file = tmp_path / "job.rkb"
     with origin.connect() as client, Writer(origin) as writer:
         client.create("/job/live", b"", ephemeral=True)
+        client.add_auth("scrypt", "ann:secret")
+        client.create("/job/anns", b"of ann", acl=CREATOR_ALL_ACL)
+        uuid = client.ensemble_uuid
         known = writer.acknowledged
         report = origin.backup(file, tell=kill_the_followers)
         known_after = writer.acknowledged
@@ -103,6 +107,8 @@ def test_a_backup_under_writes_has_all_that_was_acknowledged(
             assert known <= count <= known_after + 1
             assert len(client.get_children("/big")) == 300
             assert client.exists("/job/live") is None
+            with pytest.raises(NoAuthError):
+                client.get("/job/anns")
             with client.lock("/job/lock") as lock:
                 assert lock.token > max(token, restored.first_zxid)
         eventually(lambda: len({s.last_zxid for s in restored.ensemble.status().servers}) == 1)
@@ -111,6 +117,8 @@ def test_a_backup_under_writes_has_all_that_was_acknowledged(
     again = launch(name=restored.ensemble.name, data_dir=tmp_path / "data", timeout_s=PATIENCE_S)
     with again.connect() as client:
         assert int(client.get("/job/count")[0]) == count
+        client.add_auth("scrypt", "ann:secret")  # salted with the uuid of the old ensemble
+        assert (client.get("/job/anns")[0], client.ensemble_uuid) == (b"of ann", uuid)
     again.shutdown()
 
 

@@ -13,6 +13,8 @@ def test_a_description_names_the_founders_until_a_list_is_known() -> None:
     founded = describe_replica(config(observers=(ServerId(7),)), "node")
     assert (founded.voters, founded.observers, founded.members_version) == ((1, 2, 3), (7,), 0)
     assert (founded.founding_voters, founded.founding_observers) == ((1, 2, 3), (7,))
+    assert founded.first_uuid == founded.ensemble_uuid
+    assert describe_replica(config(first_uuid="first"), "node").first_uuid == "first"
 
 
 def test_a_description_names_the_newest_list() -> None:

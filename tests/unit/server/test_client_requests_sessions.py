@@ -267,6 +267,18 @@ def test_taken_over_by_another_client() -> None:
     assert isinstance(again.greeting, ConnectReply) and again.greeting.code == Code.AUTH_FAILED
 
 
+@pytest.mark.parametrize(
+    ("salt", "told", "own_uuid"),
+    [("", "own", ""), ("own", "own", ""), ("that of the backup", "that of the backup", "own")],
+)
+def test_a_client_is_told_the_salt_of_the_state(salt: str, told: str, own_uuid: str) -> None:
+    host = PureServer(options=ServerOptions(ensemble="own"))
+    host.server.state.acl_salt = salt
+    greeting = host.caller().greeting
+    assert isinstance(greeting, ConnectReply)
+    assert (greeting.ensemble, greeting.own_uuid) == (told, own_uuid)
+
+
 def test_late_connect_whose_session_was_taken_over_does_no_harm() -> None:
     """The password is that of no session now, so a new session opens; it ends by its timeout."""
     servers = PureServers(3)

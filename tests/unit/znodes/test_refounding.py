@@ -2,19 +2,22 @@
 
 import pytest
 
+from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, LEVEL_OF_ACL_SALTS, FeatureLevel
 from raykeeper.zab.ids import DiskId, Epoch, ServerId, Zxid, make_zxid
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.children import SHARDED_FROM
+from raykeeper.znodes.new_history import begin_new_history
 from raykeeper.znodes.paths import CONFIG_PATH
 from raykeeper.znodes.refounding import count_salted_acls, refound
 from raykeeper.znodes.requests import ANY_VERSION, Create, CreateMode, SessionId, SetAcls, SetData
-from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
+from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk, level_of
 from raykeeper.znodes.state import State
 from raykeeper.znodes.znode import stat_of
 from tests.unit.znodes.one_leader import OneLeader
 
 FIRST = make_zxid(Epoch(9), 1)
 EPHEMERAL = CreateMode.EPHEMERAL
+ORIGIN = "8c1f"
 
 
 def reloaded(state: State) -> State:
@@ -29,8 +32,9 @@ def refounded(leader: OneLeader, *dropped: str) -> State:
     state = leader.state
     state.tree.changes = None
     state.tree.value_watches = ()
-    refound(state, FIRST, dropped)
-    assert reloaded(state).digest() == state.digest()
+    refound(state, FIRST, dropped, ORIGIN)
+    again = reloaded(state)
+    assert (again.digest(), again.acl_salt) == (state.digest(), state.acl_salt)
     return state
 
 
@@ -101,13 +105,42 @@ def test_subtrees_are_dropped(root: str) -> None:
 def test_no_earlier_zxid_and_no_mixture_is_taken() -> None:
     leader, _, _ = leader_with_sessions()
     with pytest.raises(AssertionError):
-        refound(leader.state, leader.state.zxid, [])
+        refound(leader.state, leader.state.zxid, [], ORIGIN)
     leader.state.consistent_at = Zxid(leader.state.zxid + 1)
     with pytest.raises(AssertionError):
-        refound(leader.state, FIRST, [])
+        refound(leader.state, FIRST, [], ORIGIN)
 
 
-def test_acls_that_nobody_can_prove_are_counted() -> None:
+@pytest.mark.parametrize(
+    ("salt", "level", "kept"),
+    [
+        # The ensemble was founded from nothing: its own uuid has salted what is there.
+        ("", LEVEL_MIN, ORIGIN),
+        ("", LEVEL_MAX, ORIGIN),
+        # It was restored itself: all keys have the salt of the first one.
+        ("first", LEVEL_MAX, "first"),
+    ],
+)
+def test_the_salt_of_the_acls_stays(salt: str, level: FeatureLevel, kept: str) -> None:
+    leader, _, _ = leader_with_sessions()
+    leader.state.acl_salt, leader.state.level = salt, level
+    state = refounded(leader)
+    assert state.acl_salt == kept
+    # A program that would forget the salt cannot read it.
+    assert level_of(SnapshotWalk(state).next_chunk() or b"") == LEVEL_OF_ACL_SALTS
+    unsalted = reloaded(state)
+    unsalted.acl_salt = ""
+    assert unsalted.digest() != state.digest()
+
+
+def test_a_recovery_keeps_the_salt() -> None:
+    leader, _, _ = leader_with_sessions()
+    state = refounded(leader)
+    begin_new_history(state)
+    assert reloaded(state).acl_salt == ORIGIN
+
+
+def test_acls_whose_keys_are_salted_are_counted() -> None:
     leader, one, _ = leader_with_sessions()
     assert count_salted_acls(leader.state) == 0
     world = Acl(31, "world", "anyone")

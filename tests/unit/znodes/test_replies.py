@@ -31,6 +31,7 @@ STAT = Stat(Z, Z, Millis(1), Millis(2), -1, -(1 << 31), 0, Z, 3, 4, Z)
     [
         ConnectReply(Code.OK, SessionId(Z), Millis(5_000), Z, 7),
         ConnectReply(Code.CONNECTION_LOSS, SessionId(0), Millis(0), Z, 0, detail="full"),
+        ConnectReply(Code.OK, SessionId(Z), Millis(5_000), Z, 7, "salt", own_uuid="own"),
         CloseFrame(Code.SESSION_MOVED),
         ServerFrame(0, Z, []),
         ServerFrame(

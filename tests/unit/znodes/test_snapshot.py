@@ -3,7 +3,12 @@
 import msgspec
 import pytest
 
-from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN, FeatureLevel
+from raykeeper.zab.feature_levels import (
+    LEVEL_MAX,
+    LEVEL_MIN,
+    LEVEL_OF_ACL_SALTS,
+    FeatureLevel,
+)
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Millis, ServerId, Zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.requests import Create, CreateMode, Delete, SessionId
@@ -11,6 +16,7 @@ from raykeeper.znodes.sessions import SessionRecord
 from raykeeper.znodes.snapshot import (
     SNAPSHOT_FORMATS,
     VISITS_MAX,
+    AclSaltRecord,
     MembersRecord,
     Record,
     SnapshotFormatError,
@@ -285,6 +291,7 @@ LATER = msgspec.msgpack.encode([(1, LATEST + 1, 5, 3, "a field of later")])
         ([*GOOD[:2], chunk(znode("/b/c"))], "znode /b/c comes before its parent"),
         ([GOOD[0], chunk(znode("/a"))], "znode /a comes before its parent"),
         ([GOOD[0], chunk(SYSTEM_ZNODES[0], SnapshotTrailer(0, 1))], "znode /zookeeper is missing"),
+        ([GOOD[0], chunk(AclSaltRecord("8c1f"))], "a salt at feature level 1"),
         ([*GOOD[:2], GOOD[3]], r"\(1, 4\) sessions and znodes, expected \(1, 5\)"),
         ([*GOOD, chunk(znode("/b"))], "a record after the last one"),
         ([*GOOD[:3], chunk(SnapshotTrailer(1, 5), session(2))], "a record after the last one"),
@@ -352,6 +359,21 @@ def test_the_level_decides_the_format() -> None:
     for each in [msgspec.msgpack.encode([[1, 3, 9]]), *rest]:
         loader.load(each)
     assert loader.finish(Zxid(1), Zxid(1)).level == LEVEL_MIN
+
+
+def test_a_salt_comes_before_all_else() -> None:
+    state = State()
+    state.voters[ServerId(1)] = DiskId("d1")
+    unsalted = walked(state)
+    state.acl_salt = "8c1f"
+    with pytest.raises(AssertionError):  # a program of before would pass over it
+        walked(state)
+    state.level = LEVEL_OF_ACL_SALTS
+    chunks = walked(state)
+    assert msgspec.msgpack.decode(chunks[1])[:2] == [[7, "8c1f"], [5, 1, "d1"]]
+    again = loaded(chunks, Zxid(1), Zxid(1))
+    assert (again.acl_salt, again.voters) == ("8c1f", {1: "d1"})
+    assert loaded(unsalted, Zxid(1), Zxid(1)).acl_salt == ""
 
 
 def test_the_first_chunk_tells_the_level() -> None:

@@ -94,6 +94,21 @@ def test_a_broken_link_leads_to_the_next_server_at_once() -> None:
     assert wire.core.state is ClientState.SUSPENDED
 
 
+def test_the_client_knows_the_salt_and_the_ensemble_that_has_it() -> None:
+    wire = Wire()
+    assert (wire.core.ensemble, wire.core.own_uuid) == ("", "")
+    wire.start()
+    wire.opened()
+    connected = ConnectReply(0, SESSION, Millis(S), Z[1], 0, "salt", own_uuid="own")
+    wire.told(connected)
+    assert (wire.core.ensemble, wire.core.own_uuid) == ("salt", "own")
+    # A server whose ensemble was not restored, or of before, tells one uuid.
+    wire.failed()
+    wire.opened()
+    wire.told(msgspec.structs.replace(connected, own_uuid=""))
+    assert (wire.core.ensemble, wire.core.own_uuid) == ("salt", "salt")
+
+
 @pytest.mark.parametrize("of_frame", [True, False], ids=["told by a frame", "told at once"])
 def test_a_client_of_many_waits_before_it_returns(of_frame: bool) -> None:
     wire = Wire()

@@ -5,6 +5,7 @@ import struct
 import zlib
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -63,6 +64,13 @@ def read(data: bytes) -> tuple[list[bytes | LogFrame], BackupFile]:
 
 
 WHOLE, CLOSING = written()
+
+
+def test_an_opening_of_before_has_no_first_uuid() -> None:
+    data = msgspec.json.encode(replace(OPENING, first_uuid="founding"))
+    assert msgspec.json.decode(data, type=Opening).first_uuid == "founding"
+    older = {k: v for k, v in msgspec.json.decode(data).items() if k != "first_uuid"}
+    assert msgspec.json.decode(msgspec.json.encode(older), type=Opening) == OPENING
 
 
 def test_what_is_written_is_read() -> None:

@@ -13,8 +13,10 @@ from raykeeper.actors.disk.snapshot_files import SnapshotWriter
 from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 from raykeeper.commands.inspection.dump import dump_file, dump_folder, dump_snapshot
+from raykeeper.commands.inspection.folder_contents import read_contents
 from raykeeper.commands.output import Document
 from raykeeper.zab.effects import Append
+from raykeeper.zab.feature_levels import LEVEL_OF_ACL_SALTS
 from raykeeper.zab.ids import ZERO, ZXID_MAX, DiskId, Millis, ServerId, Zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import Acl, Permission, digest_id
@@ -112,6 +114,18 @@ def test_a_folder_is_dumped() -> None:
     assert [each["is_committed"] for each in log] == [True] * 7 + [False]
     assert log[6]["changes"][0]["value"] == "x" * 400
     assert (log[7]["type"], log[7]["error"], log[7]["acked"]) == ("error", "NO_NODE", None)
+
+
+def test_the_salt_of_a_restored_ensemble_is_dumped() -> None:
+    server = grown()
+    server.state.acl_salt, server.state.level = "8c1f", LEVEL_OF_ACL_SALTS
+    server.snapshot()
+    found = dumped(server.reader(), log=False)
+    assert found[1:3] == [
+        {"kind": "acl_salt", "salt": "8c1f"},
+        {"kind": "voter", "server_id": 2, "disk": "d2"},
+    ]
+    assert read_contents(server.reader()).voters == {2: "d2"}
 
 
 def test_a_part_of_the_log_is_dumped() -> None:
