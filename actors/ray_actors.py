@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import ray
+import ray.util
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raykeeper.links.processes import is_running
@@ -77,6 +78,11 @@ def find_replica(ensemble: str, server_id: ServerId) -> Any:
 def own_node_id() -> str:
     """Return the Ray node of this process."""
     return str(ray.get_runtime_context().get_node_id())
+
+
+def own_node_host() -> str:
+    """Return the address by which Ray knows the node of this process."""
+    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
 
 
 def is_running_on(
