@@ -11,9 +11,9 @@ ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`.
 The file is long because the tables stand here with the handlers that they name.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from enum import Enum
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.admin_queries import AdminAnswer, AdminQuery
@@ -51,6 +51,7 @@ from raykeeper.server.events import (
     TrackerLost,
     TransferRequested,
 )
+from raykeeper.server.final_request_processor import FinalRequestProcessor
 from raykeeper.server.leader_forwarder import LeaderForwarder
 from raykeeper.server.leader_request_processor import LeaderRequestProcessor
 from raykeeper.server.leadership_transfer import LeadershipTransfer
@@ -84,17 +85,11 @@ from raykeeper.zab.peer import Peer
 from raykeeper.zab.recent_log import RecentLog
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.trace_events import MESSAGE_STALE
-from raykeeper.znodes.change_log import ZnodeChange
 from raykeeper.znodes.limits import Limits
-from raykeeper.znodes.state import State, outcome_of
+from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import (
-    CloseSessionTxn,
-    CreateSessionErrorTxn,
-    CreateSessionTxn,
-    RaiseLevelTxn,
     ReconfigTxn,
     ReplaceVoterTxn,
-    Txn,
     UnknownTxnError,
     decode_known_txn,
     level_required_by,
@@ -158,6 +153,13 @@ class Server:
         self._membership = Membership(
             self._context, self._clients.close_all, was_member=recovered.was_member
         )
+        self._final_requests = FinalRequestProcessor(
+            self._context,
+            self._clients,
+            self._snapshot_install,
+            self._snapshot_streams,
+            self._reconfigs,
+        )
         # Votes moved by transactions that a prospective leader found undelivered in its log.
         self._inherited_votes: dict[ServerId, DiskId] = {}
         self._next_report_at: Millis | None = None
@@ -165,7 +167,6 @@ class Server:
         self._event_handlers = self._make_event_handlers()
         self._zab_handlers = self._make_zab_handlers()
         self._message_handlers = self._make_message_handlers()
-        self._txn_handlers = self._make_txn_handlers()
         self._end_of_step = self._order_at_the_end()
         history.deliver(recovered.committed)
         self._process_zab_effects()
@@ -337,7 +338,7 @@ class Server:
             zab.Append: self._on_append,
             zab.InstallSnapshot: self._on_install_snapshot,
             zab.Send: lambda e: out.append(SendPeer(e.peer, e.message)),
-            zab.Deliver: lambda e: self._deliver(e.first, e.txns),
+            zab.Deliver: self._on_deliver,
             zab.ReadIndex: self._forwarder.on_leadership_confirmed,
             zab.RoleChanged: self._on_role_changed,
             zab.Activated: self._on_activated,
@@ -351,16 +352,6 @@ class Server:
             zab.DiscardSnapshot: self._on_receive_effect,
             zab.CheckSnapshot: install.build_state,
             zab.AdoptSnapshot: self._on_adopt_snapshot,
-        }
-
-    def _make_txn_handlers(self) -> dict[type, Callable[[Zxid, Txn], None]]:
-        return {
-            CreateSessionTxn: self._on_session_created,
-            CreateSessionErrorTxn: self._on_session_refused,
-            CloseSessionTxn: self._on_session_closed,
-            ReplaceVoterTxn: self._on_voter_replaced,
-            RaiseLevelTxn: self._on_level_raised,
-            ReconfigTxn: self._on_members_changed,
         }
 
     def _make_message_handlers(
@@ -535,88 +526,11 @@ class Server:
         self._snapshot_install.install(effect)
         self._update_read_serving()
 
-    def _deliver(self, first: Zxid, txns: list[bytes]) -> None:
-        """Apply committed transactions; events and replies follow in the same order."""
-        context, clients = self._context, self._clients
-        state, tree, watches = context.state, context.state.tree, context.watches
-        changes = context.change_log.pending
-        if not clients.is_serving_reads:
+    def _on_deliver(self, effect: zab.Deliver) -> None:
+        if not self._clients.is_serving_reads:
             # A read between two writes must be answered after the first one and before the second.
             self._update_read_serving()
-        is_consistent = self._snapshot_install.is_consistent
-        handlers = self._txn_handlers
-        for zxid, data in cast("Iterable[tuple[Zxid, bytes]]", enumerate(txns, first)):
-            before = len(changes)
-            txn = state.apply(zxid, data)
-            if is_consistent:
-                if tree.expiring_paths and self._leader_requests is not None:
-                    self._leader_requests.on_expiring_changed(txn.body)
-                if watches.count and len(changes) > before:
-                    self._fire_watches(changes[before:])
-                handler = handlers.get(type(txn.body))
-                if handler is None:
-                    clients.on_write_applied(txn)
-                else:
-                    handler(zxid, txn)
-        context.change_log.keep_pending()
-        context.counters.applied += len(txns)
-        self._stages.on_delivered(state.zxid)
-        if self._leader_requests is not None:
-            self._leader_requests.on_applied(state.zxid)
-        self._snapshot_streams.on_applied(len(txns))
-        if not is_consistent:
-            self._snapshot_install.finish_if_consistent()
-
-    def _fire_watches(self, changes: list[ZnodeChange]) -> None:
-        context, clients = self._context, self._clients
-        znodes = context.state.tree.znodes
-        for number, event in context.watches.trigger(changes, clients.identities_of, znodes):
-            clients.send_watcher_event(number, event)
-
-    def _on_session_created(self, zxid: Zxid, txn: Txn) -> None:
-        body = txn.body
-        assert isinstance(body, CreateSessionTxn)
-        self._context.trace(trace_events.SESSION_OPENED, (body.session_id, body.server_id))
-        self._clients.on_session_created(zxid, body)
-        if self._leader_requests is not None:
-            self._leader_requests.on_session_created(body.session_id)
-
-    def _on_session_refused(self, _zxid: Zxid, txn: Txn) -> None:
-        assert isinstance(txn.body, CreateSessionErrorTxn)
-        self._clients.on_session_refused(txn.body)
-
-    def _on_session_closed(self, zxid: Zxid, txn: Txn) -> None:
-        body = txn.body
-        assert isinstance(body, CloseSessionTxn)
-        self._clients.on_session_closed(body.session_id, txn, outcome_of(zxid, txn))
-        if self._leader_requests is not None:
-            self._leader_requests.on_session_closed(body.session_id)
-
-    def _on_voter_replaced(self, zxid: Zxid, txn: Txn) -> None:
-        context, body = self._context, txn.body
-        assert isinstance(body, ReplaceVoterTxn)
-        server, disk = body.server_id, body.disk
-        if self._leader_requests is not None:
-            self._leader_requests.propose_behind_step()
-        context.peer.voter_replaced(server, disk, zxid, context.now.mono)
-        if self._leader_requests is not None:
-            self._leader_requests.say_members_again()
-
-    def _on_members_changed(self, _zxid: Zxid, txn: Txn) -> None:
-        context, body = self._context, txn.body
-        assert isinstance(body, ReconfigTxn)
-        if self._leader_requests is not None:
-            self._leader_requests.propose_behind_step()
-        context.peer.list_delivered(body.members, context.now.mono)
-        if self._leader_requests is not None:
-            self._leader_requests.say_members_again()
-        self._reconfigs.on_list_delivered()
-        if txn.session_id:
-            self._clients.on_write_applied(txn)
-
-    def _on_level_raised(self, _zxid: Zxid, txn: Txn) -> None:
-        assert isinstance(txn.body, RaiseLevelTxn)
-        self._context.trace(trace_events.LEVEL_RAISED, txn.body.level)
+        self._final_requests.deliver(effect.first, effect.txns, self._leader_requests)
 
     def _on_role_changed(self, effect: zab.RoleChanged) -> None:
         self._leader_requests = None

@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from raykeeper.server.effects import SaveLevel
+from raykeeper.server.final_request_processor import FinalRequestProcessor
 from raykeeper.server.server import Server
 from raykeeper.zab import follower_recovery
 from raykeeper.zab.feature_levels import LEVEL_MAX, LEVEL_MIN
@@ -30,9 +32,11 @@ def _without_looking(right: Any) -> Any:
 
 
 def _when_delivered(right: Any) -> Any:
-    def on_level_raised(self: Server, zxid: Any, txn: Any) -> None:
-        self._require_level(txn.body.level)
-        right(self, zxid, txn)
+    def on_level_raised(self: FinalRequestProcessor, zxid: Any, txn: Any, leader: Any) -> None:
+        context, level = self._context, txn.body.level
+        if context.peer.settings.levels.require(level):
+            context.out.append(SaveLevel(level))
+        right(self, zxid, txn, leader)
 
     return on_level_raised
 
@@ -87,7 +91,7 @@ MUTATIONS = [
         "a disk is marked when the raise is delivered",
         [
             (Server, "_require_level_of", instead(lambda self, first, txns: None)),
-            (Server, "_on_level_raised", _when_delivered),
+            (FinalRequestProcessor, "_on_level_raised", _when_delivered),
         ],
         100,
         UPGRADE,
