@@ -3,8 +3,8 @@
 `step` takes every event that waits, and returns what the shell must do, in order. The server has no
 clock, disk, socket or thread, so the simulator runs this very code.
 
-Three tables say what the server reacts to: events of the shell, effects of Zab, and messages of
-other servers by role. A message that is not in its table is traced as stale and dropped.
+Two tables here say what the server reacts to: events of the shell, and effects of Zab. The messages
+of other servers beside Zab's have tables by role in peer_message_handlers.py.
 
 ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`.
 
@@ -12,7 +12,6 @@ The file is long because the tables stand here with the handlers that they name.
 """
 
 from collections.abc import Callable, Generator
-from enum import Enum
 from typing import Any, Final
 
 from raykeeper.server import server_trace_events as trace_events
@@ -56,20 +55,10 @@ from raykeeper.server.leader_forwarder import LeaderForwarder
 from raykeeper.server.leader_request_processor import LeaderRequestProcessor
 from raykeeper.server.leadership_transfer import LeadershipTransfer
 from raykeeper.server.membership import Membership
+from raykeeper.server.peer_message_handlers import PeerMessageHandlers
 from raykeeper.server.peer_messages import (
-    DigestMismatch,
-    DigestReply,
-    DigestRequest,
-    EndDeadSessions,
-    ForwardConnect,
-    ForwardWrites,
     MemberAddress,
-    ReadIndexReply,
-    ReadIndexRequest,
     ServerMessage,
-    TouchSessions,
-    TouchSessionsReply,
-    WriteGap,
 )
 from raykeeper.server.reconfig_requests import ReconfigRequests
 from raykeeper.server.recovered_state import RecoveredState, load_state
@@ -84,7 +73,6 @@ from raykeeper.zab.ids import DiskId, Millis, Now, ServerId, Zxid
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.recent_log import RecentLog
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.trace_events import MESSAGE_STALE
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import (
@@ -97,15 +85,6 @@ from raykeeper.znodes.txns import (
 
 HASHED_AT_ONCE: Final = 1_000
 """Loaded znodes that one step hashes: less than a millisecond."""
-
-
-class _Side(Enum):
-    """The sides of the exchange between a leader and the servers that forward to it."""
-
-    LEADER = "leader"
-    """This server is an established leader."""
-    LEARNER = "learner"
-    """The sender is this server's leader."""
 
 
 class Server:
@@ -160,13 +139,20 @@ class Server:
             self._snapshot_streams,
             self._reconfigs,
         )
+        self._peer_messages = PeerMessageHandlers(
+            self._context,
+            self._clients,
+            self._forwarder,
+            self._digests,
+            self._transfer,
+            self._snapshot_install,
+        )
         # Votes moved by transactions that a prospective leader found undelivered in its log.
         self._inherited_votes: dict[ServerId, DiskId] = {}
         self._next_report_at: Millis | None = None
         self._disk_check_at: Millis | None = None  # when the space of a full disk is checked again
         self._event_handlers = self._make_event_handlers()
         self._zab_handlers = self._make_zab_handlers()
-        self._message_handlers = self._make_message_handlers()
         self._end_of_step = self._order_at_the_end()
         history.deliver(recovered.committed)
         self._process_zab_effects()
@@ -354,39 +340,6 @@ class Server:
             zab.AdoptSnapshot: self._on_adopt_snapshot,
         }
 
-    def _make_message_handlers(
-        self,
-    ) -> dict[tuple[_Side | None, type], Callable[[ServerId, Any], None]]:
-        forwarder, digests = self._forwarder, self._digests
-        return {
-            (_Side.LEADER, ForwardConnect): lambda sender, message: self._leader().prepare_connect(
-                sender, message
-            ),
-            (_Side.LEADER, ForwardWrites): self._on_forward_writes,
-            (_Side.LEADER, EndDeadSessions): lambda _, message: self._leader().end_dead_sessions(
-                message.sessions
-            ),
-            (_Side.LEADER, MemberAddress): lambda sender, message: self._leader().learn_address(
-                sender, message.address
-            ),
-            (_Side.LEADER, TouchSessions): lambda sender, message: forwarder.on_touch_sessions(
-                sender, message, self._leader()
-            ),
-            (_Side.LEADER, ReadIndexRequest): forwarder.on_read_index_request,
-            (_Side.LEADER, DigestReply): digests.on_reply,
-            (_Side.LEARNER, WriteGap): lambda _, message: self._clients.on_write_gap(
-                message.session_id, message.owner_zxid
-            ),
-            (_Side.LEARNER, TouchSessionsReply): lambda _, message: (
-                forwarder.on_touch_sessions_reply(message)
-            ),
-            (_Side.LEARNER, ReadIndexReply): lambda _, message: forwarder.on_read_index_reply(
-                message
-            ),
-            (_Side.LEARNER, DigestRequest): self._on_digest_request,
-            (_Side.LEARNER, DigestMismatch): lambda _, message: digests.on_mismatch(message.zxid),
-        }
-
     def _order_at_the_end(self) -> tuple[Callable[[], None], ...]:
         """Return what ends every step, in order."""
         return (
@@ -422,38 +375,12 @@ class Server:
             self._process_zab_effects()
 
     def _on_server_message(self, sender: ServerId, message: ServerMessage) -> None:
-        """Handle a message beside Zab's; one that this server's role does not expect is dropped.
-
-        It was sent to what this server was before, and its sender asks again.
-        """
-        peer, side = self._context.peer, None
-        if sender in peer.links:
-            if self._leader_requests is not None:
-                side = _Side.LEADER
-            elif sender == peer.leader:
-                side = _Side.LEARNER
-        handler = self._message_handlers.get((side, type(message)))
-        if handler is None:
-            self._context.trace(MESSAGE_STALE, (sender, type(message).__name__))
-        elif side is not _Side.LEADER or not self._transfer.hold(sender, message):
-            handler(sender, message)
+        self._peer_messages.receive(sender, message, self._leader_requests)
 
     def _on_log_synced(self, event: LogSynced) -> None:
         now = self._context.now.mono
         self._stages.on_synced(event.upto, now)
         self._context.peer.log_synced(event.upto, now)
-
-    def _on_forward_writes(self, sender: ServerId, message: ForwardWrites) -> None:
-        for gap in self._leader().prepare_writes(sender, message.writes):
-            self._context.out.append(SendPeer(sender, gap))
-
-    def _on_digest_request(self, _sender: ServerId, message: DigestRequest) -> None:
-        if self._snapshot_install.is_consistent:
-            self._digests.on_request(message)
-
-    def _leader(self) -> LeaderRequestProcessor:
-        assert self._leader_requests is not None, "the message tables ask for the role first"
-        return self._leader_requests
 
     def _on_disk_space_changed(self, event: DiskSpaceChanged) -> None:
         """Rule D6. A follower that went on in memory alone restarts once it can log again."""
