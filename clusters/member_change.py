@@ -47,7 +47,7 @@ from raykeeper.clusters.member_steps.vocabulary import (
     Step,
     Wait,
 )
-from raykeeper.clusters.members_lock import identify_process, members_lock
+from raykeeper.clusters.members_lock import SESSION_TIMEOUT_S, identify_process, members_lock
 from raykeeper.clusters.members_view import MembersView, look
 from raykeeper.clusters.newcomers import (
     check_newcomers,
@@ -66,7 +66,6 @@ from raykeeper.zab.ids import ServerId, format_zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import Reconfig
 
-_LOCK_S: Final = 2.0
 _STEP_S: Final = 30.0
 """How long the leader may take to say a list twice, before its outcome counts as unknown."""
 _END_S: Final = 5.0
@@ -81,7 +80,7 @@ class EnsembleHandle(Protocol):
 
     name: str
 
-    def connect(self) -> Client:
+    def connect(self, session_timeout_s: float = ...) -> Client:
         """Open a session."""
 
     def transfer_leadership(self, to: int) -> ServerId:
@@ -338,8 +337,11 @@ class MemberChange:
 def member_change(ensemble: EnsembleHandle, tell: Tell, wait_s: float) -> Iterator[MemberChange]:
     """Hold the lock of changes of the members, and a session for it.
 
+    Another caller who holds it is waited for, `wait_s` at most, and no longer than a dead one can
+    hold it (members_lock.py): so a change can be resumed right after its caller was killed.
+
     Raises:
-        MemberChangeError: another caller holds it.
+        MemberChangeError: another caller holds it; says who.
     """
 
     def refusal(holder: str | None) -> MemberChangeError:
@@ -348,7 +350,10 @@ def member_change(ensemble: EnsembleHandle, tell: Tell, wait_s: float) -> Iterat
             "or restarts its servers"
         )
 
-    with ensemble.connect() as client, members_lock(client, _LOCK_S, refusal) as held:
+    with (
+        ensemble.connect(SESSION_TIMEOUT_S) as client,
+        members_lock(client, wait_s, refusal) as held,
+    ):
         yield MemberChange(ensemble, client, held, tell, wait_s)
 
 

@@ -11,14 +11,10 @@ from typing import Final, Protocol
 
 from raykeeper.client import Client
 from raykeeper.client.errors import LostError
-from raykeeper.clusters.members_lock import members_lock
+from raykeeper.clusters.members_lock import SESSION_TIMEOUT_S, members_lock
 from raykeeper.clusters.rolling_restart import RollingRestartError
 
-_SESSION_TIMEOUT_S: Final = 10.0
 _CONNECT_S: Final = 30.0
-TURN_S: Final = 15.0
-"""How long to wait for the turn: a process that was killed has it until its session ends, which may
-take a session timeout if its server ends at the same time."""
 
 
 class ConnectedEnsemble(Protocol):
@@ -41,8 +37,8 @@ def rolling_turn(ensemble: ConnectedEnsemble, wait_s: float) -> Iterator[Callabl
         KeeperError: the ensemble takes no session, or has no leader.
     """
     with (
-        ensemble.connect(_SESSION_TIMEOUT_S, _CONNECT_S) as client,
-        take_turn(client, ensemble.name, min(wait_s, TURN_S)) as check,
+        ensemble.connect(SESSION_TIMEOUT_S, _CONNECT_S) as client,
+        take_turn(client, ensemble.name, wait_s) as check,
     ):
         yield check
 

@@ -124,7 +124,7 @@ def test_a_change_whose_caller_is_killed_goes_on_or_back(
         read_until(process, "started server 4")
         process.send_signal(signal.SIGSTOP)
         with pytest.raises(MemberChangeError, match=f"pid {process.pid} on .* is changing"):
-            shared.remove_server(1)
+            shared.remove_server(1, wait_s=1.0)
     report: Any = eventually(lambda: (found := shared.members()).at_it == "" and found)
     assert report.plan.text == "add server 4"
     with pytest.raises(MemberChangeError, match="another change has not ended: 'add server 4'"):
@@ -137,7 +137,7 @@ def test_a_change_whose_caller_is_killed_goes_on_or_back(
     leader = shared.wait_for_leader()
     with caller(driver_environment, "replace", str(leader), shared.name) as process:
         read_until(process, "server 5 becomes an observer")
-    eventually(lambda: shared.members().at_it == "")
+    # Right away: the session of the caller that was killed may not have ended yet.
     code, out, _ = run("members", "undo", shared.name, "--wait-s", str(WAIT_S))
     assert code == 0, out
     voters, observers = members_of(shared)
