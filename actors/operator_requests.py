@@ -15,6 +15,7 @@ from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import Reconfig
 
+_STOPPED = "the server was stopped"
 _Outcome = TypeVar("_Outcome")
 
 
@@ -25,26 +26,24 @@ class OperatorRequests:
         """`deliver` takes the events."""
         self._deliver = deliver
         self._loop = asyncio.get_running_loop()
-        self._transfers: dict[int, asyncio.Future[TransferOutcome]] = {}
-        self._reconfigs: dict[int, asyncio.Future[ReconfigOutcome]] = {}
+        # By number: who waits, and what it is told if the server stops.
+        self._waiting: dict[int, tuple[asyncio.Future[Any], Any]] = {}
 
     async def transfer_leadership(
         self, to: ServerId | None, within_ms: int, lag_max: int
     ) -> TransferOutcome:
         """Have the server transfer the lead; return how that ended."""
-        number = max(self._transfers, default=0) + 1
-        answer: asyncio.Future[TransferOutcome] = self._loop.create_future()
-        self._transfers[number] = answer
-        self._deliver(TransferRequested(number, to, within_ms, lag_max))
-        return await answer
+        return await self._ask(
+            lambda number: TransferRequested(number, to, within_ms, lag_max),
+            if_stopped=TransferOutcome(None, False, _STOPPED),
+        )
 
     async def reconfig(self, op: Reconfig) -> ReconfigOutcome:
         """Have the server change the member list by one step; return how that ended."""
-        number = max(self._reconfigs, default=0) + 1
-        answer: asyncio.Future[ReconfigOutcome] = self._loop.create_future()
-        self._reconfigs[number] = answer
-        self._deliver(ReconfigRequested(number, op))
-        return await answer
+        return await self._ask(
+            lambda number: ReconfigRequested(number, op),
+            if_stopped=ReconfigOutcome(Code.CONNECTION_LOSS, _STOPPED),
+        )
 
     def handlers(self) -> dict[type, Callable[[Any], None]]:
         """Return what performs the effects that answer."""
@@ -55,21 +54,25 @@ class OperatorRequests:
 
     def end(self) -> None:
         """Answer everybody: the server was stopped."""
-        reason = "the server was stopped"
-        for transfer in self._transfers.values():
-            _answer(transfer, TransferOutcome(None, False, reason))
-        for reconfig in self._reconfigs.values():
-            _answer(reconfig, ReconfigOutcome(Code.CONNECTION_LOSS, reason))
+        for answer, if_stopped in self._waiting.values():
+            _answer(answer, if_stopped)
+
+    async def _ask(self, event_of: Callable[[int], Event], if_stopped: _Outcome) -> _Outcome:
+        number = max(self._waiting, default=0) + 1
+        answer: asyncio.Future[_Outcome] = self._loop.create_future()
+        self._waiting[number] = answer, if_stopped
+        self._deliver(event_of(number))
+        return await answer
 
     def _on_transfer_answered(self, effect: TransferAnswered) -> None:
         result = effect.result
         outcome = TransferOutcome(result.leader, result.is_done, result.reason)
-        _answer(self._transfers.pop(effect.request), outcome)
+        _answer(self._waiting.pop(effect.request)[0], outcome)
 
     def _on_reconfig_answered(self, effect: ReconfigAnswered) -> None:
         result = effect.result
         outcome = ReconfigOutcome(int(result.code), result.reason, result.version)
-        _answer(self._reconfigs.pop(effect.request), outcome)
+        _answer(self._waiting.pop(effect.request)[0], outcome)
 
 
 def _answer(asked: asyncio.Future[_Outcome], outcome: _Outcome) -> None:

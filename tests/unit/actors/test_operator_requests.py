@@ -52,7 +52,7 @@ async def test_a_transfer_and_a_step_may_wait_together() -> None:
     transfer = asyncio.create_task(made.requests.transfer_leadership(S2, 10, 20))
     step = asyncio.create_task(made.requests.reconfig(OP))
     await begun(transfer, step)
-    assert made.events == [TransferRequested(1, S2, 10, 20), ReconfigRequested(1, OP)]
+    assert made.events == [TransferRequested(1, S2, 10, 20), ReconfigRequested(2, OP)]
     made.answer(TransferAnswered(1, TransferResult(S2, True)))
     assert await transfer == TransferOutcome(S2, True)
     made.requests.end()
@@ -70,6 +70,6 @@ async def test_callers_that_gave_up_are_passed_over() -> None:
     for call in calls:
         call.cancel()
     await asyncio.wait(calls)
-    made.answer(ReconfigAnswered(1, ReconfigResult(Code.OK, "", Zxid(7))))
+    made.answer(ReconfigAnswered(2, ReconfigResult(Code.OK, "", Zxid(7))))
     made.requests.end()
     assert all(call.cancelled() for call in calls)
