@@ -158,7 +158,11 @@ class LeaderRequestProcessor:
             self.propose()
 
     def _count_of_run(self) -> int:
-        """Return how many of the prepared transactions are the next run."""
+        """Return how many of the prepared transactions are the next run.
+
+        None while the disk is full (rule D6): `_next_zxid` prepares no more then, and what was
+        prepared before ends with the role, so it is forwarded again to the next leader.
+        """
         ready = self._txns if self._context.peer.history.has_disk_space else []
         if self._step_zxid > self._context.state.zxid:
             ready = ready[: max(0, self._step_zxid - self._first_zxid + 1)]

@@ -181,14 +181,15 @@ def _ack_while_paused(right: Any) -> Any:
 
 
 def _as_if_there_were_space(right: Any) -> Any:
-    def next_zxid(self: LeaderRequestProcessor) -> Any:
+    # Nothing more is prepared, and what was prepared before is not proposed: either is enough.
+    def wrong(self: LeaderRequestProcessor) -> Any:
         history = self._context.peer.history
         has_room, history.has_disk_space = history.has_disk_space, True
-        zxid = right(self)
+        result = right(self)
         history.has_disk_space = has_room
-        return zxid
+        return result
 
-    return next_zxid
+    return wrong
 
 
 def _the_fewest(right: Any) -> Any:
@@ -295,7 +296,10 @@ MUTATIONS = [
     Mutation(
         "D6",
         "a leader without disk space goes on proposing",
-        [(LeaderRequestProcessor, "_next_zxid", _as_if_there_were_space)],
+        [
+            (LeaderRequestProcessor, "_next_zxid", _as_if_there_were_space),
+            (LeaderRequestProcessor, "_count_of_run", _as_if_there_were_space),
+        ],
         200,
     ),
     Mutation(
