@@ -161,9 +161,11 @@ class World:
 
     def _transfer_in_turn(self) -> None:
         """Have the lead transferred to each voter in turn: in calm each transfer is done."""
+        bound_ms = self.plan.timing.converge_ms
         for nominee in (node for node in self.nodes if node.votes):
+            until = Millis(self.schedule.now + bound_ms)
+            assert self.schedule.run_until(until, self._follow_one_leader), self._why()
             (leader,) = (n for n in self.nodes if n.server and n.server.peer.broadcasting)
-            bound_ms = self.plan.timing.converge_ms
             answer = leader.transfer(nominee.server_id, bound_ms)
             until = Millis(self.schedule.now + 2 * bound_ms)
             self.schedule.run_until(until, lambda answer=answer: answer() is not None)
@@ -173,6 +175,11 @@ class World:
         for node in self.nodes:
             node.transfers.all_answered(node.server_id)
         self._settle(self.schedule.now)
+
+    def _follow_one_leader(self) -> bool:
+        """Return whether no server follows an earlier leader, of whose end it has not heard."""
+        peers = [node.server.peer for node in self.nodes if node.server]
+        return all(peer.is_active for peer in peers) and len({peer.epoch for peer in peers}) == 1
 
     def _drain_in_turn(self) -> None:
         """Drain each server in turn: in calm its clients go elsewhere, and keep their sessions.
