@@ -8,51 +8,101 @@ entries that the others have. Such a world is quick, and its clients send many r
 from collections.abc import Callable
 from random import Random
 
+from msgspec import Struct
+
 from tests.simulation.network import DEADLINE_MS
 from tests.simulation.plan import ClientPlan, Fault, FaultKind, Plan, RequestMix, ServerPlan
 from tests.simulation.triggers import Reaction
-
-Campaign = Callable[[Random], tuple[list[int], list[Fault]]]
-"""How slow the disk of each server is, and the triggered faults, in turn."""
 
 START_MS = 500
 SAFETY_MS = 5_000
 QUICK, MIXED, SLOW = [0, 2, 5], [0, 2, 5, 5, 40], [5, 20, 40]
 """Durations of forces: slow disks have a queue of writes when they crash."""
+MIXES = (RequestMix.ASKS, RequestMix.MIXED, RequestMix.ASKS, RequestMix.MIXED)
+"""The requests of each client."""
 
 
-def hold_then_leave(random: Random) -> tuple[list[int], list[Fault]]:
+class CampaignSetup(Struct, frozen=True):
+    """The disks, the faults and, where they differ from the usual ones, the times of a campaign."""
+
+    sync_ms_max: list[int]
+    """How slow the disk of each server is."""
+    faults: list[Fault]
+    """The triggered ones strike in turn."""
+    safety_ms: int = SAFETY_MS
+    touch_ms: tuple[int, ...] = (10, 100)
+    """How often servers report sessions, to draw from."""
+    pause_ms_max: int = 20
+    """Of clients, between two bursts of requests."""
+    timeouts_ms: tuple[int, ...] = (1_000, 5_000)
+    """Timeouts of sessions, to draw from."""
+
+
+Campaign = Callable[[Random], CampaignSetup]
+
+
+def hold_then_leave(random: Random) -> CampaignSetup:
     """Depose the leader; earlier messages of the others reach it afterwards."""
     step = _step("Ping", random.choice([10, 30]), Reaction.HOLD_THEN_LEAVE, 900, 1_000)
-    return _disks(random, 3, QUICK), [step]
+    return CampaignSetup(_disks(random, 3, QUICK), [step])
 
 
-def partition_leader(random: Random) -> tuple[list[int], list[Fault]]:
+def partition_leader(random: Random) -> CampaignSetup:
     """Depose the leader together with one follower; both continue to serve for a while."""
     trigger = random.choice(["Ping", "Commit", "SendClient"])
     step = _step(trigger, random.choice([10, 30]), Reaction.PARTITION_LEADER, 900, 1_000)
-    return _disks(random, 5, MIXED), [step]
+    return CampaignSetup(_disks(random, 5, MIXED), [step])
 
 
-def staggered_crash(random: Random) -> tuple[list[int], list[Fault]]:
+def staggered_crash(random: Random) -> CampaignSetup:
     """Let one server fall behind; all crash, and crash again while some recover without another."""
     trigger, delay_ms = random.choice(["Diff", "Diff", "NewLeader"]), random.choice([1, 2, 3])
-    return _disks(random, 3, SLOW), [
+    disks = _disks(random, 3, SLOW)
+    steps = [
         _step("Ack", random.choice([5, 10]), Reaction.ISOLATE, 150, 100),
         _step("Commit", random.choice([5, 10]), Reaction.STAGGERED_CRASH, 100, 1),
         _step(trigger, 1, Reaction.STAGGERED_CRASH, 100, 1, delay_ms),
     ]
+    return CampaignSetup(disks, steps)
 
 
-def crash_in_election(random: Random) -> tuple[list[int], list[Fault]]:
+def crash_in_election(random: Random) -> CampaignSetup:
     """Crash the leader; in the election one server is silent, and then another one crashes."""
     silent = random.choice([Reaction.FREEZE, Reaction.ISOLATE])
     gone = random.choice([Reaction.CRASH, Reaction.CRASH_PEER])
-    return _disks(random, random.choice([4, 5]), MIXED), [
+    disks = _disks(random, random.choice([4, 5]), MIXED)
+    steps = [
         _step("Commit", random.choice([20, 50]), Reaction.CRASH_LEADER, 1_000, 1),
         _step("Notification", random.randint(1, 8), silent, 300, 1),
         _step("Notification", random.randint(1, 8), gone, 100, random.choice([30, 300])),
     ]
+    return CampaignSetup(disks, steps)
+
+
+def lead_again(random: Random) -> CampaignSetup:
+    """Let a leader lose its lead and lead again while its tracker, which is late, calls sessions
+    overdue: for them the new epoch has begun another full timeout.
+    """
+    safety_ms, timeout_ms, touch_ms = 8_000, 1_000, 100
+    silences = [
+        Fault(
+            random.randrange(START_MS, safety_ms - START_MS),
+            random.choice([FaultKind.CLIENT_DIES, FaultKind.CLIENT_FREEZES]),
+            random.randint(1, len(MIXES)),
+            lasts_ms=random.choice([1_500, 3_000]),
+        )
+        for _ in range(random.choice([16, 24]))
+    ]
+    # The first report of an epoch names all sessions. Those that are silent are overdue a timeout
+    # later, at the eleventh one: a call to the tracker is late by then.
+    reports = timeout_ms // touch_ms - random.choice([0, 1, 2])
+    steps = [
+        _step("TrackSessions", reports, Reaction.LATE_TRACKER, 400, 1),
+        _step("TrackSessions", 1, Reaction.CRASH_OTHERS, random.choice([200, 300]), 100),
+    ]
+    faults = sorted([*silences, *steps], key=lambda fault: fault.at_ms)
+    disks = _disks(random, 3, QUICK)
+    return CampaignSetup(disks, faults, safety_ms, (touch_ms,), 100, (timeout_ms,))
 
 
 SHARES: dict[Campaign, float] = {
@@ -60,6 +110,7 @@ SHARES: dict[Campaign, float] = {
     partition_leader: 0.02,
     staggered_crash: 0.08,
     crash_in_election: 0.04,
+    lead_again: 0.02,
 }
 """How many of the seeds they have."""
 
@@ -70,15 +121,17 @@ def draw_campaign(seed: int) -> Plan | None:
     campaign = _choose(random.random())
     if campaign is None:
         return None
-    disks, steps = campaign(random)
-    mixes = [RequestMix.ASKS, RequestMix.MIXED, RequestMix.ASKS, RequestMix.MIXED]
+    setup = campaign(random)
     return Plan(
         seed,
-        SAFETY_MS,
+        setup.safety_ms,
         random.choice([1, 1, 1, 5]),
-        tuple(_draw_server(random, *server) for server in enumerate(disks, 1)),
-        tuple(_draw_client(random, *client) for client in enumerate(mixes, 1)),
-        tuple(steps),
+        tuple(
+            _draw_server(random, setup, server_id, sync_ms_max)
+            for server_id, sync_ms_max in enumerate(setup.sync_ms_max, 1)
+        ),
+        tuple(_draw_client(random, setup, number, mix) for number, mix in enumerate(MIXES, 1)),
+        tuple(setup.faults),
         notice_ms_max=random.choice([20, 20, 100, DEADLINE_MS]),
     )
 
@@ -91,7 +144,9 @@ def _choose(at: float) -> Campaign | None:
     return None
 
 
-def _draw_server(random: Random, server_id: int, sync_ms_max: int) -> ServerPlan:
+def _draw_server(
+    random: Random, setup: CampaignSetup, server_id: int, sync_ms_max: int
+) -> ServerPlan:
     return ServerPlan(
         server_id,
         is_voter=True,
@@ -101,21 +156,23 @@ def _draw_server(random: Random, server_id: int, sync_ms_max: int) -> ServerPlan
         window_txns_max=random.choice([5, 200]),
         read_log_bytes_max=50_000,
         segment_bytes=10_000,
-        touch_ms=random.choice([10, 100]),
+        touch_ms=random.choice(setup.touch_ms),
     )
 
 
-def _draw_client(random: Random, number: int, request_mix: RequestMix) -> ClientPlan:
+def _draw_client(
+    random: Random, setup: CampaignSetup, number: int, request_mix: RequestMix
+) -> ClientPlan:
     return ClientPlan(
         number,
         drift_ppm=0,
-        pause_ms_max=20,
+        pause_ms_max=setup.pause_ms_max,
         burst_max=4,
         outstanding_max=50,
         pipeline_max=200,
         request_mix=request_mix,
         close_share=0.0,
-        timeout_ms=random.choice([1_000, 5_000]),
+        timeout_ms=random.choice(setup.timeouts_ms),
     )
 
 

@@ -354,12 +354,9 @@ class Faults:
 
     def _tracker_slow(self, fault: Fault) -> bool:
         node = self._at(fault)
-        if node is None:
-            return False
-        tracker = node.tracker
-        tracker.slow_ms = fault.amount
-        self._temporary.later(fault.lasts_ms, lambda: setattr(tracker, "slow_ms", 0))
-        return True
+        if node is not None:
+            self._temporary.slow_tracker(node, fault.lasts_ms, fault.amount)
+        return node is not None
 
     def _tracker_repeats(self, fault: Fault) -> bool:
         node = self._at(fault)

@@ -17,6 +17,8 @@ SLOW = 100
 """The factor by which a reaction slows a link down."""
 ALONE_MS = 60
 """How long a leader reaches the newcomer alone, at most."""
+TRACKER_LATE_MS = 950
+"""How long each way of a call to a late tracker takes, at most."""
 BEHIND_MS = 300
 """How long the others write without the minority that is kept behind."""
 
@@ -46,7 +48,13 @@ class Reactions:
         self._triggered = triggered
         self._away: list[Node] = []
         self._random = schedule.stream("reactions")
-        self._handlers = {**self._make_crashes(), **self._make_cuts()}
+        self._handlers = {
+            **self._make_crashes(),
+            **self._make_cuts(),
+            Reaction.LATE_TRACKER: lambda f, _trapped, _peer, leader: spans.slow_tracker(
+                leader, f.lasts_ms, TRACKER_LATE_MS
+            ),
+        }
 
     def _make_crashes(self) -> dict[Reaction, Handler]:
         spans, triggered = self._temporary, self._triggered

@@ -40,6 +40,12 @@ class TemporaryFaults:
         self.later(lasts_ms, lambda: node.thaw() if node.incarnation == life else None)
         return True
 
+    def slow_tracker(self, node: Node, lasts_ms: int, by_ms: int) -> None:
+        """Let each way of a call to the session tracker take up to `by_ms` longer."""
+        tracker = node.tracker
+        tracker.slow_ms = by_ms
+        self.later(lasts_ms, lambda: setattr(tracker, "slow_ms", 0))
+
     # Links.
 
     def separate(self, lasts_ms: int, one: list[End], other: list[End]) -> bool:

@@ -9,7 +9,6 @@ from tests.simulation.mutations.mutation import Mutation
 
 FOUND = seeds_found()
 LOST = {
-    "tracker: an expiry proposal of an earlier epoch is accepted": "not in seeds 1036 to 1200",
     "feature levels: a leader admits a program that cannot read its log": "not in seeds 1 to 100",
     "members: a server stops before the list without it was said again": "not in seeds 9 to 108",
 }

@@ -64,13 +64,14 @@ class Reaction(Enum):
         "all, that one without its last force; the leader comes back last"
     )
     FREEZE_JOINING = "freeze the server that the newest member list has more"
+    LATE_TRACKER = "the session tracker of the leader takes reports, and answers them, late"
 
 
 _OF_THEIR_OWN = (
     *(Reaction.FORGET_WITH_MINORITY, Reaction.OLD_DISK_WITH_MINORITY, Reaction.SWITCH_MINORITY),
     *(Reaction.HOLD_THEN_LEAVE, Reaction.STAGGERED_CRASH),
     *(Reaction.CRASH_JOINING, Reaction.CRASH_LEAVING, Reaction.FREEZE_JOINING),
-    Reaction.FORGET_JOINING,
+    *(Reaction.FORGET_JOINING, Reaction.LATE_TRACKER),
 )
 COMMON = tuple(each for each in Reaction if each not in _OF_THEIR_OWN)
 """Reactions that any trigger may have; the others take longer and have plans of their own."""
