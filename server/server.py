@@ -114,38 +114,25 @@ class Server:
         )
         settings.members.adopt(state.member_list(settings.members.founding))
         peer = Peer(settings, history, self._zab_out)
-        self._context = ServerContext(state, peer, limits, options)
-        self._clients = ClientRequests(self._context)
-        self._stages = self._clients.slow_requests.stages
+        context = self._context = ServerContext(state, peer, limits, options)
+        clients = self._clients = ClientRequests(context)
+        self._stages = clients.slow_requests.stages
         self._looking_since: Millis | None = None
-        self._snapshot_streams = SnapshotStreams(self._context)
+        self._snapshot_streams = SnapshotStreams(context)
         self._leader_requests: LeaderRequestProcessor | None = None
-        self._forwarder = LeaderForwarder(self._context, self._clients)
-        self._snapshot_install = SnapshotInstall(
-            self._context, self._clients, self._snapshot_streams
-        )
-        self._digests = DigestComparison(self._context)
+        self._forwarder = LeaderForwarder(context, clients)
+        self._snapshot_install = SnapshotInstall(context, clients, self._snapshot_streams)
+        self._digests = DigestComparison(context)
         self._transfer = LeadershipTransfer(
-            self._context, self._on_server_message, self._on_sessions_overdue
+            context, self._on_server_message, self._on_sessions_overdue
         )
-        self._reconfigs = ReconfigRequests(self._context)
-        self._membership = Membership(
-            self._context, self._clients.close_all, was_member=recovered.was_member
-        )
+        self._reconfigs = ReconfigRequests(context)
+        self._membership = Membership(context, clients.close_all, was_member=recovered.was_member)
         self._final_requests = FinalRequestProcessor(
-            self._context,
-            self._clients,
-            self._snapshot_install,
-            self._snapshot_streams,
-            self._reconfigs,
+            context, clients, self._snapshot_install, self._snapshot_streams, self._reconfigs
         )
         self._peer_messages = PeerMessageHandlers(
-            self._context,
-            self._clients,
-            self._forwarder,
-            self._digests,
-            self._transfer,
-            self._snapshot_install,
+            context, clients, self._forwarder, self._digests, self._transfer, self._snapshot_install
         )
         # Votes moved by transactions that a prospective leader found undelivered in its log.
         self._inherited_votes: dict[ServerId, DiskId] = {}
@@ -156,7 +143,7 @@ class Server:
         self._end_of_step = self._order_at_the_end()
         history.deliver(recovered.committed)
         self._process_zab_effects()
-        self._context.repeat_vote_granted()
+        context.repeat_vote_granted()
 
     def start(self, now: Now) -> list[Effect]:
         """Begin to look for a leader."""
