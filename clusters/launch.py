@@ -117,7 +117,7 @@ def complete(
         _log.warning(warning)
     refused: dict[ServerId, str] = {}
     if not is_complete:
-        refused = _start_missing(resolved, running, nodes, members)
+        refused = _start_missing(resolved, running, nodes, members, _log.warning)
     ensemble = Ensemble(resolved.name)
     _wait_until_ready(resolved.name, members, refused, deadline)
     if not is_complete:
@@ -183,7 +183,11 @@ def start_missing_keeper(config: EnsembleConfig) -> None:
 
 
 def _start_missing(
-    config: EnsembleConfig, running: Running, nodes: list[NodeReport], members: Membership
+    config: EnsembleConfig,
+    running: Running,
+    nodes: list[NodeReport],
+    members: Membership,
+    warn: Callable[[str], object],
 ) -> dict[ServerId, str]:
     """Start the servers that were found or may be formatted; return why the others were not."""
     described = described_by(running)
@@ -191,15 +195,17 @@ def _start_missing(
     uuid = described[0].ensemble_uuid if described else None
     plan = place(config, nodes, at, uuid, ask_voting_disks(config), members=members)
     for warning in plan.warnings:
-        _log.warning(warning)
+        warn(warning)
     if not plan.placements and not plan.damaged_record_nodes:
         return plan.refused
     start_planned(config, plan, nodes)
     return plan.refused
 
 
-def start_stopped(config: EnsembleConfig) -> None:
+def start_stopped(config: EnsembleConfig, warn: Callable[[str], object]) -> None:
     """Start the servers of which there is no actor; they may not be ready yet.
+
+    `warn` is told each thing that is hardly intended, such as servers that share a node.
 
     Raises:
         StorageError: one of them is not started; tells why.
@@ -208,7 +214,7 @@ def start_stopped(config: EnsembleConfig) -> None:
     members, nodes = _find_members(config, running)
     if running.keys() >= set(members.servers):
         return
-    refused = _start_missing(_with_numbers(config, (), members), running, nodes, members)
+    refused = _start_missing(_with_numbers(config, (), members), running, nodes, members, warn)
     for server, problem in refused.items():
         raise StorageError(f"server {server} was stopped, and is not started again: {problem}")
 

@@ -11,9 +11,11 @@ settings. It is started again in the end, with the new ones, or after an error w
 servers.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +51,7 @@ from raykeeper.zab.ids import ServerId
 _NUMBERS: Final = ("servers", "observers")
 _STOP_S: Final = 10.0
 _POLL_S: Final = 0.05
+_log = logging.getLogger("raykeeper.clusters")
 
 
 def apply_settings(
@@ -135,6 +138,7 @@ def roll_settings(
     """
     if not servers_that_differ(config, _described(config.name)):
         return []
+    warn_once = cache(_log.warning)  # each server is placed by itself, beside the same others
     with rolling_turn(ensemble, wait_s) as check_turn, _without_keeper(config.name):
 
         def look() -> View:
@@ -149,7 +153,7 @@ def roll_settings(
             drain_before_stop(ensemble, server, pace, wait_s, tell)
             check_turn()
             stop_for_good(config.name, server)
-            start_stopped(config)
+            start_stopped(config, warn_once)
 
         rolling = RollingRestart(look, replace_server, ensemble.transfer_leadership, tell)
         replaced = rolling.run(wait_s, "go on with the same call")

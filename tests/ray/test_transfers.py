@@ -143,7 +143,7 @@ class Interrupted(Exception):
 
 
 def test_settings_change_server_by_server_while_a_client_writes(
-    shared: Ensemble, run: Run, tmp_path: Path
+    shared: Ensemble, run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     eventually(lambda: all_serve(shared))
     writer = Writer(shared, "/settings")
@@ -171,8 +171,11 @@ def test_settings_change_server_by_server_while_a_client_writes(
     }
     with rolling_turn(shared, 90.0), pytest.raises(RollingRestartError, match="another process"):
         apply_settings(file, wait_s=0.1)
+    caplog.clear()
     code, out, err = run("up", str(file), "--apply", "--wait-s", "90")
     assert code == 0, err
+    # Though two servers are placed.
+    assert sum("share a node" in message for message in caplog.messages) == 1
     lines = out.splitlines()
     by_value = sorted([(str(first), 600), (others, 500)])
     told_values = " and ".join(f"{value} (server {servers})" for servers, value in by_value)
