@@ -135,6 +135,15 @@ def test_a_message_that_the_role_does_not_expect_is_stale(
     assert caller.ended is None
 
 
+def test_what_a_leader_says_is_stale_where_it_reaches_another_leader() -> None:
+    servers = PureServers(3)
+    host, sender = servers[3], ServerId(2)
+    assert host.server.peer.broadcasting
+    host.take()
+    host.step(PeerFrame(sender, [WriteGap(SessionId(1), Zxid(1))]))
+    assert host.take() == [TraceEvent(MESSAGE_STALE, (sender, "WriteGap"))]
+
+
 def test_a_second_link_up_is_a_new_link() -> None:
     servers = PureServers(2)
     host = servers[1]
