@@ -333,7 +333,7 @@ class LeaderRequestProcessor:
     def _next_list(self, op: Reconfig, zxid: Zxid) -> MemberList | ReconfigErrorTxn:
         members = self._changes.next_list(op, zxid)
         if isinstance(members, MemberList):
-            self._changes.begin(f"{self._changes.describe(op)}, version {zxid:x}")
+            self._changes.begin(f"{self._changes.describe(op)}, version {zxid:x}", op.leaving)
             self._step_zxid = zxid
             self._context.peer.list_logged(members)
         return members

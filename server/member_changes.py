@@ -31,6 +31,7 @@ class MemberChanges:
         self._open_until: Zxid | None = None
         self._step = "the list that an earlier leader has left is said again"
         self._caught_up_since: dict[ServerId, tuple[Learner, Millis]] = {}  # on one attempt each
+        self._removed: dict[ServerId, Learner] = {}  # they end by themselves, and may not know yet
 
     @property
     def is_open(self) -> bool:
@@ -42,8 +43,10 @@ class MemberChanges:
         """The step that is under way, in words; empty if none is."""
         return self._step if self.is_open else ""
 
-    def begin(self, step: str) -> None:
-        """Note that a step, which `step` describes, is proposed for the first time."""
+    def begin(self, step: str, leaving: int = 0) -> None:
+        """Note that a step, which `step` describes, is prepared; by it server `leaving` leaves."""
+        if leaver := self._learner(ServerId(leaving)):
+            self._removed[leaver.server_id] = leaver
         self._open_until, self._step = None, step
 
     @property
@@ -80,6 +83,9 @@ class MemberChanges:
             voters.pop(ServerId(server), None)
             observers.pop(ServerId(server), None)
         joining = ServerId(op.joining)
+        if joining in self._removed and self._learner(joining) is self._removed[joining]:
+            text = f"server {joining} was removed, and ends: start it anew before it is added"
+            return ReconfigErrorTxn(Code.NEW_CONFIG_NO_QUORUM, text)
         if joining and op.as_observer:
             if not self._is_known(joining, members):
                 text = f"server {joining} does not follow: start it before it is added"
