@@ -4,6 +4,8 @@ The operator is any client with the right to it. Its steps are random, some of t
 checks of every world judge what becomes of them (checks/members.py).
 """
 
+from functools import partial
+
 from raykeeper.zab.effects import Append
 from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId
@@ -52,7 +54,7 @@ class MembersWorld(World):
             node.list.known = lambda: self.checks.truth.members
         for client in self.clients:
             client.servers_at_start = self._servers_at_start
-            node.may_start = lambda node=node: node not in self._stopped  # type: ignore[misc]
+            node.may_start = partial(self._may_start, node)
         self._plan_step()
 
     def _servers_at_start(self) -> list[ServerId]:
@@ -167,6 +169,12 @@ class MembersWorld(World):
             self.checks.counts["stopped"] += 1
             if node.is_up:
                 node.crash()
+
+    def _may_start(self, node: Node) -> bool:
+        """Return whether this server runs: it was not stopped, or a list has its vote since."""
+        if node in self._stopped and any(node.server_id in each for each in self.lists.logged()):
+            del self._stopped[node]
+        return node not in self._stopped
 
     def _has_left(self, node: Node) -> bool:
         """Return whether no list that may count has this server as a member (M4)."""
