@@ -132,6 +132,7 @@ class LeaderRequestProcessor:
     def propose(self) -> None:
         """Propose what was prepared since the last call, in runs; behind an open step, nothing.
 
+        A step waits until the list before it was said again, and all behind it waits with it.
         Counterexample for more: 4 takes the place of 3 of three. The leader, 2, commits the step,
         and then by the new list a write on 2 and 4, and is lost. 1 and 3 could not know that the
         step is committed, nor what 4 has acknowledged, and nobody could lead (docs/MEMBERS.md).
@@ -165,7 +166,8 @@ class LeaderRequestProcessor:
         """
         ready = self._txns if self._context.peer.history.has_disk_space else []
         if self._step_zxid > self._context.state.zxid:
-            ready = ready[: max(0, self._step_zxid - self._first_zxid + 1)]
+            before = self._step_zxid - self._first_zxid
+            ready = ready[: max(0, before + self._changes.may_propose)]
         if not ready or self._txn_bytes < PROPOSED_BYTES_MAX:
             return len(ready)
         bytes_, count = 0, 0

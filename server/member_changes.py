@@ -2,7 +2,8 @@
 
 docs/MEMBERS.md has the rules. A step that is not possible is refused with the reason, and changes
 nothing. One step is open at a time, from its proposal until the same list was delivered once more
-(M3, M4); a disk that is replaced is such a step too (rule D3).
+(M3, M4); a disk that is replaced is such a step too (rule D3). The next one may be prepared a
+little earlier, when the list is being said again, and waits for the end of that.
 
 ZooKeeper: `PrepRequestProcessor`, case `reconfig`; etcd: learners, and their promotion.
 """
@@ -10,7 +11,16 @@ ZooKeeper: `PrepRequestProcessor`, case `reconfig`; etcd: learners, and their pr
 from collections.abc import Callable
 
 from raykeeper.server.context import ServerContext
-from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId, Zxid, counter_of, epoch_of
+from raykeeper.zab.ids import (
+    SERVER_ID_MAX,
+    ZERO,
+    DiskId,
+    Millis,
+    ServerId,
+    Zxid,
+    counter_of,
+    epoch_of,
+)
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Learner, Stage
 from raykeeper.zab.member_list import MemberList
@@ -29,14 +39,25 @@ class MemberChanges:
         self._has_digest = has_digest
         # None: which transaction ends the step is not known yet, as of an earlier leader's.
         self._open_until: Zxid | None = None
+        self._open_after = ZERO  # what ended the step before; until then this one waits (M3)
         self._step = "the list that an earlier leader has left is said again"
         self._caught_up_since: dict[ServerId, tuple[Learner, Millis]] = {}  # on one attempt each
         self._removed: dict[ServerId, Learner] = {}  # they end by themselves, and may not know yet
 
     @property
     def is_open(self) -> bool:
-        """Whether a step is under way, so that no other may begin."""
+        """Whether a step is under way."""
         return self._open_until is None or self._context.state.zxid < self._open_until
+
+    @property
+    def is_unsaid(self) -> bool:
+        """Whether a step is under way that this leader has not begun to say again."""
+        return self._open_until is None
+
+    @property
+    def may_propose(self) -> bool:
+        """Whether the newest step may be proposed: the list before it was said again."""
+        return self._context.state.zxid >= self._open_after
 
     @property
     def open_step(self) -> str:
@@ -47,7 +68,7 @@ class MemberChanges:
         """Note that a step, which `step` describes, is prepared; by it server `leaving` leaves."""
         if leaver := self._learner(ServerId(leaving)):
             self._removed[leaver.server_id] = leaver
-        self._open_until, self._step = None, step
+        self._open_after, self._open_until, self._step = self._open_until or ZERO, None, step
 
     @property
     def needs_repeat(self) -> bool:
@@ -72,7 +93,7 @@ class MemberChanges:
 
     def next_list(self, op: Reconfig, zxid: Zxid) -> MemberList | ReconfigErrorTxn:
         """Return the list that a step makes, as transaction `zxid`, or why there is none."""
-        if self.is_open:
+        if self.is_unsaid:
             return ReconfigErrorTxn(Code.RECONFIG_IN_PROGRESS, "another change is open")
         members = self._context.peer.settings.members.delivered
         fault = self._fault_of(op, members)

@@ -107,6 +107,8 @@ class SimClient:
         self._workload = self._work_of(self.name)
         self.after_next_request: Callable[[], None] | None = None
         """Called once, when requests have left."""
+        self.after_answer: Callable[[NewRequest], None] = lambda _ask: None
+        """Called when a request was answered, or refused."""
         self.others: list[SimClient] = []
         self._left: ClientId | None = None  # the session of the previous process
         self._is_opening = False  # until the session is open, writes get no numbers
@@ -303,11 +305,13 @@ class SimClient:
                 self.log.is_answered(effect.token, effect.reply)
                 self._checks.clients.completed(self, ask, effect.reply)
                 self._answered(effect.token, ask, effect.reply)
+                self.after_answer(ask)
             case Fail():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
                 self.log.is_refused(effect.token, effect.error)
                 self._checks.clients.failed(self, ask, effect.error)
                 self._refused(effect.token, effect.error)
+                self.after_answer(ask)
             case EventTold():
                 self.log.sees(effect.event)
                 if effect.event.type is not EventType.NONE:

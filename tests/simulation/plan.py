@@ -287,6 +287,8 @@ class MembersPlan(Struct, frozen=True):
     """How many voters there must have been, in turn, at the end of the run."""
     swaps: bool = False
     """Whether nearly every step swaps a voter, or makes the one that left an observer again."""
+    in_a_row: bool = False
+    """Whether a client often asks for the next step behind the one before, or as it is told."""
 
 
 class Plan(Struct, frozen=True):

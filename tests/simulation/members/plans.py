@@ -23,6 +23,7 @@ _PAIRS: Final = (2, 1) * 4
 _PAIRS_SHARE: Final = 0.05
 _MAJORITY_SHARE: Final = 0.25
 _WHOLE_DISKS_SHARE: Final = 0.3
+_IN_A_ROW_SHARE: Final = 0.2
 _DISKS: Final = (FaultKind.LOSE_FOLDER, FaultKind.OLD_DISK, FaultKind.SECOND_DISK)
 _LOSES_DISKS: Final = frozenset(
     {*_DISKS, FaultKind.FLIP_OLD, FaultKind.FLIP_LAST, FaultKind.FLIP_MEMORY}
@@ -68,14 +69,17 @@ def draw_members_plan(seed: int) -> Plan:
     if speaking.random() < _JUTE_SHARE:
         plan = with_jute_clients(speaking, plan)
         servers = tuple(replace(server, drift_ppm=0) for server in servers)
+    loses_majority = random.random() < _MAJORITY_SHARE
+    pause_ms = random.choice([50, 200, 200, 600])
+    in_a_row = Random(f"{seed}.members.next").random() < _IN_A_ROW_SHARE
     return replace(
         plan,
         safety_ms=max(plan.safety_ms, _SAFETY_MS_MIN),
         servers=servers,
         faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
         counter_bits=max(plan.counter_bits, 8),
-        loses_majority=random.random() < _MAJORITY_SHARE,
-        members=MembersPlan(random.choice([50, 200, 200, 600]), sizes),
+        loses_majority=loses_majority,
+        members=MembersPlan(50 if in_a_row else pause_ms, sizes, in_a_row=in_a_row),
     )
 
 

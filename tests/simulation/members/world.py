@@ -6,9 +6,10 @@ checks of every world judge what becomes of them (checks/members.py).
 
 from functools import partial
 
+from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.zab.effects import Append
 from raykeeper.zab.feature_levels import LEVEL_MAX
-from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId, epoch_of
 from raykeeper.znodes.requests import ANY_VERSION, AddAuth, Reconfig, SessionId
 from tests.harness.schedule import Trace
 from tests.simulation.checks.members import newcomer_has_kept_up
@@ -18,7 +19,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.members.damage import SeatDamage
 from tests.simulation.members.faults import MemberFaults
 from tests.simulation.members.lost_in_a_step import LostInAStep
-from tests.simulation.members.possible_lists import PossibleLists
+from tests.simulation.members.possible_lists import LoggedList, PossibleLists
 from tests.simulation.node import PROMOTION_LAG_MAX, Node
 from tests.simulation.plan import Plan
 from tests.simulation.requests.acls import SUPER
@@ -28,6 +29,9 @@ _EMPTY_SHARE = 0.3
 """How many of the servers that are to join have an empty disk."""
 _FEW, _GROWS_SHARE = 2, 0.8
 """With so few voters, fewer of the random steps take one away."""
+_GOES_ON_SHARE, _BEHIND_SHARE = 0.9, 0.3
+"""How often a client that is told of a step asks for the next one, and asks before it is told."""
+_EASY_SHARE = 0.7
 _HEARTBEAT_MS = 3_000
 """Within which a client sends a heartbeat and has its answer: a third of its session timeout."""
 _STOP_SHARE, _STOP_SHARE_AT_ONCE = 0.1, 0.6
@@ -44,6 +48,7 @@ class MembersWorld(World):
         super().__init__(plan, trace)
         self._random = self.schedule.stream("operator")
         self._learning = self.schedule.stream("learning")
+        self._rows = self.schedule.stream("rows")
         self._proven: dict[SessionId, None] = {}
         self._reached = 0  # of the numbers of voters that are wanted
         self._is_finishing = False
@@ -54,6 +59,8 @@ class MembersWorld(World):
             node.list.known = lambda: self.checks.truth.members
         for client in self.clients:
             client.servers_at_start = self._servers_at_start
+            if plan.members is not None and plan.members.in_a_row:
+                client.after_answer = partial(self._told, client)
             node.may_start = partial(self._may_start, node)
         self._plan_step()
 
@@ -81,7 +88,7 @@ class MembersWorld(World):
         self.lists.appended(effect)
         if self.lists.newest is not newest:
             # As early as may be: what says the list again is not on a disk yet.
-            self.schedule.after(0, lambda: self._stop_one(_STOP_SHARE_AT_ONCE))
+            self.schedule.after(0, partial(self._newest_logged, self.lists.newest))
         before, after = self.lists.change
         if self.lists.change is known or self.lists.newest is None:
             return
@@ -92,6 +99,16 @@ class MembersWorld(World):
             if is_new and node.disk.disk == after[node.server_id]:
                 lag_max = prepared_before + PROMOTION_LAG_MAX
                 newcomer_has_kept_up(node.server_id, node.disk, zxid, lag_max)
+
+    def _newest_logged(self, logged: LoggedList | None) -> None:
+        truth = self.checks.truth
+        assert logged is not None
+        if not logged.is_repeated and truth.members is not None:
+            # A leader of an earlier epoch does not know what was committed meanwhile.
+            knows_all = epoch_of(logged.zxid) >= epoch_of(truth.zxid)
+            is_alone = truth.times_said > 1 or logged.zxid <= truth.zxid or not knows_all
+            assert is_alone, f"Membership: two changes are open: {logged} is proposed"
+        self._stop_one(_STOP_SHARE_AT_ONCE)
 
     # The operator.
 
@@ -112,6 +129,29 @@ class MembersWorld(World):
             self._ask_a_server(op)
         elif (client := self.operator()) is not None:
             self.ask(client, op)
+            if self.plan.members.in_a_row and self._rows.random() < _BEHIND_SHARE:
+                self._ask_next(client, client.life)
+
+    def _told(self, client: SimClient, ask: NewRequest) -> None:
+        """Have a client that was told what became of its step ask for the next one at once."""
+        if isinstance(ask, Reconfig) and self._rows.random() < _GOES_ON_SHARE:
+            self.schedule.after(0, partial(self._ask_next, client, client.life))
+
+    def _ask_next(self, client: SimClient, life: int) -> None:
+        is_over = self.schedule.now >= self.plan.safety_ms
+        if not is_over and client.life == life and self._can_ask(client):
+            op = self._easy_step() if self._rows.random() < _EASY_SHARE else self._step()
+            if self.damage.is_borne(op):
+                self.ask(client, op)
+                self.checks.counts["in_a_row"] += 1
+
+    def _easy_step(self) -> Reconfig:
+        """Return a step that a leader grants at once: an observer more or less."""
+        voters, observers, strangers = self._parts()
+        joins = bool(strangers) and (not observers or self._rows.random() < 0.5)
+        if joins or not observers:
+            return Reconfig(self._rows.choice(strangers or voters), 0, True, ANY_VERSION)
+        return Reconfig(0, self._rows.choice(observers), False, ANY_VERSION)
 
     def _ask_a_server(self, op: Reconfig) -> None:
         """Ask the leader, or another server, as an operator does."""

@@ -47,6 +47,8 @@ def _say_once(self: LeaderRequestProcessor) -> None:
         self._changes.repeated(self._context.state.zxid)
 
 
+NEVER = instead(property(lambda self: False))
+
 MUTATIONS = [
     Mutation(
         "members",
@@ -72,7 +74,14 @@ MUTATIONS = [
     Mutation(
         "members",
         "two changes are open",
-        [(MemberChanges, "is_open", instead(property(lambda self: False)))],
+        [(MemberChanges, name, NEVER) for name in ("is_open", "is_unsaid")],
+        50,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "the next step does not wait until the list was said again",
+        [(MemberChanges, "may_propose", instead(property(lambda self: True)))],
         50,
         MEMBERS,
     ),
