@@ -10,15 +10,20 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import (
     ConnectionLoss,
+    NewConfigNoQuorumError,
     SessionExpiredError,
 )
 
+from raykeeper.actors.disk.members_file import read_members
+from raykeeper.actors.replica_status import REMOVED
 from raykeeper.bench.systems.child import free_ports_in_a_row
+from raykeeper.client import make_digest_acl
 from raykeeper.clusters import Ensemble, launch
 from tests.clients.programs import PROGRAMS, running
 from tests.harness.kazoo_clients import kazoo_clients
@@ -28,6 +33,8 @@ from tests.ray.conftest import PATIENCE_S, all_serve, eventually, new_name, role
 pytestmark = pytest.mark.ray
 
 Connect = Callable[..., KazooClient]
+PORTS_OF_A_KIND = 4
+SUPER = "root:of the tests"
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +43,23 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> TlsFolder:
 
 
 @pytest.fixture(scope="module")
-def ensemble(
-    ray_session: str, tmp_path_factory: pytest.TempPathFactory, files: TlsFolder
-) -> Iterator[Ensemble]:
-    ports = free_ports_in_a_row(9)
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def ensemble(ray_session: str, data_dir: Path, files: TlsFolder) -> Iterator[Ensemble]:
+    """Three servers, with ports for a fourth one."""
+    ports = free_ports_in_a_row(3 * PORTS_OF_A_KIND)
     launched = launch(
         name=new_name(),
-        data_dir=tmp_path_factory.mktemp("data"),
+        data_dir=data_dir,
         timeout_s=PATIENCE_S,
+        super_ids=[f"digest:{make_digest_acl(*SUPER.split(':')).id}"],
+        promotion_wait_ms=100,
         zookeeper_port=ports,
-        zookeeper_admin_port=ports + 3,
-        zookeeper_tls_port=ports + 6,
+        zookeeper_admin_port=ports + PORTS_OF_A_KIND,
+        zookeeper_tls_port=ports + 2 * PORTS_OF_A_KIND,
         zookeeper_tls_certificate=files.path("authority", "pem"),
         zookeeper_tls_key=files.path("authority", "key"),
         zookeeper_tls_authority=files.path("authority", "ca"),
@@ -117,7 +130,7 @@ def test_words_and_the_admin_server_tell_of_the_process(ensemble: Ensemble) -> N
     values = monitored()
     assert (values["zk_server_state"], values["zk_quorum_size"]) == ("leader", "3")
     assert int(values["zk_open_file_descriptor_count"]) > 20
-    url = f"http://{host}:{int(port) + 3}/commands/"
+    url = f"http://{host}:{int(port) + PORTS_OF_A_KIND}/commands/"
     with urllib.request.urlopen(f"{url}monitor", timeout=PATIENCE_S) as answer:
         document = json.load(answer)
     assert (document["server_state"], document["error"]) == ("leader", None)
@@ -214,3 +227,76 @@ def test_a_session_ends_some_time_after_its_process(connect: Connect, ensemble: 
         assert other.exists("/ends", watch=lambda event: gone.set()) is not None
         dying.kill()
     assert gone.wait(PATIENCE_S)
+
+
+def test_a_drained_server_moves_clients_of_zookeeper_without_an_error(
+    connect: Connect, ensemble: Ensemble
+) -> None:
+    """They know all servers, and come to this one first; one writes all the time."""
+    drained = role_of(ensemble, leads=False).server_id
+    others = [server for server in (1, 2, 3) if server != drained]
+    told: list[str] = []
+    clients = [
+        connect(drained, *others, randomize_hosts=False, command_retry={"max_tries": -1})
+        for _ in range(4)
+    ]
+    for number, client in enumerate(clients):
+        client.add_listener(told.append)
+        client.create(f"/drained/{number}", b"0", ephemeral=True, makepath=True)
+    sessions = [client.client_id[0] for client in clients]
+    changed, ends = threading.Event(), threading.Event()
+    clients[1].get("/drained/0", watch=lambda event: changed.set())
+    written: list[int] = []
+
+    def write() -> None:
+        while not ends.is_set():
+            # A write that meets the end of the connection is tried again, as callers of kazoo do.
+            stat = clients[0].retry(clients[0].set, "/drained/0", b"%d" % len(written))
+            written.append(stat.version)
+            ends.wait(0.02)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        assert ensemble.drain(drained, clients_per_s=50) == len(clients)
+        before = len(written)
+        eventually(lambda: len(written) > before)
+    finally:
+        ends.set()
+        writing.join()
+        assert ensemble.end_drain(drained)
+    assert changed.is_set() and written == sorted(written)
+    for number, client in enumerate(clients):
+        value, stat = client.get(f"/drained/{number}")
+        assert (value == b"0") is (number > 0) and stat.ephemeralOwner == sessions[number]
+    assert [client.client_id[0] for client in clients] == sessions
+    assert KazooState.LOST not in told and told.count(KazooState.SUSPENDED) == len(clients)
+
+
+def test_reconfig_of_kazoo_gives_a_server_its_vote_and_removes_it(
+    connect: Connect, ensemble: Ensemble, data_dir: Path
+) -> None:
+    """One step right behind the other; the server that was removed ends by itself."""
+    ensemble.add_server(4, observer=True, wait_s=PATIENCE_S)
+    client, reader = connect(), connect(role_of(ensemble, leads=False).server_id)
+    client.add_auth("digest", SUPER)
+    joining = "server.4=its-host:2888:3888:participant;2181"
+
+    def promote() -> bytes:
+        config, _ = client.reconfig(joining, leaving=None, new_members=None)
+        assert isinstance(config, bytes)
+        return config
+
+    promoted = eventually(promote, ignoring=(NewConfigNoQuorumError,))
+    config, stat = client.reconfig(joining=None, leaving="4", new_members=None)
+    assert b":participant" in next(x for x in promoted.splitlines() if x.startswith(b"server.4="))
+    kept = [line for line in promoted.splitlines()[:-1] if not line.startswith(b"server.4=")]
+    assert config.splitlines() == [*kept, b"version=%x" % stat.mzxid]
+    reader.sync("/zookeeper/config")
+    assert reader.get("/zookeeper/config")[0] == config
+    eventually(
+        lambda: {each.server_id: each.role for each in ensemble.status().servers}[4] == REMOVED
+    )
+    left = read_members(data_dir / ensemble.name / "4")
+    assert left is not None and "left the ensemble" in left.removed
+    assert ensemble.members().voters == [1, 2, 3]
