@@ -88,9 +88,13 @@ class LostInAStep:
         assert is_still, f"LostDisks: {self._lost} are lost, and somebody decided"
 
     def bring_back(self) -> None:
-        """Bring back as many disks as majorities of all lists need."""
+        """Bring back as many disks as majorities of all lists need; perhaps all.
+
+        A server whose last force was torn as it lost power does not know what it has acknowledged,
+        so it speaks for no other that is away (docs/DISKS.md).
+        """
         world = self._world
-        while not all(self._has_majority(voters) for voters in self._lists):
+        while self._lost and not all(self._has_majority(voters) for voters in self._lists):
             (node,) = world.nodes_of([self._lost.pop()])
             world.schedule.say(f"the disk of server {node.server_id} is back")
             if node.is_up:
@@ -104,6 +108,8 @@ class LostInAStep:
         intact = [
             server
             for server, disk in voters.items()
-            if server not in self._lost and not is_lost_as(nodes[server], disk)
+            if server not in self._lost
+            and not is_lost_as(nodes[server], disk)
+            and not nodes[server].disk.is_uncertain
         ]
         return Quorum(voters).is_quorum(intact)
