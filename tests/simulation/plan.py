@@ -260,6 +260,8 @@ class KeeperPlan(Struct, frozen=True):
     """How many answers of servers come too late for the keeper."""
     stand_share: float
     """How often a keeper stands still between its check and its act."""
+    change_ms: int = 0
+    """How long a change of the members is open that removes the last voter; 0: there is none."""
 
 
 class ProgramChange(Struct, frozen=True):

@@ -8,11 +8,14 @@ import msgspec
 from raykeeper.clusters.healing.pauses import HOUR_MS
 from raykeeper.clusters.healing.vocabulary import Cause, Decision, MoveStep, Start
 from raykeeper.clusters.keeper_journal import EVENTS
+from raykeeper.clusters.member_steps.vocabulary import decode_plan
 from raykeeper.clusters.voting_disks import find_leader
 from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.paths import MEMBER_PLAN_PATH
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import SimDisk
 from tests.simulation.checks import Checks, durability
+from tests.simulation.checks.truth import TrueZnode
 from tests.simulation.clock import DRIFT_PPM_MAX
 from tests.simulation.keepers.ray_cluster import Actor, RayCluster, RayNode
 from tests.simulation.plan import KeeperPlan
@@ -43,6 +46,11 @@ class Judge:
         """When moves were begun, in the ensemble's time and in the world's."""
         self._ended_ms: dict[ServerId, int] = {}
         """When a keeper has ended an actor of a server last."""
+        self.change_ended_ms = 0
+        """When the last change of the members was over."""
+        self._changing_since: dict[ServerId, int] = {}
+        """The servers that an open change of the members is about."""
+        self._member_plan: TrueZnode | None = None
         self._plan = plan
         self._schedule = schedule
         self._checks = checks
@@ -65,6 +73,13 @@ class Judge:
         while events is not None and events.creates > len(self.decisions):
             znode = truth.znodes[f"{EVENTS}/event-{len(self.decisions):010}"]
             self._decided(msgspec.json.decode(znode.value, type=Decision), znode.ctime)
+        plan = truth.znodes.get(MEMBER_PLAN_PATH)
+        if plan is not self._member_plan:
+            self._member_plan = plan
+            change = None if plan is None else decode_plan(plan.value)
+            changing = () if change is None else change.changing
+            self._changing_since = dict.fromkeys(changing, self._schedule.now)
+            self.change_ended_ms = self._schedule.now
         if self._steps % DISKS_EVERY == 0:
             self._disks_hold_all()
 
@@ -106,6 +121,14 @@ class Judge:
         return (self._schedule.now - ended_ms) * _QUICKEST >= self._plan.heal_after_ms
 
     # Acts.
+
+    def decides(self, keeper: "KeeperScript", decision: Decision) -> None:
+        """Check a decision when it is made, by what could be seen then."""
+        server, since = decision.server, self._changing_since.get(decision.server)
+        is_known = since is not None and since < keeper.looked_at
+        assert decision.step is not MoveStep.BEGUN or not is_known, (
+            f"Change: {decision}, and a change of the members is about server {server}"
+        )
 
     def ends(self, keeper: "KeeperScript", actor: Actor) -> None:
         """Check the end of an actor."""

@@ -127,6 +127,7 @@ class KeeperScript:
                 return (yield from self._survey())
             case WriteDecision():
                 self._scenario.say(self.process, f"decides {step.decision}")
+                self._judge.decides(self, step.decision)
                 return (yield self._journal.write_decision(self.leadership, step.decision))
             case ForgetDrains():
                 yield self._journal.forget_dead_drains(step.nodes)
@@ -156,6 +157,7 @@ class KeeperScript:
         leaving = dict.fromkeys(drained, self._scenario.drain_cause)
         self.view = make_view(self._config.voter_ids, alive, leaving, {}, actors, answers)
         self.looked_at = looked_at
+        self._scenario.counts["recipe.changes_seen"] += bool(self.view.changing)
         return self.view
 
     def _survey(self) -> Generator[Any, Any, Survey]:

@@ -15,6 +15,7 @@ from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.node_report import FoundFolder, NodeReport
 from raykeeper.clusters.voting_disks import newest_incarnation
 from raykeeper.zab.ids import FOUNDING_DISK, DiskId, ServerId
+from raykeeper.znodes.paths import MEMBER_PLAN_PATH
 from tests.harness.schedule import Schedule
 from tests.harness.sim_disk import SimDisk
 from tests.simulation.checks.truth import Truth
@@ -291,7 +292,7 @@ class RayCluster:
             return "its node is gone"
         if slot.server is None:
             return "its process is gone"
-        stats = slot.server.stats()
+        stats, plan = slot.server.stats(), slot.server.state.tree.get(MEMBER_PLAN_PATH)
         others = [each for each in self.slots if each != server]
         return ReplicaStatus(
             server_id=server,
@@ -307,6 +308,7 @@ class RayCluster:
             incarnation=slot.disk.incarnation,
             incarnations_seen=slot.incarnations_seen(),
             links={other: "linked" if other in stats.linked else "broken" for other in others},
+            member_plan=(plan and plan.value) or b"",
         )
 
     def report(self, node: RayNode) -> NodeReport:

@@ -1,11 +1,13 @@
-"""The processes of a run: two keepers, and clients that write, and drain nodes as operators do."""
+"""The processes of a run: two keepers, and clients that write, and act as operators do."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from raykeeper.client.core.compound_operations import create_if_missing
 from raykeeper.client.recipes.primitives import set_value
 from raykeeper.clusters.healing.vocabulary import Cause, HealSettings, ServerLocation
 from raykeeper.clusters.keeper_journal import Journal
+from raykeeper.clusters.member_journal import LOCK, MemberJournal
+from raykeeper.clusters.member_steps import vocabulary
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.requests import Create
 from tests.simulation.keepers.judge import Judge
@@ -35,6 +37,7 @@ class KeeperScenario(Scenario):
     settings: HealSettings
     stand_share: float
     drain_cause = Cause.DRAINED
+    change_ms = 0
     is_over = False
     """Whether every vote is back after the faults, so that keepers may end."""
 
@@ -48,7 +51,7 @@ class KeeperScenario(Scenario):
         self.locations = {
             server: ServerLocation(actor.node.name, actor.node.name) for server, actor in actors
         }
-        self.stand_share = keeper.stand_share
+        self.stand_share, self.change_ms = keeper.stand_share, keeper.change_ms
         self.settings = HealSettings(
             heal_after_ms=Millis(keeper.heal_after_ms),
             pause_ms=Millis(keeper.pause_ms),
@@ -66,6 +69,8 @@ class KeeperScenario(Scenario):
         """Return the script of a keeper, or of a client that writes."""
         if process.member.number <= KEEPERS:
             return [KeeperScript(process, self, self.settings).run()]
+        if self.change_ms and process.member.number == KEEPERS + 1:
+            return [self._write(process), self._change_members(process)]
         return [self._write(process)]
 
     def stand_still(self, process: Process, lasts_ms: int) -> None:
@@ -86,9 +91,31 @@ class KeeperScenario(Scenario):
             yield Pause(span(random, 100, 1_000))
             yield set_value(path, f"{process.name}".encode())
             self.counts["recipe.written"] += 1
-            if not self.is_ending and random.random() < DRAIN_SHARE:
+            may_drain = not self.is_ending and not self.change_ms
+            if may_drain and random.random() < DRAIN_SHARE:
                 node = random.choice(sorted(self.cluster.nodes))
                 yield journal.drain(node)
                 self.counts["recipe.drained"] += 1
                 yield Pause(span(random, 500, 10_000))
                 yield journal.end_drain(node)
+
+    def _change_members(self, process: Process) -> Script:
+        """Leave a change of the members open for a while, which is to remove the last voter."""
+        journal: MemberJournal[Any] = MemberJournal(process)
+        yield journal.create_paths()
+        held = yield process.lock(LOCK, process.name.encode()).acquire()
+        if (yield journal.read_plan()) is None:
+            voters = tuple(self.cluster.slots)
+            yield journal.begin(
+                held,
+                vocabulary.Plan(
+                    text=f"remove server {voters[-1]}",
+                    begun_by=process.name,
+                    before=vocabulary.Members(voters),
+                    target=vocabulary.Members(voters[:-1]),
+                ),
+            )
+        yield Pause(self.change_ms)
+        yield journal.end(held)
+        self.counts["recipe.changes_ended"] += 1
+        yield held.release()
