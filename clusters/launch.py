@@ -37,7 +37,7 @@ from raykeeper.clusters.running_servers import (
     find_settled,
 )
 from raykeeper.clusters.running_settings import adopt_settings, check_settings
-from raykeeper.clusters.starting import start_planned
+from raykeeper.clusters.starting import FORMAT_S, start_planned
 from raykeeper.zab.ids import ServerId
 
 _GRACE_S = 2.0
@@ -80,8 +80,8 @@ def launch(
             differences and how to bring each about. Nothing was changed, unless another launch
             started the servers at the same time.
         PlacementError: the nodes do not suffice. Nothing was started.
-        StorageError: a folder belongs to another ensemble or cannot be written, or a majority
-            cannot start; names node and folder.
+        StorageError: a folder belongs to another ensemble, cannot be written, or is not made within
+            `timeout_s`, or a majority cannot start; names node and folder.
         NoLeaderError: no leader within `timeout_s`; tells why. Launching again is safe.
     """
     deadline = time.monotonic() + timeout_s
@@ -117,7 +117,8 @@ def complete(
         _log.warning(warning)
     refused: dict[ServerId, str] = {}
     if not is_complete:
-        refused = _start_missing(resolved, running, nodes, members, _log.warning)
+        left_s = max(0.0, deadline - time.monotonic())
+        refused = _start_missing(resolved, running, nodes, members, _log.warning, left_s)
     ensemble = Ensemble(resolved.name)
     _wait_until_ready(resolved.name, members, refused, deadline)
     if not is_complete:
@@ -188,6 +189,7 @@ def _start_missing(
     nodes: list[NodeReport],
     members: Membership,
     warn: Callable[[str], object],
+    timeout_s: float = FORMAT_S,
 ) -> dict[ServerId, str]:
     """Start the servers that were found or may be formatted; return why the others were not."""
     described = described_by(running)
@@ -198,7 +200,7 @@ def _start_missing(
         warn(warning)
     if not plan.placements and not plan.damaged_record_nodes:
         return plan.refused
-    start_planned(config, plan, nodes)
+    start_planned(config, plan, nodes, timeout_s=timeout_s)
     return plan.refused
 
 

@@ -59,6 +59,7 @@ from raykeeper.clusters.node_discovery import discover_nodes, find_live_node
 from raykeeper.clusters.placement import PlacementError
 from raykeeper.clusters.running_servers import ask_statuses, described_by, find_actors, find_running
 from raykeeper.clusters.running_settings import adopt_settings
+from raykeeper.clusters.starting import FormatTimeoutError
 from raykeeper.links.ray_internals import actor_id, draining_nodes
 from raykeeper.links.ray_names import snapshotter_name, tracker_name
 from raykeeper.zab.errors import RayKeeperError
@@ -258,7 +259,10 @@ class MemberChange:
         if act.is_again:
             self._kill(act.server, seen.handles[act.server])
         self._lost.pop(act.server, None)  # else the new one counts as lost while it starts
-        node = start_newcomer(self._config, act.server, act.node, self._leaving())
+        try:
+            node = start_newcomer(self._config, act.server, act.node, self._leaving())
+        except FormatTimeoutError as error:
+            raise NotYetError(first_line(error)) from None
         where = f" on {node}" if node else ""
         self._tell(f"started server {act.server}{where}")
 

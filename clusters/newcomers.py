@@ -71,6 +71,7 @@ def start_newcomer(
     Raises:
         MemberChangeError: no node is fit for it; tells why for each. Nothing was formatted.
         PlacementError: the settings allow no node, or not every node could tell what it has.
+        FormatTimeoutError: a StorageError: the node has not made the folder in time.
         StorageError: the folder cannot be written.
         ray.exceptions.RayError: Ray does not answer.
     """

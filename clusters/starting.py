@@ -5,11 +5,13 @@ folder is formatted once, and an actor is created once.
 """
 
 import logging
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import ray
+from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.identity import DiskIdentity
@@ -34,6 +36,8 @@ from raykeeper.znodes.acl import Identity
 if TYPE_CHECKING:
     from raykeeper.actors.replica_config import ReplicaConfig
 
+FORMAT_S: Final = 60.0
+"""How long the nodes may take to make the folders, unless the caller says."""
 _PIN_CPU_SHARE = 0.001
 _SAME_FOR_SERVERS = (
     *("watch_history_changes", "watch_history_bytes", "promotion_lag_max", "promotion_wait_ms"),
@@ -42,28 +46,55 @@ _SAME_FOR_SERVERS = (
 _log = logging.getLogger("raykeeper.clusters")
 
 
+class FormatTimeoutError(StorageError):
+    """Raised when a node has not made a folder in time. No server was started; try again."""
+
+
+class _Limit(Struct, frozen=True):
+    """How long nodes may take for what they are asked, and when that is over."""
+
+    timeout_s: float
+    deadline: float
+
+    def result_of(self, task: "ray.ObjectRef[Any]") -> Any:
+        """Return the result of a task on a node.
+
+        Raises:
+            GetTimeoutError: it does not come in time; the task ends.
+        """
+        try:
+            return ray.get(task, timeout=max(0.0, self.deadline - time.monotonic()))
+        except ray.exceptions.GetTimeoutError:
+            ray.cancel(task, force=True)
+            raise
+
+
 def start_planned(
     config: EnsembleConfig,
     plan: LaunchPlan,
     nodes: Sequence[NodeReport],
     restored: RestoredHistory | None = None,
+    timeout_s: float = FORMAT_S,
 ) -> None:
     """Format the folders of the plan, and start its servers; they may not be ready yet.
 
-    Of a `restored` ensemble all folders are new, and the snapshot is staged on each node.
+    Of a `restored` ensemble all folders are new, and the snapshot is staged on each node. The nodes
+    have `timeout_s` for the folders.
 
     Raises:
+        FormatTimeoutError: a StorageError: a node has not made a folder in time.
         StorageError: a folder cannot be written; names its node. No server was started. Or another
             process founds, or restores, the ensemble now.
     """
+    limit = _Limit(timeout_s, time.monotonic() + timeout_s)
     # A late import: a process that only asks for the status must not load the server.
     from raykeeper.actors.replica import start_replica
 
     # Of a new ensemble no server runs that could have seen another.
     answers = ask_statuses(config.name) if plan.ensemble_uuid is not None else {}
     members = plan.members.with_listed(answers.values())
-    uuid = _format(config, replace(plan, members=members), nodes, restored)
-    _rewrite_records(config, plan, uuid)
+    uuid = _format(config, replace(plan, members=members), nodes, restored, limit)
+    _rewrite_records(config, plan, uuid, limit)
     first = next(iter(superseded_uuids(nodes)), uuid)
     for placement in plan.placements:
         node_id, pin = _location(config, placement, nodes)
@@ -77,10 +108,12 @@ def _format(
     plan: LaunchPlan,
     nodes: Sequence[NodeReport],
     restored: RestoredHistory | None,
+    limit: _Limit,
 ) -> str:
     """Format the folders of the plan, and return the uuid of the ensemble.
 
     Raises:
+        FormatTimeoutError: a node has not made one in time.
         StorageError: a folder cannot be written; names its node. No server was started.
     """
     placements = [
@@ -89,11 +122,11 @@ def _format(
     uuid = plan.ensemble_uuid
     if placements and uuid is None:
         # Of two concurrent launches the one that formats the first folder determines the uuid.
-        uuid = _prepare(config, str(uuid4()), placements[:1], nodes, restored, plan.members)
+        uuid = _prepare(config, str(uuid4()), placements[:1], nodes, restored, plan.members, limit)
         placements = placements[1:]
     assert uuid is not None, plan
     if placements:
-        _prepare(config, uuid, placements, nodes, restored, plan.members)
+        _prepare(config, uuid, placements, nodes, restored, plan.members, limit)
     return uuid
 
 
@@ -104,6 +137,7 @@ def _prepare(
     nodes: Sequence[NodeReport],
     restored: RestoredHistory | None,
     members: Membership,
+    limit: _Limit,
 ) -> str:
     record = EnsembleRecord(uuid, len(members.founding_voters))
     supersedes = superseded_uuids(nodes)
@@ -119,10 +153,18 @@ def _prepare(
     names = {node.node_id: node.name for node in nodes}
     for placement, task in zip(placements, tasks, strict=True):
         try:
-            identity: DiskIdentity = ray.get(task)
+            identity: DiskIdentity = limit.result_of(task)
         except StorageError as error:
             cause = getattr(error, "cause", error)
             raise StorageError(f"{cause} (node {names[placement.node_id]})") from None
+        except ray.exceptions.GetTimeoutError:
+            for other in tasks:
+                ray.cancel(other, force=True)  # what is half made counts for nothing
+            raise FormatTimeoutError(
+                f"node {names[placement.node_id]} has not made the folder of server "
+                f"{placement.server_id} within {limit.timeout_s:.3g} s: Ray starts no task there, "
+                "or its disk does not answer; no server was started"
+            ) from None
         _check_founded_alike(config.name, placement, identity, restored)
         uuid = identity.owner.ensemble_uuid
     return uuid
@@ -143,11 +185,11 @@ def _check_founded_alike(
         raise StorageError(f"another process {how} at this moment")
 
 
-def _rewrite_records(config: EnsembleConfig, plan: LaunchPlan, uuid: str) -> None:
+def _rewrite_records(config: EnsembleConfig, plan: LaunchPlan, uuid: str, limit: _Limit) -> None:
     record = EnsembleRecord(uuid, len(plan.members.founding_voters))
     for node_id in plan.damaged_record_nodes:
         try:
-            ray.get(on_node(node_id, write_record, config.data_dir, config.name, record))
+            limit.result_of(on_node(node_id, write_record, config.data_dir, config.name, record))
         except (StorageError, ray.exceptions.RayError) as error:
             # The servers run without it; the next launch tries again.
             _log.warning("the record was not written: %s", getattr(error, "cause", error))

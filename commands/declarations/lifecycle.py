@@ -19,6 +19,7 @@ from raykeeper.commands.declarations.options import (
     NameOrFile,
     Patience,
     ServerWait,
+    StartTimeout,
 )
 from raykeeper.commands.exit_codes import USAGE, exit_unless
 from raykeeper.commands.output import AsJson, make_console, print_document, print_error
@@ -50,6 +51,7 @@ def up(
         bool,
         typer.Option("--apply", help="Change the settings of a running one, server by server."),
     ] = False,
+    timeout_s: StartTimeout = 60.0,
     wait_s: ServerWait = 120.0,
     clients_per_s: ClientsPerS = 200,
     patience_s: Patience = 10.0,
@@ -85,9 +87,9 @@ def up(
             if apply:
                 acts: dict[str, Any] = {"wait_s": wait_s, "clients_per_s": clients_per_s}
                 acts |= {"patience_s": patience_s, "tell": told.print}
-                ensemble = apply_settings(file, **acts, **given)
+                ensemble = apply_settings(file, timeout_s=timeout_s, **acts, **given)
             else:
-                ensemble = launch(file, **given)
+                ensemble = launch(file, timeout_s=timeout_s, **given)
         except SettingsDifferError as error:
             _print_differences(error, as_json)
             raise typer.Exit(USAGE) from None

@@ -42,6 +42,12 @@ ServerWait = Annotated[
         help="How long to wait for a server that restarts, or for a majority.",
     ),
 ]
+StartTimeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout-s", min=1.0, max=DAY_S, help="How long the servers may take until one leads."
+    ),
+]
 WalkTimeout = Annotated[
     float,
     typer.Option("--timeout-s", min=0.1, max=DAY_S, help="How long a server may walk its tree."),

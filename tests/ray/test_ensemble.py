@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import ray
 
+from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client import AsyncClient, connect
 from raykeeper.client.errors import ConnectionLossError, WrongContextError
@@ -100,9 +101,12 @@ def test_a_server_that_a_launch_adds_runs_like_the_others(launch_one: Launch) ->
 
 
 def test_launch_reads_a_file(ray_session: str, tmp_path: Path) -> None:
+    """A launch without time for the folder says so, and the next one goes on."""
     name = new_name()
     file = tmp_path / "one.yaml"
     file.write_text(f"name: {name}\nservers: 1\ndata_dir: here\n")
+    with pytest.raises(StorageError, match="has not made the folder of server 1 within 0 s: Ray"):
+        launch(file, timeout_s=0.0)
     ensemble = launch(file)
     assert [server.role for server in ensemble.status().servers] == ["leader"]
     assert (tmp_path / "here" / name / "1" / "identity").is_file()
