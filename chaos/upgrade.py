@@ -34,8 +34,9 @@ from raykeeper.chaos.round import Round
 from raykeeper.chaos.run_folder import run_folder
 from raykeeper.clusters.actor_calls import find_replicas
 from raykeeper.clusters.config import ConfigError
-from raykeeper.clusters.ensemble import Ensemble, LeadershipTransferError, attach
+from raykeeper.clusters.ensemble import Ensemble, attach
 from raykeeper.clusters.ensemble_status import ServerStatus
+from raykeeper.clusters.transfer_outcome import LeadershipTransferError
 from raykeeper.zab.feature_levels import LEVEL_MAX, FeatureLevel
 from raykeeper.zab.ids import ServerId
 

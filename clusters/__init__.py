@@ -35,6 +35,7 @@ rolling_settings.py              change settings, one server after the other
 mixed_settings.py                which settings may differ meanwhile
 members_lock.py                  who may change the members or restart servers: one at a time
 rolling_turn.py                  who may restart servers: one at a time
+transfer_outcome.py              what became of a transfer of the lead
 actor_calls.py                   calls of actors that may be dead or late
 doctor/                          what is wrong with an ensemble
     rules/                       its judgement: pure
@@ -46,7 +47,6 @@ from raykeeper.clusters.config import ConfigError, EnsembleConfig, load_config
 from raykeeper.clusters.ensemble import (
     Ensemble,
     EnsembleNotFoundError,
-    LeadershipTransferError,
     NoLeaderError,
     attach,
     list_ensembles,
@@ -59,6 +59,7 @@ from raykeeper.clusters.rolling_restart import RollingRestartError
 from raykeeper.clusters.rolling_settings import apply_settings
 from raykeeper.clusters.running_settings import SettingsDifferError
 from raykeeper.clusters.server_draining import ServerDrainError
+from raykeeper.clusters.transfer_outcome import LeadershipTransferError
 
 __all__ = [
     "launch",

@@ -17,6 +17,8 @@ ANSWER_TIMEOUT_S: Final = 2.0
 NEWER_METHODS: Final = frozenset({"transfer_leadership", "reconfig", "drain", "end_drain"})
 """Methods that the servers of the version before lack. Ray ends the process of an actor that is
 called by a name that it does not know, so these servers are asked first whether they know it."""
+CANNOT_DO_THAT: Final = "its program is of an earlier version, which cannot do that"
+"""Why such a server was not called."""
 
 
 def find_replicas(name: str) -> dict[ServerId, Any]:
@@ -67,7 +69,7 @@ def _problem(is_known: Any) -> str:
     """Return why a method cannot be called; `is_known` is the answer to whether there is one."""
     if isinstance(is_known, str):
         return is_known
-    return "" if is_known else "its program is of an earlier version, which cannot do that"
+    return "" if is_known else CANNOT_DO_THAT
 
 
 def _answers(refs: "Sequence[ray.ObjectRef[Any]]", timeout_s: float) -> list[Any]:

@@ -17,7 +17,6 @@ import ray.util
 from raykeeper.actors.replica_status import (
     ReplicaDescription,
     ReplicaStatus,
-    TransferOutcome,
 )
 from raykeeper.client import Client
 from raykeeper.client import connect as connect_client
@@ -53,6 +52,7 @@ from raykeeper.clusters.server_draining import (
     drain_server,
     end_drain,
 )
+from raykeeper.clusters.transfer_outcome import LeadershipTransferError, leader_after
 from raykeeper.links.ray_names import NAMESPACE, keeper_name, replicas_among
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
@@ -74,13 +74,6 @@ class NoLeaderError(RayKeeperError):
 
     The message says which servers answered and what is missing. The caller should start the
     missing servers (`launch` again), or wait longer.
-    """
-
-
-class LeadershipTransferError(RayKeeperError):
-    """Raised when the lead was not transferred; the ensemble works as before.
-
-    The message says why. The caller should choose another server, or try again.
     """
 
 
@@ -234,11 +227,7 @@ class Ensemble:
         handles = [] if leader is None else [leader]
         patience_s = 2 * timeout_s + ANSWER_TIMEOUT_S
         answers = call_actors(handles, "transfer_leadership", given=given, timeout_s=patience_s)
-        answer = answers[0] if answers else "its process is gone"
-        if isinstance(answer, TransferOutcome) and answer.is_done and answer.leader is not None:
-            return answer.leader
-        why = f"server {report.leader}: {answer}" if isinstance(answer, str) else answer.reason
-        raise LeadershipTransferError(f"the lead was not transferred: {why}")
+        return leader_after(report.leader, answers[0] if answers else "its process is gone")
 
     def rolling_restart(
         self,
@@ -253,7 +242,8 @@ class Ensemble:
 
         Each must be back, follow a leader and have its vote before the next one is stopped, and a
         voter is stopped only while a majority is in step without it. Its clients are moved before
-        (`drain`). Clients see no error.
+        (`drain`). Clients see no error. A leader of a version that knows no transfer is restarted
+        without one, and the others elect another.
 
         Args:
             since_s: Goes on with a restart that began at this second of Unix time: servers that

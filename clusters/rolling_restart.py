@@ -1,5 +1,8 @@
 """Restart the servers of an ensemble one after the other, the leader last, after a transfer.
 
+A leader whose program knows no transfer is restarted without one: the others elect a leader, which
+holds writes up for as long as the end of a leader does.
+
 `next_step` decides, from what the servers tell; `RollingRestart` acts and waits. Nothing is kept
 between two runs. Whether a server is left to be restarted is seen from it: from the second in which
 its process began (`began_before`), or from the settings with which it runs (rolling_settings.py).
@@ -15,6 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaStatus
+from raykeeper.clusters.transfer_outcome import CannotTransferError
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
 
@@ -147,7 +151,7 @@ class RollingRestart:
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`tell` gets the progress, as lines."""
+        """`tell` gets the progress, as lines; `restart` tells of a leader that cannot hand over."""
         self._look = look
         self._restart = restart
         self._hand_over = hand_over
@@ -179,11 +183,18 @@ class RollingRestart:
                     )
                 self._sleep(_POLL_S)
                 continue
-            if isinstance(step, HandOver):
-                self._tell(f"server {self._hand_over()} leads, after server {step.leader}")
-            else:
+            server = step.server if isinstance(step, Restart) else self._after_transfer(step.leader)
+            if server is not None:
                 number = len(restarted) + 1
-                self._tell(f"restarting server {step.server} ({number} of {len(view.answers)})")
-                self._restart(step.server)
-                restarted.append(step.server)
+                self._tell(f"restarting server {server} ({number} of {len(view.answers)})")
+                self._restart(server)
+                restarted.append(server)
             deadline = self._clock() + wait_s
+
+    def _after_transfer(self, leader: ServerId) -> ServerId | None:
+        """Have another server lead; return the leader if it knows no transfer, and restarts so."""
+        try:
+            self._tell(f"server {self._hand_over()} leads, after server {leader}")
+        except CannotTransferError:
+            return leader
+        return None

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters.actor_calls import call_actors, find_replicas
+from raykeeper.clusters.transfer_outcome import CannotTransferError
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
 
@@ -141,10 +142,11 @@ def drain_before_stop(
 ) -> None:
     """Drain a server that is stopped next, as far as it goes: its clients can bear its stop, too.
 
-    If the caller is interrupted, the server takes clients again.
+    If the caller is interrupted, the server takes clients again. A leader whose program knows no
+    transfer knows no drain either: `tell` gets that, and it may be stopped all the same.
 
     Raises:
-        LeadershipTransferError: it leads and cannot hand over.
+        LeadershipTransferError: it leads and cannot hand over now.
     """
     try:
         drain_server(
@@ -155,7 +157,7 @@ def drain_before_stop(
             timeout_s=timeout_s,
             tell=tell,
         )
-    except ServerDrainError as error:
+    except (ServerDrainError, CannotTransferError) as error:
         tell(f"{error}; it is stopped all the same")
     except BaseException:
         with suppress(RayKeeperError):

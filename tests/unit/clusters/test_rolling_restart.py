@@ -16,6 +16,7 @@ from raykeeper.clusters.rolling_restart import (
     began_before,
     next_step,
 )
+from raykeeper.clusters.transfer_outcome import CannotTransferError, LeadershipTransferError
 from raykeeper.zab.ids import ServerId
 
 S1, S2, S3, S4 = (ServerId(number) for number in range(1, 5))
@@ -121,6 +122,8 @@ class Cluster:
         self.told: list[str] = []
         self.now = 0.0
         self.returns = True
+        self.is_earlier = False
+        """Whether the leader knows no transfer."""
         self._starting: ServerId | None = None
 
     def look(self) -> View:
@@ -131,10 +134,14 @@ class Cluster:
         return View(VOTERS, found, began_before(found, SINCE))
 
     def restart(self, server: ServerId) -> None:
+        if self.answers[server] == LEADER:  # another one is elected
+            self.answers[S2] = said(S2, "leader", 2_000)
         self.answers[server] = "its process is gone"
         self._starting = server
 
     def hand_over(self) -> ServerId:
+        if self.is_earlier:
+            raise CannotTransferError("an earlier version")
         self.answers |= {S1: said(1, "leader", 2_000), S3: said(3)}
         return S1
 
@@ -155,6 +162,24 @@ def test_all_are_restarted_in_order() -> None:
         "server 1 leads, after server 3",
         "restarting server 3 (3 of 3)",
     ]
+
+
+def test_a_leader_that_knows_no_transfer_is_restarted_without_one() -> None:
+    cluster = Cluster()
+    cluster.is_earlier = True
+    assert cluster.run() == [S1, S2, S3]
+    assert cluster.told == [f"restarting server {number} ({number} of 3)" for number in (1, 2, 3)]
+
+
+def test_a_leader_that_cannot_hand_over_now_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> ServerId:
+        raise LeadershipTransferError("server 1 lags")
+
+    cluster = Cluster()
+    monkeypatch.setattr(cluster, "hand_over", refuse)
+    with pytest.raises(LeadershipTransferError, match="server 1 lags"):
+        cluster.run()
+    assert cluster.answers[S3] == LEADER
 
 
 def test_it_stops_when_a_server_does_not_come_back() -> None:

@@ -6,14 +6,18 @@ import pytest
 
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.clusters import Ensemble
+from raykeeper.clusters.actor_calls import CANNOT_DO_THAT
 from raykeeper.clusters.rolling_settings import apply_settings
 from raykeeper.clusters.server_draining import (
     RATE_MAX,
     Answers,
+    DrainPace,
     ServerDrainError,
     check_drain,
+    drain_before_stop,
     drain_server,
 )
+from raykeeper.clusters.transfer_outcome import leader_after
 from raykeeper.commands.declarations import lifecycle
 from raykeeper.zab.ids import ServerId
 
@@ -83,3 +87,24 @@ def test_the_command_has_the_defaults_of_the_call() -> None:
     by_command = inspect.signature(lifecycle.drain_server).parameters
     for name in ("clients_per_s", "patience_s", "timeout_s"):
         assert by_call[name].default == by_command[name].default
+
+
+class EarlierLeader:
+    """An ensemble whose leader knows no transfer."""
+
+    name = "earlier"
+
+    def ask_all(self) -> tuple[tuple[ServerId, ...], dict[ServerId, ReplicaStatus | str]]:
+        return (S1, S2, S3), dict(ALL)
+
+    def transfer_leadership(self, to: int | None = None) -> ServerId:
+        return leader_after(S3, CANNOT_DO_THAT)
+
+
+def test_a_leader_that_knows_no_transfer_may_be_stopped_all_the_same() -> None:
+    told: list[str] = []
+    drain_before_stop(EarlierLeader(), S3, DrainPace(), 1.0, told.append)
+    assert told == [
+        "the lead was not transferred: server 3: its program is of an earlier version, which "
+        "cannot do that; it is stopped all the same"
+    ]
