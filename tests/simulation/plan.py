@@ -278,6 +278,8 @@ class UpgradePlan(Struct, frozen=True):
     changes: tuple[ProgramChange, ...]
     back_share: float
     """How often a marked disk is followed by a return of servers to the older program."""
+    leaves_one_behind: bool = False
+    """Whether a server goes back just before the first raise of the run reaches its disk."""
 
 
 class MembersPlan(Struct, frozen=True):

@@ -9,7 +9,6 @@ from tests.simulation.mutations.mutation import Mutation
 
 FOUND = seeds_found()
 LOST = {
-    "feature levels: a leader admits a program that cannot read its log": "not in seeds 1 to 100",
     "members: a server stops before the list without it was said again": "not in seeds 9 to 108",
     "members: uncertain disks are recalled by one of two lists": "not in seeds 15 to 214",
 }

@@ -10,6 +10,8 @@ from tests.simulation.plan import Plan, ProgramChange, UpgradePlan, draw_mix
 
 UPGRADE: Final = "upgrade"
 _SAFETY_MS_MIN: Final = 6_000
+_BEHIND_SHARE: Final = 0.25
+_FAULTS_BESIDE: Final = (0, 1, 3)
 
 
 def draw_upgrade_plan(seed: int) -> Plan:
@@ -29,7 +31,14 @@ def draw_upgrade_plan(seed: int) -> Plan:
     for _ in range(random.choice([0, 1, 3])):
         at_ms = random.randint(300, safety_ms - 500)
         changes.append(ProgramChange(at_ms, random.choice(servers), LEVEL_MIN))
+    back_share = random.choice([0.0, 0.3, 1.0])
+    leaves_one_behind = len(servers) > 1 and random.random() < _BEHIND_SHARE
+    if leaves_one_behind:
+        # Under many faults hardly any level is raised before they end.
+        count = min(random.choice(_FAULTS_BESIDE), len(plan.faults))
+        faults = sorted(random.sample(plan.faults, count), key=lambda fault: fault.at_ms)
+        plan = replace(plan, faults=tuple(faults))
     upgrade = UpgradePlan(
-        tuple(sorted(changes, key=lambda change: change.at_ms)), random.choice([0.0, 0.3, 1.0])
+        tuple(sorted(changes, key=lambda change: change.at_ms)), back_share, leaves_one_behind
     )
     return replace(plan, safety_ms=safety_ms, loses_majority=False, upgrade=upgrade)

@@ -9,7 +9,7 @@ SEEDS = 60
 def test_upgrades_pass_their_seeds() -> None:
     seen = run_seeds(UPGRADE, SEEDS)
     # Not all is quiet.
-    for name in ("upgrades", "downgrades", "marked", "refused_programs", "acked"):
+    for name in ("upgrades", "downgrades", "marked", "refused_programs", "left_behind", "acked"):
         assert seen[name] > 5, (name, seen)
 
 

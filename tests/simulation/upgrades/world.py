@@ -35,6 +35,8 @@ class UpgradeWorld(World):
         super().__init__(plan, trace)
         assert plan.upgrade is not None
         self._random = self.schedule.stream("upgrade")
+        self._behind = self.schedule.stream("upgrade.behind")
+        self._leaves_one_behind = plan.upgrade.leaves_one_behind
         self._upgraded: dict[int, None] = {}
         self._went_back = 0
         self._is_over = False
@@ -79,6 +81,7 @@ class UpgradeWorld(World):
         missing = [each.server_id for each in self.nodes if each.server_id not in self._upgraded]
         assert not missing, f"Upgrade: the level is raised, and servers {missing} never knew it"
         self.checks.counts["marked"] += 1
+        self._leave_behind(node)
         upgrade = self.plan.upgrade
         assert upgrade is not None
         is_drawn = self._random.random() < upgrade.back_share
@@ -92,6 +95,26 @@ class UpgradeWorld(World):
             self.schedule.after(
                 at_ms + self._random.randint(1, _AGAIN_MS), lambda again=again: self._change(*again)
             )
+
+    def _leave_behind(self, marked: Node) -> None:
+        """Once in a run, have another server go back, whose disk the raise has not reached.
+
+        Nothing on its disk keeps the older program from starting: only whom it follows does.
+        """
+        unmarked = [
+            node
+            for node in self.nodes
+            if node is not marked and node.is_up and node.disk.level == LEVEL_MIN
+        ]
+        if self._is_over or not self._leaves_one_behind or not unmarked:
+            return
+        self._leaves_one_behind = False
+        behind = self._behind.choice(unmarked).server_id
+        self.checks.counts["left_behind"] += 1
+        self.schedule.after(0, lambda: self._change(behind, LEVEL_MIN))
+        self.schedule.after(
+            self._behind.randint(1, _AGAIN_MS), lambda: self._change(behind, LEVEL_MAX)
+        )
 
     def _finish_work(self) -> None:
         """Give every server the newest program, and check what is on the disks till then."""
