@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import Epoch, ServerId, Zxid, counter_of, epoch_of, format_zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.acl import SUPER, Identities
@@ -71,6 +72,16 @@ def _is_a_step(truth: Truth, zxid: Zxid, change: ReconfigTxn, op: Reconfig) -> N
     lines = (change.config.value or b"").decode().splitlines()
     assert change.config.path == CONFIG and lines == [*due, f"version={zxid:x}"], (
         f"Membership: {lines} where {due} belongs"
+    )
+
+
+def counts_as_its_role(server: ServerId, role: Role, *, is_changing: bool) -> None:
+    """Check that a list that is only logged counts on leaders alone (M2).
+
+    A server whose role has ended may find that list cut off its log.
+    """
+    assert role is Role.LEADER or not is_changing, (
+        f"Membership: server {server} is {role.name}, and counts by a list that is only logged"
     )
 
 

@@ -168,6 +168,8 @@ class Checks:
             for first, txns in self._appended:
                 self.zab.broadcast(process, first, txns)
             self._appended.clear()
+        is_changing = peer.settings.members.is_changing
+        members.counts_as_its_role(server_id, peer.role, is_changing=is_changing)
         epochs = (history.accepted, history.current)
         if epochs != self._epochs.get(server_id):
             self._epochs[server_id] = epochs

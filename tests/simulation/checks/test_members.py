@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from raykeeper.server.effects import ReconfigAnswered, ReconfigResult
+from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import FOUNDING_DISK, ServerId, Zxid
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import Code
@@ -71,6 +72,9 @@ BROKEN: dict[str, Callable[[], object]] = {
     "it leaves after one word": lambda: members.may_leave(truth_of(said=1), S3, listed(OLD)),
     "it leaves by a list of nobody": lambda: members.may_leave(truth_of(), S3, listed(NEW)),
     "it leaves the founders": lambda: members.may_leave(Truth(), S3, listed(Zxid(0))),
+    "a follower counts by a logged list": lambda: members.counts_as_its_role(
+        S3, Role.FOLLOWER, is_changing=True
+    ),
     "answered twice": lambda: asked_and_answered(DONE, times=2),
     "done and not said again": lambda: asked_and_answered(DONE, said=OLD),
     "done without a version": lambda: asked_and_answered(ReconfigResult(Code.OK)),
@@ -91,6 +95,8 @@ def test_a_broken_promise_is_named(breaks: Callable[[], object]) -> None:
 
 def test_kept_promises_pass() -> None:
     members.is_an_operators_step(truth_of(), NEW, step_to(listed(NEW, 4)))
+    members.counts_as_its_role(S3, Role.LEADER, is_changing=True)
+    members.counts_as_its_role(S3, Role.FOLLOWER, is_changing=False)
     members.may_leave(truth_of(), S3, listed(OLD))
     members.may_leave(truth_of(said=1), S3, listed(Zxid(OLD - 1)))
     asked_and_answered(DONE).all_answered(S3)

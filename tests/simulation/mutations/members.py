@@ -124,7 +124,7 @@ MUTATIONS = [
         "members",
         "a logged list counts on after its role",
         [(Members, "forget_logged_lists", instead(lambda self: None))],
-        200,
+        50,
         MEMBERS,
     ),
     Mutation(
