@@ -10,6 +10,7 @@ from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.zab.effects import Append
 from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId, epoch_of
+from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.requests import ANY_VERSION, AddAuth, Reconfig, SessionId
 from tests.harness.schedule import Trace
 from tests.simulation.checks.members import newcomer_has_kept_up
@@ -25,6 +26,8 @@ from tests.simulation.plan import Plan
 from tests.simulation.requests.acls import SUPER
 from tests.simulation.world import World
 
+_ASKS_SHARE = 0.3
+"""How many starts of a member are by an operator, who looks for the newest list."""
 _EMPTY_SHARE = 0.3
 """How many of the servers that are to join have an empty disk."""
 _FEW, _GROWS_SHARE = 2, 0.8
@@ -34,7 +37,7 @@ _GOES_ON_SHARE, _BEHIND_SHARE = 0.9, 0.3
 _EASY_SHARE = 0.7
 _HEARTBEAT_MS = 3_000
 """Within which a client sends a heartbeat and has its answer: a third of its session timeout."""
-_STOP_SHARE, _STOP_SHARE_AT_ONCE = 0.1, 0.6
+_STOP_SHARE, _STOP_SHARE_AT_ONCE = 0.3, 0.6
 """How often, when it acts, the operator stops a server that has left."""
 _SWAP_SHARE = 0.97
 _TOWARDS_SHARE = 0.8
@@ -49,6 +52,8 @@ class MembersWorld(World):
         self._random = self.schedule.stream("operator")
         self._learning = self.schedule.stream("learning")
         self._rows = self.schedule.stream("rows")
+        self._starting = self.schedule.stream("starting")
+        self._list_at_start: dict[Node, MemberList | None] = {}
         self._proven: dict[SessionId, None] = {}
         self._reached = 0  # of the numbers of voters that are wanted
         self._is_finishing = False
@@ -56,12 +61,12 @@ class MembersWorld(World):
         for node in self.nodes:
             node.newest_level = LEVEL_MAX
             node.are_others_strangers = node.list.decides_links = True
-            node.list.known = lambda: self.checks.truth.members
+            node.list.known = partial(self._known_at_start, node)
+            node.may_start = lambda node=node: node not in self._stopped  # type: ignore[misc]
         for client in self.clients:
             client.servers_at_start = self._servers_at_start
             if plan.members is not None and plan.members.in_a_row:
                 client.after_answer = partial(self._told, client)
-            node.may_start = partial(self._may_start, node)
         self._plan_step()
 
     def _servers_at_start(self) -> list[ServerId]:
@@ -70,6 +75,16 @@ class MembersWorld(World):
         if members is None or self._learning.random() < 0.3:
             return [*self.nodes[0].voters]
         return sorted([*members.voters, *members.observers])
+
+    def _known_at_start(self, node: Node) -> MemberList | None:
+        """Return the newest list, or that of an earlier start.
+
+        Ray restarts a process with the settings of its launch. With the newest list alone no log
+        would ever have to say that a step is committed.
+        """
+        if not node.list.was_member or self._starting.random() < _ASKS_SHARE:
+            self._list_at_start[node] = self.checks.truth.members
+        return self._list_at_start.get(node)
 
     def _new_faults(self) -> Faults:
         assert self.plan.members is not None
@@ -90,6 +105,9 @@ class MembersWorld(World):
             # As early as may be: what says the list again is not on a disk yet.
             self.schedule.after(0, partial(self._newest_logged, self.lists.newest))
         before, after = self.lists.change
+        if any(node.server_id in after for node in self._stopped):
+            # It was asked for before it was stopped.
+            self.schedule.after(0, self._take_back_voters)
         if self.lists.change is known or self.lists.newest is None:
             return
         zxid = self.lists.newest.zxid
@@ -157,6 +175,7 @@ class MembersWorld(World):
         """Ask the leader, or another server, as an operator does."""
         running = [node for node in self.nodes if node.server is not None]
         leaders = [node for node in running if node.server and node.server.peer.broadcasting]
+        self._start_to_join(op)
         if running:
             able = leaders if leaders and self._random.random() < 0.8 else running
             self._random.choice(able).reconfig(op)
@@ -183,12 +202,9 @@ class MembersWorld(World):
         client._carry_out()
 
     def _joins(self, op: Reconfig) -> None:
+        self._start_to_join(op)
         joining = [node for node in self.nodes if node.server_id == op.joining and not node.votes]
-        is_led = any(each.server and each.server.peer.broadcasting for each in self.nodes)
         for node in joining:
-            # Not to bring a lost majority back: it is no member any more.
-            if is_led and self._stopped.pop(node, node) is None:
-                node.start()
             is_stranger = op.as_observer and node.is_up and self.damage.may_lose(node)
             if is_stranger and not self._is_finishing and self._random.random() < _EMPTY_SHARE:
                 node.crash()
@@ -196,6 +212,23 @@ class MembersWorld(World):
                 node.start()
                 self.checks.counts["joins_empty"] += 1
             self._member_faults.joins(node)
+
+    def _start_to_join(self, op: Reconfig) -> None:
+        """Start the server that is to join if it was stopped for good."""
+        stopped = [node for node in self._stopped if node.server_id == op.joining]
+        # Not to bring a lost majority back: it is no member any more.
+        if any(each.server and each.server.peer.broadcasting for each in self.nodes):
+            self._take_back(stopped)
+
+    def _take_back_voters(self) -> None:
+        _, after = self.lists.change
+        self._take_back([node for node in self._stopped if node.server_id in after])
+
+    def _take_back(self, stopped: list[Node]) -> None:
+        for node in stopped:
+            del self._stopped[node]
+            self._list_at_start[node] = self.checks.truth.members
+            node.start()
 
     def _stop_one(self, share: float) -> None:
         """Sometimes stop a server that has left for good, or until it is asked to join again."""
@@ -210,23 +243,26 @@ class MembersWorld(World):
             if node.is_up:
                 node.crash()
 
-    def _may_start(self, node: Node) -> bool:
-        """Return whether this server runs: it was not stopped, or a list has its vote since."""
-        if node in self._stopped and any(node.server_id in each for each in self.lists.logged()):
-            del self._stopped[node]
-        return node not in self._stopped
-
     def _has_left(self, node: Node) -> bool:
-        """Return whether no list that may count has this server as a member (M4)."""
+        """Return whether a command would end this server, by the leader's word, and no list has it.
+
+        As clusters/member_steps/next_act.py: a server that is no member ends when no step is open
+        (M4). A step may still be on its way here, since there are several operators.
+        """
         members = self.checks.truth.members
-        if members is None or node.server_id in members.observers or not self.is_said_again():
+        if members is None or node.server_id in members.observers or not self._is_step_over():
             return False
         found = self.lists.possible(with_former=False)
         return found is not None and not any(node.server_id in voters for voters in found)
 
-    def is_said_again(self) -> bool:
-        """Return whether the newest list was said twice; then the one before counts no more."""
-        return self.checks.truth.times_said > 1
+    def _is_step_over(self) -> bool:
+        """Return whether a leader says that the step to the newest list is over."""
+        leaders = [n.server for n in self.nodes if n.server and n.server.peer.broadcasting]
+        members = self.checks.truth.members
+        return any(
+            leader.peer.settings.members.delivered == members and not leader.open_change
+            for leader in leaders
+        )
 
     def in_use(self) -> list[Node]:
         """Return the servers that have not been stopped for good."""

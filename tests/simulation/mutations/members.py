@@ -8,8 +8,8 @@ from raykeeper.server.member_changes import MemberChanges
 from raykeeper.zab.member_list import MemberList
 from raykeeper.zab.members import Members, Seat
 from raykeeper.zab.quorum import Quorum
+from raykeeper.znodes.state import State
 from tests.simulation.members.plans import MEMBERS
-from tests.simulation.members.world import MembersWorld
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
@@ -116,7 +116,14 @@ MUTATIONS = [
     Mutation(
         "members",
         "a server stops before the list without it was said again",
-        [(MembersWorld, "is_said_again", instead(lambda self: True))],
+        [(State, "is_list_said_again", instead(property(lambda self: True)))],
+        50,
+        MEMBERS,
+    ),
+    Mutation(
+        "members",
+        "a step is over before its list was said again",
+        [(MemberChanges, "open_step", instead(property(lambda self: "")))],
         100,
         MEMBERS,
     ),
