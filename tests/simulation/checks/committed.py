@@ -114,7 +114,7 @@ class Committed:
             takes_over(seen, former, self.truth.sessions[change.session_id].last_number)
             seen.session_id = change.session_id
             self.by_id[change.session_id] = seen
-        elif former is seen and not known_session(seen) and not seen.was_connected:
+        elif former is seen and not seen.was_connected and _knows_no_real(seen):
             # Else it had a session: what it sent on other connections may open some more.
             seen.session_id, seen.ended_at = change.session_id, None
         self._moved(zxid, change)
@@ -161,3 +161,8 @@ class Committed:
         each: SessionView | None = seen
         while each is not None and each.session_id == change.session_id:
             each.ended_at, each = ended_at, each.former
+
+
+def _knows_no_real(seen: SessionView) -> bool:
+    """Return whether a client knows no session, or that of a server without a leader only."""
+    return not known_session(seen) or seen.was_read_only
