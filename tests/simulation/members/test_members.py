@@ -19,7 +19,7 @@ def test_members_pass_their_seeds() -> None:
     # Not all is refused.
     for name, least in (
         *(("steps", 400), ("lists", 100), ("acked", 400), ("joins_empty", 5), ("join_dies", 10)),
-        ("in_a_row", 100),
+        ("in_a_row", 50),
         *(
             ("learned", 100),
             ("listed", 40),
