@@ -42,9 +42,13 @@ def run_over(network: type[RealLinkNetwork], plan: Plan) -> tuple[Report, RealLi
 
 @pytest.fixture(autouse=True)
 def _streams_open_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams may take as long to open as a busy machine needs: without one there is no run."""
-    for name in ("STREAM_OPEN_MS", "STREAM_TURN_MS"):
-        monkeypatch.setattr(f"raykeeper.links.stream_endpoints.{name}", 60_000)
+    """A dial may wait as long as a busy machine needs: without it there is no run."""
+    for name in (
+        "stream_endpoints.STREAM_OPEN_MS",
+        "stream_endpoints.STREAM_TURN_MS",
+        "server_directory.GRACE_MS",
+    ):
+        monkeypatch.setattr(f"raykeeper.links.{name}", 60_000)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
