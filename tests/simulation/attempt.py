@@ -85,7 +85,7 @@ def attempt(plan: Plan, limit_s: float | None = None, trace: Trace | None = None
 def world_of(plan: Plan, trace: Trace | None = None) -> World:
     """Create the world of a plan."""
     if plan.keeper is not None:
-        # A late import: it takes Ray along, which the other worlds do without.
+        # A late import: it takes Ray along, which most worlds do without.
         from tests.simulation.keepers.world import KeeperWorld
 
         return KeeperWorld(plan, trace)

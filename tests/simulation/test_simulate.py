@@ -1,13 +1,15 @@
 """Many seeds: the summary, the report of a failure, and the ways to end."""
 
 import re
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
 
 from tests.simulation import known_bug
-from tests.simulation.attempt import Failure, Outcome
+from tests.simulation.attempt import ROOT, Failure, Outcome
 from tests.simulation.plan import OF_OTHER_WORLDS, FaultKind
 from tests.simulation.plan_file import read_plan
 from tests.simulation.simulate import GRACE_S, Options, simulate
@@ -25,6 +27,18 @@ from tests.simulation.world import Report
 def console() -> tuple[Console, StringIO]:
     text = StringIO()
     return Console(file=text, width=120), text
+
+
+def test_runs_start_without_ray() -> None:
+    """Its import takes longer than a run of most seeds, in each process that is started."""
+    program = (
+        "import sys\n"
+        "from tests.simulation.attempt import attempt\n"
+        "from tests.simulation.draw import draw_plan\n"
+        "assert attempt(draw_plan(1, 'jute')).failure is None\n"
+        "sys.exit('ray' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
 
 
 def test_passing_seeds_are_summed_up() -> None:

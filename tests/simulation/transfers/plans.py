@@ -8,7 +8,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from raykeeper.clusters.mixed_settings import mixing_problem
 from tests.simulation.campaigns import draw_campaign
 from tests.simulation.jute_clients.plans import with_jute_clients
 from tests.simulation.plan import Fault, FaultKind, Plan, draw_mix
@@ -48,6 +47,9 @@ def with_mixed_settings(plan: Plan) -> Plan:
 
     The longest ticks that a change may bring about in one step (clusters/mixed_settings.py).
     """
+    # A late import: it takes Ray along, which worlds without a rolling change do without.
+    from raykeeper.clusters.mixed_settings import mixing_problem
+
     random = Random(f"{plan.seed}.mixed")
     divisor = random.choice([1, 2])
     of_changed = plan.timing.timing(2, divisor)
