@@ -78,6 +78,7 @@ class SimClient:
         self.number = plan.number
         self.speaks_jute = plan.speaks_jute
         self.heard_sent_at = 0
+        self.behind_until = 0
         self.name = f"c{plan.number}"
         self.end = client_end(plan.number)
         self.clock = SimClock(schedule, plan.drift_ppm, plan.number * 77_000_000)

@@ -253,8 +253,10 @@ class World:
     def _restless_until(self, since: int) -> int:
         """Return until when work is pending, as far as it is known now."""
         is_at_rest = self._is_joined() and self.checks.converged(self.in_use())
-        begun_at = max(since, self.checks.last_txn_at) if is_at_rest else self.schedule.now
-        return begun_at + SETTLE_MS
+        if not is_at_rest:
+            return self.schedule.now + SETTLE_MS
+        read_at = [client.behind_until for client in self.clients]
+        return max(since, self.checks.last_txn_at, *read_at) + SETTLE_MS
 
     def _end_sessions(self) -> None:
         """Check that sessions of dead clients end, and that no znode outlives its time."""

@@ -61,7 +61,7 @@ class Committed:
             execution.is_the_leaders_own(truth, zxid, txn)
             if isinstance(change, CreateSessionTxn):
                 self._opened(zxid, change)
-                self.timeouts.moved(change, now)
+                self.timeouts.moved(zxid, change, now)
             elif isinstance(change, DeleteTxn):
                 self.endings.only_what_is_due_ends(zxid, change, now)
                 self.recorder.ended(change.path)

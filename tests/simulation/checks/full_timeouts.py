@@ -39,17 +39,26 @@ def only_the_living_are_confirmed(
     assert gone <= set(rejected), f"Confirmed: {server_id} confirms some of {gone}"
 
 
+class _Move(Struct, frozen=True):
+    """A session was opened, or moved to another connection."""
+
+    zxid: Zxid
+    at_ms: int
+    timeout_ms: int
+
+
 class FullTimeouts:
     """The true time since which each session has a full timeout."""
 
     def __init__(self) -> None:
-        self._moved: dict[SessionId, tuple[int, int]] = {}  # when, and with which timeout
+        self._moves: dict[SessionId, list[_Move]] = {}  # in the order of their zxids
         self._established: dict[Epoch, int] = {}
         self._tracker_lost: dict[ServerId, int] = {}
 
-    def moved(self, change: CreateSessionTxn, now: int) -> None:
+    def moved(self, zxid: Zxid, change: CreateSessionTxn, now: int) -> None:
         """Record that a session was opened or moved."""
-        self._moved[change.session_id] = (now, change.timeout_ms)
+        move = _Move(zxid, now, change.timeout_ms)
+        self._moves.setdefault(change.session_id, []).append(move)
 
     def established(self, epoch: Epoch, now: int) -> None:
         """Record that a leader leads; may be called repeatedly."""
@@ -61,17 +70,24 @@ class FullTimeouts:
 
     def full_after_a_move(self, session_id: SessionId, zxid: Zxid, now: int) -> None:
         """Check a session's end: it had a full timeout after its move, and in this epoch."""
-        moved_at, timeout_ms = self._moved[session_id]
+        move = self._moves[session_id][-1]
         epoch_at = self._established.get(epoch_of(zxid), now)
-        for what, since in (("its last move", moved_at), ("the begin of the epoch", epoch_at)):
-            _is_full(f"{format_zxid(zxid)} ends it after {what}", timeout_ms, now - since)
+        for what, since in (("its last move", move.at_ms), ("the begin of the epoch", epoch_at)):
+            _is_full(f"{format_zxid(zxid)} ends it after {what}", move.timeout_ms, now - since)
 
-    def full_after_a_loss(self, server_id: ServerId, session_id: SessionId, now: int) -> None:
-        """Check that every session gets a full timeout after its tracker was lost."""
+    def full_after_a_loss(
+        self, server_id: ServerId, session_id: SessionId, delivered: Zxid, now: int
+    ) -> None:
+        """Check that every session gets a full timeout after its tracker was lost.
+
+        It is the timeout that the server knows, which has delivered all up to `delivered`: one that
+        was the leader before may know nothing of the session's last move.
+        """
         since = self._tracker_lost.get(server_id)
         if since is not None:
-            timeout_ms = self._moved[session_id][1]
-            _is_full(f"{server_id} ends it after the loss of its tracker", timeout_ms, now - since)
+            known = [move for move in self._moves[session_id] if move.zxid <= delivered][-1]
+            what = f"{server_id} ends it after the loss of its tracker"
+            _is_full(what, known.timeout_ms, now - since)
 
 
 class TrackerAwakeTime(Struct):

@@ -102,15 +102,17 @@ class Checks:
         if note.name == TRACKER_LOST:
             self._committed.timeouts.tracker_lost(node.server_id, now)
         elif note.name == SESSION_EXPIRED:
-            self._committed.timeouts.full_after_a_loss(node.server_id, SessionId(note.detail), now)
-            self._decided(node, SessionId(note.detail))
+            self._ends(node, SessionId(note.detail))
         elif note.name == SESSION_PROCESS_DIED:
             self._departs(node, SessionId(note.detail))
         if self._schedule.trace is not None:
             self._say(f"server {node.server_id}: {note_in_words(note)}")
 
-    def _decided(self, node: "Node", session_id: SessionId) -> None:
+    def _ends(self, node: "Node", session_id: SessionId) -> None:
         """Check a leader that is about to end a session."""
+        delivered = self._delivered[node.server_id]
+        timeouts, now = self._committed.timeouts, self._schedule.now
+        timeouts.full_after_a_loss(node.server_id, session_id, delivered, now)
         if (node.server_id, node.incarnation) == self.zab.newest_primary:
             seen = self._committed.by_id[session_id]
             is_known = counts_on(seen, session_id)

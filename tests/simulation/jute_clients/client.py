@@ -50,12 +50,13 @@ class JuteSimClient(SimClient):
         super().__init__(plan, nodes, schedule, network, checks)
         self.heard_sent_at = 0
         """When the newest bytes that it has read were sent, in the world's time."""
+        self.behind_until = 0
+        """When a slow reader has read, or will have read, what arrived before, in the world's time."""
         self._habits_of = schedule.stream(f"client.{plan.number}.habits")
         self._pieces = schedule.stream(f"client.{plan.number}.pieces")
         self._nulls = schedule.stream(f"client.{plan.number}.nulls")
         self._ends: dict[SimLink, ByteEnd] = {}
         self._read_ms = 0
-        self._reads_at = 0
 
     def start(self) -> None:
         """Begin a process."""
@@ -158,14 +159,15 @@ class JuteSimClient(SimClient):
     def _accept(self, node: "Node", link: SimLink) -> None:
         end, password = node.accept_bytes(link)
         self._ends[link] = end
-        self._reads_at = 0
+        self.behind_until = 0
         self._checks.clients.connects(self, (node.server_id, end.number), password)
 
     def _frame(self, link: SimLink, life: int, data: bytes) -> None:
-        at = max(self._reads_at, self._schedule.now)
+        at = max(self.behind_until, self._schedule.now)
         if self.is_working:
             at += self._random.randint(0, self._read_ms)
-        self._reads_at = at
+        if at > self._schedule.now:
+            self.behind_until = at
         if not self._read_ms:
             self._read(link, life, data)
         else:
@@ -183,8 +185,8 @@ class JuteSimClient(SimClient):
 
     def _closed(self, link: SimLink, life: int) -> None:
         """Learn of the end behind the last bytes."""
-        if self._reads_at > self._schedule.now and link is self._link:
-            delay = self._reads_at - self._schedule.now
+        if self.behind_until > self._schedule.now and link is self._link:
+            delay = self.behind_until - self._schedule.now
             self._schedule.after(delay, lambda: self._closed(link, life))
         else:
             super()._closed(link, life)
