@@ -86,6 +86,21 @@ class Committed:
             return None
         return self.told.get(seen.session_id, {}).get(number)
 
+    def is_counted_on(self, session_id: SessionId) -> bool:
+        """Return whether the process that has a session takes it for its own, and holds it."""
+        return counts_on(self.by_id[session_id], session_id) and self.is_held(session_id)
+
+    def is_held(self, session_id: SessionId) -> bool:
+        """Return whether the process that counts on a session has the connection that holds it.
+
+        Else a request of a process before it has moved the session, perhaps with another timeout,
+        after that process had died. The living one was fenced: its connection ends, and it comes
+        back.
+        """
+        place = self._places[session_id]
+        connection = self.byte_connections.at((place.server_id, place.connection))
+        return connection is None or connection.seen is self.by_id[session_id]
+
     def _opened(self, zxid: Zxid, change: CreateSessionTxn) -> None:
         connection = self.byte_connections.at((change.server_id, change.connection))
         if connection is not None:
@@ -154,7 +169,7 @@ class Committed:
         seen = self.by_id[change.session_id]
         if not txn.number and self._schedule.trace is not None:
             self._schedule.say(f"session {format_zxid(Zxid(change.session_id))} of {seen} expires")
-        is_known = counts_on(seen, change.session_id)
+        is_known = self.is_counted_on(change.session_id)
         sessions.ends_once_and_with_a_reason(self.truth, txn, change, seen, is_known=is_known)
         execution.ephemerals_end_with_their_session(self.truth.sessions[change.session_id], change)
         ended_at = self.recorder.clock.tick()

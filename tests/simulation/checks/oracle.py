@@ -29,7 +29,6 @@ from tests.simulation.checks import (
 )
 from tests.simulation.checks.clients import Clients
 from tests.simulation.checks.committed import Committed
-from tests.simulation.checks.session_view import counts_on
 from tests.simulation.trace import note_in_words
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class Checks:
         timeouts.full_after_a_loss(node.server_id, session_id, delivered, now)
         if (node.server_id, node.incarnation) == self.zab.newest_primary:
             seen = self._committed.by_id[session_id]
-            is_known = counts_on(seen, session_id)
+            is_known = self._committed.is_counted_on(session_id)
             sessions.only_who_has_let_go_expires(seen, is_known=is_known)
 
     def _departs(self, node: "Node", session_id: SessionId) -> None:
@@ -252,7 +251,7 @@ class Checks:
         process = self.zab.newest_primary
         node = self._nodes[process[0]] if process is not None else None
         if node is not None and node.incarnation == process[1]:  # type: ignore[index]
-            session_deadlines.nobody_counts_on_too_much(node, self._committed.by_id)
+            session_deadlines.nobody_counts_on_too_much(node, self._committed)
 
     def _survival(self) -> None:
         last = self.zab.last

@@ -4,15 +4,14 @@ DESIGN section 7. The checks cover what may happen, not only what did: a session
 while its client counts on it is a broken promise, even if no server expires it in this run.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from raykeeper.zab.ids import Millis, ServerId
-from raykeeper.znodes.requests import SessionId
-from tests.simulation.checks.session_view import SessionView, known_session
+from tests.simulation.checks.session_view import known_session
 
 if TYPE_CHECKING:
     from raykeeper.zab.peer import Peer
+    from tests.simulation.checks.committed import Committed
     from tests.simulation.node import Node
 
 
@@ -23,7 +22,7 @@ def lets_go_before_it_can_expire(who: object, lets_go_at: int, expires_at: int) 
     )
 
 
-def nobody_counts_on_too_much(node: "Node", by_id: Mapping[SessionId, SessionView]) -> None:
+def nobody_counts_on_too_much(node: "Node", committed: "Committed") -> None:
     """Compare the clients' deadlines with those that the newest leader, `node`, uses."""
     leading = node.server._leader_requests if node.server is not None else None
     if leading is None or node.is_frozen:
@@ -32,12 +31,13 @@ def nobody_counts_on_too_much(node: "Node", by_id: Mapping[SessionId, SessionVie
     if expiry._epoch != leading.epoch or expiry._needs_full_report:
         return
     for session_id, tracked in expiry._sessions.items():
-        seen = by_id[session_id]
+        seen = committed.by_id[session_id]
         is_believed = (
             leading._last_touch_report.get(session_id) == tracked.batch
             and leading.prep.owner_zxid_of(session_id) == tracked.owner_zxid
         )
-        if is_believed and not seen.is_over and known_session(seen) == session_id:
+        is_its_own = known_session(seen) == session_id and committed.is_held(session_id)
+        if is_believed and not seen.is_over and is_its_own:
             due = node.clock.moment_of(Millis(tracked.due + expiry._gaps_ms))
             lets_go_before_it_can_expire(seen, seen.client.lets_go_at, due)
 
