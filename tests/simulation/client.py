@@ -78,7 +78,9 @@ class SimClient:
         self.number = plan.number
         self.speaks_jute = plan.speaks_jute
         self.heard_sent_at = 0
+        """When the newest bytes that a client of ZooKeeper's protocol has read were sent."""
         self.behind_until = 0
+        """When such a client has read, or will have read, what it was late to read."""
         self.name = f"c{plan.number}"
         self.end = client_end(plan.number)
         self.clock = SimClock(schedule, plan.drift_ppm, plan.number * 77_000_000)

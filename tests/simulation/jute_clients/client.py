@@ -48,10 +48,6 @@ class JuteSimClient(SimClient):
         checks: "Checks",
     ) -> None:
         super().__init__(plan, nodes, schedule, network, checks)
-        self.heard_sent_at = 0
-        """When the newest bytes that it has read were sent, in the world's time."""
-        self.behind_until = 0
-        """When it has read, or will have read, what it was late to read, in the world's time."""
         self._habits_of = schedule.stream(f"client.{plan.number}.habits")
         self._pieces = schedule.stream(f"client.{plan.number}.pieces")
         self._nulls = schedule.stream(f"client.{plan.number}.nulls")
