@@ -166,17 +166,28 @@ def rest_phase(
 ) -> Phase:
     """Let so many seconds pass, and return what the servers take in them."""
     run.step(text)
-    pids = server_pids(servers)
-    before, began = cpu_s(pids), time.monotonic()
+    begun = BegunPhase(servers)
     time.sleep(seconds)
-    span = (began, time.monotonic())
-    cores = (cpu_s(pids) - before) / (span[1] - span[0])
-    return Phase(
-        name,
-        [span],
-        span[1] - span[0],
-        {"server_mb": resident_mb(pids), "server_cores": cores},
-    )
+    return begun.end(name)
+
+
+class BegunPhase:
+    """A phase that lasts from now until its end."""
+
+    def __init__(self, servers: RaykeeperServers) -> None:
+        self._pids = server_pids(servers)
+        self._before_s, self._began = cpu_s(self._pids), time.monotonic()
+
+    def end(self, name: str) -> Phase:
+        """Return it with what the servers took in it."""
+        span = (self._began, time.monotonic())
+        seconds = span[1] - span[0]
+        cores = (cpu_s(self._pids) - self._before_s) / seconds
+        columns: dict[str, Value] = {
+            "server_mb": resident_mb(self._pids),
+            "server_cores": cores,
+        }
+        return Phase(name, [span], seconds, columns)
 
 
 def _form(

@@ -3,7 +3,8 @@
 A native client sets a znode every 10 ms: alone, beside processes that only compute, and beside each
 kind of hostile load (`bench/loads/hostile_clients.py`), all of it from the loopback interface. The
 bounds are the defaults first, of which each server gives an address 60 connections. Then a further
-ensemble has settings that allow very many. All is bounded in count and in time.
+ensemble has settings that allow very many; how long the bystander waits while these are opened is
+a phase of its own. All is bounded in count and in time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from raykeeper.bench.experiment_run import ExperimentRun, split_task
 from raykeeper.bench.experiments.contract import Count, Experiment, Processes, Seconds
-from raykeeper.bench.experiments.crowds import rest_phase, rows_of
+from raykeeper.bench.experiments.crowds import BegunPhase, rest_phase, rows_of
 from raykeeper.bench.loads.hostile_clients import LIST
 from raykeeper.bench.loads.processes import GENERATE, LoadProcesses, burning
 from raykeeper.bench.loads.task import Kind, LoadTask
@@ -100,7 +101,10 @@ def _measure(
             run.step(f"{kind}: {count} clients begin")
             task = LoadTask(kind=kind, client=client, where=ports, number=1, clients=count)
             parts = split_task(task, sizes.processes)
+            opening = BegunPhase(servers)
             with LoadProcesses(GENERATE, parts, niceness=niceness) as load:
+                if kind == "connections":
+                    phases.append(opening.end("opening"))
                 load.begin()
                 phase = rest_phase(run, servers, f"{kind}: {count} clients", kind, sizes.seconds)
                 load.stop()

@@ -6,7 +6,7 @@
 | slow | has a session, and sends a request of 1 MB, a byte at a time |
 | lengths | says that 2^31 - 1 bytes follow, or -1, every second time behind a handshake |
 | unread | has a session, asks for long lists, and reads none of them; goes after some seconds |
-| connections | has a session and pings; opened before the load begins, and not anew |
+| connections | has a session and pings from then on; opened before the load begins, and not anew |
 
 A connection that was ended is opened again after `RETRY_S`: what is measured is a server that is
 bothered, and not how many connections a machine can open.
@@ -55,14 +55,13 @@ async def be_hostile(task: LoadTask, begin: Callable[[], Callable[..., LoadRepor
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     places = [where_of(task, number) for number in range(task.clients)]
     counts: Counts = Counter()
-    acts: list[Callable[[], Awaitable[None]]]
+    acting: list[asyncio.Future[None]] = []
     if task.kind == "connections":
-        opened = await gather_bounded([partial(_connect, place, counts) for place in places])
-        acts = [partial(_ping, streams, counts) for streams in opened]
-    else:
-        acts = [partial(_again, _ACTS[task.kind], place, counts) for place in places]
+        acting = await gather_bounded([partial(_begin_to_ping, each, counts) for each in places])
     report_of = await asyncio.to_thread(begin)
-    acting = [asyncio.ensure_future(act()) for act in acts]
+    if task.kind != "connections":
+        act = _ACTS[task.kind]
+        acting = [asyncio.ensure_future(_again(act, place, counts)) for place in places]
     await asyncio.to_thread(sys.stdin.readline)
     for each in acting:
         each.cancel()
@@ -98,10 +97,10 @@ async def _open(place: str, counts: Counts) -> Streams:
     return streams
 
 
-async def _connect(place: str, counts: Counts) -> Streams:
+async def _begin_to_ping(place: str, counts: Counts) -> asyncio.Future[None]:
     streams = await _open(place, counts)
     await _open_session(streams)
-    return streams
+    return asyncio.ensure_future(_ping(streams, counts))
 
 
 async def _open_session(streams: Streams) -> None:
@@ -149,10 +148,9 @@ async def _ping(streams: Streams, counts: Counts) -> None:
     reader, writer = streams
     reading = asyncio.ensure_future(_read_all(reader))
     try:
-        while not reading.done():
+        while not (await asyncio.wait([reading], timeout=TIMEOUT_MS / 3000))[0]:
             with suppress(OSError):
                 _write(writer, _PING)
-            await asyncio.wait([reading], timeout=TIMEOUT_MS / 3000)
         counts["ended"] += 1
     finally:
         reading.cancel()

@@ -75,7 +75,7 @@ COLUMNS = {
     "hostile": {
         "bounds": ("default", "raised"),
         "phase": (
-            *("alone", "busy", "silent", "slow", "lengths", "unread", "connections"),
+            *("alone", "busy", "silent", "slow", "lengths", "unread", "opening", "connections"),
             "after",
         ),
         "opened": None,
