@@ -183,11 +183,9 @@ class BegunPhase:
         span = (self._began, time.monotonic())
         seconds = span[1] - span[0]
         cores = (cpu_s(self._pids) - self._before_s) / seconds
-        columns: dict[str, Value] = {
-            "server_mb": resident_mb(self._pids),
-            "server_cores": cores,
-        }
-        return Phase(name, [span], seconds, columns)
+        return Phase(
+            name, [span], seconds, {"server_mb": resident_mb(self._pids), "server_cores": cores}
+        )
 
 
 def _form(

@@ -55,11 +55,11 @@ async def be_hostile(task: LoadTask, begin: Callable[[], Callable[..., LoadRepor
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     places = [where_of(task, number) for number in range(task.clients)]
     counts: Counts = Counter()
-    acting: list[asyncio.Future[None]] = []
     if task.kind == "connections":
         acting = await gather_bounded([partial(_begin_to_ping, each, counts) for each in places])
-    report_of = await asyncio.to_thread(begin)
-    if task.kind != "connections":
+        report_of = await asyncio.to_thread(begin)
+    else:
+        report_of = await asyncio.to_thread(begin)
         act = _ACTS[task.kind]
         acting = [asyncio.ensure_future(_again(act, place, counts)) for place in places]
     await asyncio.to_thread(sys.stdin.readline)
@@ -148,7 +148,8 @@ async def _ping(streams: Streams, counts: Counts) -> None:
     reader, writer = streams
     reading = asyncio.ensure_future(_read_all(reader))
     try:
-        while not (await asyncio.wait([reading], timeout=TIMEOUT_MS / 3000))[0]:
+        while not reading.done():
+            await asyncio.wait([reading], timeout=TIMEOUT_MS / 3000)
             with suppress(OSError):
                 _write(writer, _PING)
         counts["ended"] += 1
