@@ -28,6 +28,8 @@ from tests.harness.chromium import open_browser
 IMAGES = Path(__file__).parents[2] / "docs/images"
 NAME, TOKEN = "coord", "picture"
 LOOKS, INTERVAL_S = 90, 0.5
+RATES_S = 2.0
+"""The time in which what `raykeeper top` shows by the second is counted."""
 SIZE = (1280, 700)
 
 
@@ -91,7 +93,7 @@ async def draw_page(ensemble: Ensemble) -> None:
 def draw_top() -> None:
     """Write the picture of `raykeeper top`."""
     before: LoadTable = admin_of(NAME).load()
-    time.sleep(2.0)
+    time.sleep(RATES_S)
     console = make_console()
     console.record, console.width = True, 132
     with Path("/dev/null").open("w") as nowhere:

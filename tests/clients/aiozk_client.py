@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 
 import aiozk
 from aiozk import exc
+from aiozk.states import States
 
 PATIENCE_S = 60.0
 
@@ -109,7 +110,7 @@ async def survive(hosts: str) -> None:
                 await client.set_data("/survives-aiozk", line.strip())
                 break
             except (exc.ConnectionLoss, exc.TimeoutError, exc.NoServersError):
-                await asyncio.sleep(0.05)
+                await client.session.state.wait_for(States.CONNECTED)
         print("set", line.strip(), flush=True)
     _, stat = await client.get("/survives-aiozk")
     assert stat.ephemeral_owner == session, stat

@@ -9,7 +9,7 @@ what it must raises.
 
 import queue
 import sys
-import time
+import threading
 from collections.abc import Callable
 
 from kazoo.client import KazooClient
@@ -24,7 +24,7 @@ from kazoo.exceptions import (
     NotReadOnlyCallError,
     RolledBackError,
 )
-from kazoo.protocol.states import KeeperState, WatchedEvent
+from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 PATIENCE_S = 60.0
@@ -136,6 +136,16 @@ def tour(hosts: str) -> None:
 
 def survive(hosts: str) -> None:
     client = opened(hosts)
+    connected = threading.Event()
+    connected.set()
+
+    def on_state(state: str) -> None:
+        if state == KazooState.CONNECTED:
+            connected.set()
+        else:
+            connected.clear()
+
+    client.add_listener(on_state)
     client.create("/survives-kazoo", ephemeral=True)
     session = client.client_id[0]
     for line in sys.stdin:
@@ -144,7 +154,7 @@ def survive(hosts: str) -> None:
                 client.set("/survives-kazoo", line.strip().encode())
                 break
             except (ConnectionClosedError, ConnectionLoss):
-                time.sleep(0.05)
+                assert connected.wait(PATIENCE_S)
         print("set", line.strip(), flush=True)
     assert client.exists("/survives-kazoo").ephemeralOwner == session
     client.stop()
