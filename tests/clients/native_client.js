@@ -1,6 +1,6 @@
 // A tour of npm's package zookeeper, the C client in Node, with two sessions of one process.
 //
-//     NODE_PATH=build/node/node_modules node native_client.js tour 127.0.0.1:2181
+//     NODE_PATH=build/node/node_modules node native_client.js tour 127.0.0.1:2181 3>&1
 //
 // `survive` sets a znode once for each line of its input, and ends when that ends; it tries again
 // while no server takes it. A step that does not do what it must throws.
@@ -8,11 +8,16 @@
 'use strict';
 
 const assert = require('node:assert');
+const fs = require('node:fs');
 const readline = require('node:readline');
 const ZooKeeper = require('zookeeper');
 
 const { constants } = ZooKeeper;
 const { ZOO_EPHEMERAL, ZOO_PERSISTENT, ZOO_PERSISTENT_SEQUENTIAL } = constants;
+
+function say(text) {
+  fs.writeSync(3, `${text}\n`); // the standard output is the C client's
+}
 
 function open(hosts) {
   const options = {
@@ -80,7 +85,7 @@ async function survive(hosts) {
         await new Promise((resolve) => setTimeout(resolve, 50));
       }
     }
-    console.log(`set ${line}`);
+    say(`set ${line}`);
   }
   const [last] = await client.get('/survives-native', false);
   assert.strictEqual(last.ephemeralOwner, first.ephemeralOwner);
@@ -88,6 +93,6 @@ async function survive(hosts) {
 }
 
 (process.argv[2] === 'tour' ? tour : survive)(process.argv[3]).then(
-  () => { console.log('done'); process.exit(0); },
+  () => { say('done'); process.exit(0); },
   (error) => { console.error(error); process.exit(1); },
 );

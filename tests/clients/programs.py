@@ -78,8 +78,8 @@ def _missing_node() -> str:
 def _missing_native() -> str:
     if shutil.which("node") is None:
         return "there is no node"
-    if not (NODE_MODULES / "zookeeper/build/Release").exists():
-        return "npm's package zookeeper is not built in build/node (make native-node-client)"
+    if not (NODE_MODULES / "zookeeper/build/Release/zookeeper.node").exists():
+        return "npm's package zookeeper is not built in build/node"
     return ""
 
 
@@ -132,11 +132,17 @@ def _python_command(name: str) -> Callable[[], list[str]]:
     return lambda: [sys.executable, str(HERE / f"{name}_client.py")]
 
 
+def _native_command() -> list[str]:
+    # The C client's own messages go to the standard output, so the program writes to another.
+    script = 'exec node "$0" "$@" 3>&1 1>&2'
+    return ["sh", "-c", script, str(HERE / "native_client.js")]
+
+
 PROGRAMS: Final = {
     "kazoo": ClientProgram(lambda: "", _python_command("kazoo")),
     "c": ClientProgram(_missing_c, _c_command),
     "curator": ClientProgram(_missing_curator, _curator_command),
     "node": ClientProgram(_missing_node, lambda: ["node", str(HERE / "node_client.js")]),
-    "native": ClientProgram(_missing_native, lambda: ["node", str(HERE / "native_client.js")]),
+    "native": ClientProgram(_missing_native, _native_command),
     "aiozk": ClientProgram(_missing_aiozk, _python_command("aiozk")),
 }
