@@ -20,20 +20,20 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" timeout 300 $(BIN
 OLDEST := .venv-oldest-ray
 OLDEST_RAY := $(shell sed -n 's/^ *"ray>=\([0-9.]*\)",$$/\1/p' pyproject.toml)
 
-# A client of ZooKeeper for Node; without it its tests are skipped.
-NODE_CLIENT := build/node/.tried
+# The clients of ZooKeeper for Node; the tests of one that cannot be installed or built are skipped.
+NODE_CLIENTS := build/node/.tried
 
 # Interpreters for `make test-wheel`, when they are not found by their version.
 PYTHON_OLDEST ?=
 PYTHON_NEWEST ?=
 
-.PHONY: demo test test-oldest-ray test-wheel native-node-client shell-coverage simulate check docs bench format clean
+.PHONY: demo test test-oldest-ray test-wheel shell-coverage simulate check docs bench format clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
 	$(BIN)/raykeeper demo
 
-test: $(READY) $(NODE_CLIENT)  ## The whole test suite: without Ray on all cores, then with two Ray clusters at a time.
+test: $(READY) $(NODE_CLIENTS)  ## The whole test suite: without Ray on all cores, then with two Ray clusters at a time.
 	$(BIN)/python -m pytest -q -n logical --ignore tests/ray
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/ray
 	$(MAKE) test-oldest-ray
@@ -45,10 +45,6 @@ test-oldest-ray: $(OLDEST)/.ready  ## The smoke tests with the oldest Ray, whose
 test-wheel: $(READY)  ## Installs the wheel with the oldest and the newest Python and Ray, and runs the first programs.
 	PYTHON_OLDEST=$(PYTHON_OLDEST) PYTHON_NEWEST=$(PYTHON_NEWEST) \
 		$(BIN)/python -m pytest -q -m wheel -n 2 --dist loadscope tests/wheel
-
-native-node-client: $(NODE_CLIENT)  ## Builds the C client for Node, half a minute, for its tests.
-	cd $(<D) && npm install --silent --no-audit --no-fund --ignore-scripts zookeeper@7.3.0
-	cd $(<D)/node_modules/zookeeper && node scripts/prepublish.js && npm run build
 
 simulate: $(READY)  ## SEEDS runs of the simulator from seed FROM in JOBS processes, 0 for all cores.
 	$(BIN)/python -m tests.simulation simulate --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS)
@@ -84,9 +80,11 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench,dev,docs]'
 	touch $(READY)
 
-$(NODE_CLIENT):
+$(NODE_CLIENTS):
 	mkdir -p $(@D)
 	npm install --silent --no-audit --no-fund --prefix $(@D) node-zookeeper-client@1.1.3 || true
+	npm install --silent --no-audit --no-fund --prefix $(@D) --ignore-scripts zookeeper@7.3.0 || true
+	cd $(@D)/node_modules/zookeeper && node scripts/prepublish.js && timeout 300 npm run --silent build || true
 	touch $@
 
 $(OLDEST)/.ready: pyproject.toml $(READY)

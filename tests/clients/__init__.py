@@ -4,7 +4,7 @@
     c_client.c           the C client, Debian's libzookeeper-mt-dev
     CuratorClient.java   Curator on the Java client, Debian's libcurator-recipes-java
     node_client.js       node-zookeeper-client of npm, which `make test` installs below build/
-    native_client.js     zookeeper of npm, which `make native-node-client` builds there
+    native_client.js     zookeeper of npm, which is built there
     aiozk_client.py      aiozk of PyPI
 
 Each has two words: `tour HOSTS` tries what the client offers, and `survive HOSTS` sets a znode for
