@@ -83,10 +83,14 @@ BYSTANDER: Final = 2
 
 
 class VirtualServers:
-    """Three servers, each with a core of its own, and their clients."""
+    """Three servers, each with a core of its own, and their clients.
 
-    def __init__(self) -> None:
+    `processor_s` returns the processor time so far, which steps are measured with.
+    """
+
+    def __init__(self, processor_s: Callable[[], float] = time.process_time) -> None:
         self.time = 1.0
+        self._processor_s = processor_s
         self.on_items: dict[int, Callable[[Sequence[Item]], None]] = {}
         """What is called with what a client receives."""
         self.turns: list[tuple[ServerId, float, float]] = []
@@ -173,9 +177,9 @@ class VirtualServers:
         self._turn_at[i] = None
         events, self._inbox[i] = self._inbox[i], []
         frames, self._frames[i] = self._frames[i], 0
-        began = time.process_time()
+        began = self._processor_s()
         effects = self._servers[i].step(events, self._now())
-        took = time.process_time() - began
+        took = self._processor_s() - began
         left = self._carry_out(i, effects, self.time + TURN_S + frames * READ_S + took)
         self.turns.append((i, self.time, left - self.time))
         self._free_at[i] = left
@@ -289,9 +293,14 @@ class Crowd:
                 self._answered[connection] = self._servers.time
 
 
-def measure(clients: int, changes: int, alone_s: float) -> Iterator[Row]:
+def measure(
+    clients: int,
+    changes: int,
+    alone_s: float,
+    processor_s: Callable[[], float] = time.process_time,
+) -> Iterator[Row]:
     """Yield a row for each phase; `clients` of the crowd are connected to each server."""
-    servers = VirtualServers()
+    servers = VirtualServers(processor_s)
     follower = next(i for i in servers.ids if i != servers.leader)
     servers.connect([WRITER, BYSTANDER], follower)
     crowd = range(BYSTANDER + 1, BYSTANDER + 1 + clients * len(servers.ids))
