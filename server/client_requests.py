@@ -412,14 +412,17 @@ class ClientRequests:
     def on_heartbeats_confirmed(
         self, heartbeats: list[tuple[Connection, int]], rejected: list[SessionId]
     ) -> None:
-        """Tell clients that the leader confirmed their heartbeats, except `rejected` sessions."""
+        """Tell clients that the leader confirmed their heartbeats, except `rejected` sessions.
+
+        Those are reported again: they end or move soon, or count as heard again by then.
+        """
         unconfirmed = frozenset(rejected)
         for connection, heartbeat in heartbeats:
-            if (
-                connection.phase is Phase.CONNECTED
-                and connection.session_id not in unconfirmed
-                and heartbeat > connection.confirmed_heartbeat
-            ):
+            if connection.phase is not Phase.CONNECTED:
+                continue
+            if connection.session_id in unconfirmed:
+                self._leader_outbox.touch(connection)
+            elif heartbeat > connection.confirmed_heartbeat:
                 connection.confirmed_heartbeat = heartbeat
                 self._send_queues.on_heartbeat_confirmed(connection)
 

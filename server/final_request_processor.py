@@ -27,6 +27,7 @@ from raykeeper.znodes.txns import (
     RaiseLevelTxn,
     ReconfigTxn,
     ReplaceVoterTxn,
+    SuspectSessionTxn,
     Txn,
 )
 
@@ -55,6 +56,7 @@ class FinalRequestProcessor:
             CreateSessionTxn: self._on_session_created,
             CreateSessionErrorTxn: self._on_session_refused,
             CloseSessionTxn: self._on_session_closed,
+            SuspectSessionTxn: self._on_session_suspected,
             ReplaceVoterTxn: self._on_voter_replaced,
             RaiseLevelTxn: self._on_level_raised,
             ReconfigTxn: self._on_members_changed,
@@ -104,7 +106,7 @@ class FinalRequestProcessor:
         self._context.trace(trace_events.SESSION_OPENED, (body.session_id, body.server_id))
         self._clients.on_session_created(zxid, body)
         if leader is not None:
-            leader.on_session_created(body.session_id)
+            leader.sessions.on_session_changed(body.session_id)
 
     def _on_session_refused(self, _zxid: Zxid, txn: Txn, _leader: Leader) -> None:
         assert isinstance(txn.body, CreateSessionErrorTxn)
@@ -115,7 +117,12 @@ class FinalRequestProcessor:
         assert isinstance(body, CloseSessionTxn)
         self._clients.on_session_closed(body.session_id, txn, outcome_of(zxid, txn))
         if leader is not None:
-            leader.on_session_closed(body.session_id)
+            leader.sessions.on_session_closed(body.session_id)
+
+    def _on_session_suspected(self, _zxid: Zxid, txn: Txn, leader: Leader) -> None:
+        assert isinstance(txn.body, SuspectSessionTxn)
+        if leader is not None:
+            leader.sessions.on_session_changed(txn.body.session_id)
 
     def _on_voter_replaced(self, zxid: Zxid, txn: Txn, leader: Leader) -> None:
         context, body = self._context, txn.body

@@ -68,7 +68,7 @@ class LeaderForwarder:
                 processor.prepare_connect(leader, connect)
             for gap in processor.prepare_writes(leader, batch.writes):
                 self._clients.on_write_gap(gap.session_id, gap.owner_zxid)
-            processor.end_dead_sessions(batch.dead_sessions)
+            processor.sessions.end_dead_sessions(batch.dead_sessions)
         else:
             out.extend(SendPeer(leader, connect) for connect in batch.connects)
             for some in _split_by_size(batch.writes):
@@ -111,7 +111,7 @@ class LeaderForwarder:
         The next leader counts timeouts from its activation, so the session may end before the
         client expects it. A quorum that answers now has not yet activated another leader.
         """
-        rejected = processor.touch_sessions(message.sessions)
+        rejected = processor.sessions.touch_sessions(message.sessions)
         self._reply_once_confirmed(sender, TouchSessionsReply(message.number, rejected))
 
     def on_touch_sessions_reply(self, message: TouchSessionsReply) -> None:

@@ -1,12 +1,8 @@
-"""Prepares requests and keeps or ends sessions, on an established leader.
+"""Prepares requests on an established leader, and proposes them.
 
-ZooKeeper: `LeaderRequestProcessor`, `PrepRequestProcessor`, `LearnerHandler` (REQUEST, PING,
-REVALIDATE), `LeaderSessionTracker`.
+ZooKeeper: `LeaderRequestProcessor`, `PrepRequestProcessor`, `LearnerHandler` (REQUEST).
 
-Invariants: a write is prepared only under its session's present owner zxid and as the next number;
-a session is expired only by a proposal that knew of its last touch, or because the process that has
-it under its present owner zxid is dead; a heartbeat is confirmed only for a session that is not
-about to end.
+Invariant: a write is prepared only under its session's present owner zxid and as the next number.
 """
 
 from collections import deque
@@ -16,12 +12,11 @@ from functools import partial
 from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.container_manager import ContainerManager
 from raykeeper.server.context import ServerContext
-from raykeeper.server.effects import TrackSessions
+from raykeeper.server.leader_session_tracker import LeaderSessionTracker
 from raykeeper.server.member_changes import MemberChanges
 from raykeeper.server.peer_messages import (
     ForwardConnect,
     ForwardedWrite,
-    OwnedSession,
     WriteGap,
 )
 from raykeeper.server.write_stages import FORCE, QUORUM
@@ -31,15 +26,12 @@ from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Learner, Stage
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport, TouchedSession
 from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
 from raykeeper.znodes.requests import Reconfig, SessionId
-from raykeeper.znodes.txns import CloseReason, ReconfigErrorTxn, TxnBody
+from raykeeper.znodes.txns import ReconfigErrorTxn, TxnBody
 
 PROPOSED_BYTES_MAX = 1 << 20
 """Bytes of transactions proposed in one run, unless a single one is larger."""
-
-
 DELETED_PER_STEP = 100
 """Containers and znodes with a TTL that one step deletes, so that writes are not held up."""
 DELETIONS_OUTSTANDING_MAX = 1_000
@@ -76,14 +68,7 @@ class LeaderRequestProcessor:
         self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
         self._unrepeated_votes = dict(inherited_votes)
         self._proposed_level = LEVEL_MIN
-        # Sessions: the content of the next report, and the report that last touched each session.
-        self._report_number = 0
-        self._touched: dict[SessionId, None] = {}
-        self._ended_sessions: list[SessionId] = []
-        self._last_touch_report: dict[SessionId, int] = {}
-        self._needs_full_report = True
-        self._tracker_losses: list[Millis] = []
-        self._own_expiry: SessionExpiry | None = None
+        self.sessions = LeaderSessionTracker(context, epoch, self.prep, self._next_zxid, self._add)
 
     # Requests.
 
@@ -189,16 +174,6 @@ class LeaderRequestProcessor:
             if took > context.options.slow_request_ms:
                 stage = FORCE if context.peer.history.synced < end else QUORUM
                 context.trace(trace_events.PROPOSAL_SLOW, (format_zxid(end), stage, took))
-
-    def on_session_created(self, session_id: SessionId) -> None:
-        """Give a created or moved session a full timeout."""
-        self._touch(session_id)
-
-    def on_session_closed(self, session_id: SessionId) -> None:
-        """Forget a session, and name it as ended in the next report."""
-        self._touched.pop(session_id, None)
-        self._last_touch_report.pop(session_id, None)
-        self._ended_sessions.append(session_id)
 
     def on_expiring_changed(self, change: TxnBody) -> None:
         """Schedule the containers and znodes with a TTL that an applied change touches."""
@@ -351,107 +326,7 @@ class LeaderRequestProcessor:
     def _prepare_vote(self, server: ServerId, disk: DiskId, zxid: Zxid, wall: Millis) -> bytes:
         return self.prep.prepare_replace_voter(zxid, wall, server, disk)
 
-    # Sessions.
-
-    def touch_sessions(self, touches: list[OwnedSession]) -> list[SessionId]:
-        """Touch sessions; return those whose heartbeat must not be confirmed."""
-        rejected = []
-        for touch in touches:
-            if self.prep.owner_zxid_of(touch.session_id) == touch.owner_zxid:
-                self._touch(touch.session_id)
-            else:
-                rejected.append(touch.session_id)
-        return rejected
-
-    def send_session_report(self) -> None:
-        """Report the touched sessions to the tracker, or to the leader's own expiry."""
-        self._report_number += 1
-        sessions = self._context.state.sessions.by_id
-        if self._needs_full_report:
-            self._last_touch_report = dict.fromkeys(sessions, self._report_number)
-            named = list(sessions)
-        else:
-            named = [session_id for session_id in self._touched if session_id in sessions]
-        touched = [
-            TouchedSession(
-                session_id, sessions[session_id].owner_zxid, sessions[session_id].timeout_ms
-            )
-            for session_id in named
-        ]
-        report = SessionReport(
-            self.epoch, self._report_number, self._needs_full_report, touched, self._ended_sessions
-        )
-        self._needs_full_report = False
-        self._touched = {}
-        self._ended_sessions = []
-        if self._own_expiry is None:
-            self._context.out.append(TrackSessions(report))
-            return
-        proposals = self._own_expiry.track(report, self._context.now.mono)
-        assert proposals is not None, "its first report was full, and none was lost"
-        self.on_expiry_proposals(proposals)
-
-    def on_expiry_proposals(self, verdicts: list[ExpiryProposal]) -> None:
-        """Expire the proposed sessions that were not touched after the tracker's last report."""
-        for verdict in verdicts:
-            session_id = verdict.session_id
-            if (
-                verdict.epoch != self.epoch
-                or self.prep.owner_zxid_of(session_id) != verdict.owner_zxid
-                or self._last_touch_report.get(session_id) != verdict.batch
-            ):
-                self._context.trace(trace_events.EXPIRY_DROPPED, session_id)
-                continue
-            if not self._expire(session_id, trace_events.SESSION_EXPIRED, CloseReason.EXPIRED):
-                return
-
-    def end_dead_sessions(self, sessions: list[OwnedSession]) -> None:
-        """End the sessions of dead processes, unless another connection has them by now."""
-        for touch in sessions:
-            session_id = touch.session_id
-            if self.prep.owner_zxid_of(session_id) != touch.owner_zxid:
-                self._context.trace(trace_events.DEAD_SESSION_DROPPED, session_id)
-            elif not self._expire(
-                session_id, trace_events.SESSION_PROCESS_DIED, CloseReason.PROCESS_DIED
-            ):
-                return  # it is reported again to the next leader
-
-    def on_tracker_lost(self) -> None:
-        """Report all sessions to a new tracker, which gives each its whole timeout.
-
-        Losses that come faster than a session can expire would keep dead sessions alive for ever.
-        So after a second one the leader tracks its sessions itself until its role ends.
-        """
-        if self._own_expiry is not None:
-            return  # the leader tracks its sessions itself
-        context = self._context
-        now = context.now.mono
-        context.trace(trace_events.TRACKER_LOST, len(self._tracker_losses))
-        self._needs_full_report = True
-        since = now - context.limits.session_timeout_max_ms
-        self._tracker_losses = [at for at in self._tracker_losses if at > since]
-        self._tracker_losses.append(now)
-        if len(self._tracker_losses) > 1:
-            self._own_expiry = SessionExpiry()
-            context.trace(trace_events.TRACKER_REPLACED, self.epoch)
-
     # Within.
-
-    def _expire(self, session_id: SessionId, note: str, reason: int) -> bool:
-        """End a session that has an owner; return False when no zxid is left for it."""
-        if (zxid := self._next_zxid()) is None:
-            return False
-        wall = self._context.now.wall
-        txn = self.prep.prepare_close_session(zxid, wall, session_id, reason)
-        assert txn is not None, session_id
-        self._context.trace(note, session_id)
-        self._add(txn)
-        return True
-
-    def _touch(self, session_id: SessionId) -> None:
-        self._touched[session_id] = None
-        # The report that will say so is the next one; an older verdict does not know of it.
-        self._last_touch_report[session_id] = self._report_number + 1
 
     def _next_zxid(self) -> Zxid | None:
         """Return the zxid of the next transaction, None when this epoch can have no more."""

@@ -86,7 +86,9 @@ class PeerMessageHandlers:
         return {
             ForwardConnect: LeaderRequestProcessor.prepare_connect,
             ForwardWrites: self._on_forward_writes,
-            EndDeadSessions: lambda leader, _, message: leader.end_dead_sessions(message.sessions),
+            EndDeadSessions: lambda leader, _, message: leader.sessions.end_dead_sessions(
+                message.sessions
+            ),
             MemberAddress: lambda leader, sender, message: leader.learn_address(
                 sender, message.address
             ),

@@ -62,7 +62,8 @@ class TouchSessions(Struct, frozen=True, array_like=True, tag=33):
 class TouchSessionsReply(Struct, frozen=True, array_like=True, tag=34):
     """From the leader: the sessions of report `number` live at least a timeout from its arrival.
 
-    Sessions in `rejected` are excepted: they have ended, are about to, or have moved elsewhere.
+    Sessions in `rejected` are excepted: they have ended, are about to, have moved elsewhere, or are
+    suspected still.
     """
 
     number: int

@@ -114,7 +114,7 @@ class ReadOnlyMode:
         host, attempt = connection.host, connect.attempt
         identities = identities_of(auth_ids, host)
         connection.local_session = Session(
-            *opened, 0, 0, {}, attempt, host, auth_ids, ServerId(0), identities
+            *opened, 0, 0, {}, attempt, host, auth_ids, ServerId(0), False, identities
         )
         connection.enter(Phase.READ_ONLY)
         self._send_queues.send_connect_reply(connection, timeout_ms, state.zxid, 0)

@@ -384,11 +384,11 @@ class Server:
 
     def _on_sessions_overdue(self, event: SessionsOverdue) -> None:
         if self._leader_requests is not None and not self._transfer.hold_overdue(event):
-            self._leader_requests.on_expiry_proposals(event.proposals)
+            self._leader_requests.sessions.on_expiry_proposals(event.proposals)
 
     def _on_tracker_lost(self, _event: TrackerLost) -> None:
         if self._leader_requests is not None:
-            self._leader_requests.on_tracker_lost()
+            self._leader_requests.sessions.on_tracker_lost()
 
     # Effects of Zab.
 
@@ -538,7 +538,7 @@ class Server:
             leader.raise_level()
             leader.update_config()
             leader.delete_expired_znodes()
-            leader.send_session_report()
+            leader.sessions.send_report()
         if leader is not None:
             self._digests.send_requests()
 

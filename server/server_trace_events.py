@@ -11,6 +11,8 @@ RECONFIG_REFUSED: Final = TraceName("members.refused", "connection", "reason")
 """A step of the member list was refused: of ZooKeeper's clients none is told why."""
 CLIENT_OVERRUN: Final = TraceName("client.overrun", "connection")
 SESSION_OPENED: Final = TraceName("session.opened", "session", "server")
+SESSION_SUSPECTED: Final = TraceName("session.suspected", "session")
+"""Half of its timeout has passed in silence, which the next leader will know too."""
 SESSION_EXPIRED: Final = TraceName("session.expired", "session")
 SESSION_PROCESS_DIED: Final = TraceName("session.departed", "session")
 """The client's process is dead, so the session ends before its timeout."""

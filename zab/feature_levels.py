@@ -9,7 +9,7 @@ the version before, so any of them can go back. docs/UPGRADING.md says how to ad
     level 1   the formats before there were levels
     level 2   `RaiseLevelTxn`, snapshots that name their level (format 4), identities that name that
               of their folder (version 3); member lists that change, with their transactions; states
-              that were restored and name the salt of their ACLs
+              that were restored and name the salt of their ACLs; sessions that are suspected
 
 Two numbers of a server matter, and they are not the same:
 
@@ -35,6 +35,8 @@ LEVEL_OF_MEMBERS: Final = FeatureLevel(2)
 """From which the member list may change."""
 LEVEL_OF_ACL_SALTS: Final = FeatureLevel(2)
 """From which a state may name the salt of its ACLs."""
+LEVEL_OF_SUSPICION: Final = FeatureLevel(2)
+"""From which sessions are suspected before they expire."""
 
 assert LEVEL_MIN <= LEVEL_MAX <= LEVEL_MIN + 1, "a program knows its version and the one before"
 

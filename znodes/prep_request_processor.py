@@ -80,6 +80,7 @@ from raykeeper.znodes.txns import (
     ReplaceVoterTxn,
     SetDataTxn,
     SetIdentitiesTxn,
+    SuspectSessionTxn,
     Txn,
     TxnBody,
     encode_txn,
@@ -111,6 +112,9 @@ class OutstandingSession(Struct):
     the first, for an empty one is larger than all the rest."""
     results_bytes: int
     """Of all of them."""
+    is_suspected: bool = False
+    heard_zxid: Zxid = ZERO
+    """Of the transaction since which it is suspected no more."""
     closing: bool = False
 
 
@@ -199,6 +203,19 @@ class PrepRequestProcessor:
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, self._closed(zxid, session_id, reason)))
 
+    def prepare_suspect(
+        self, zxid: Zxid, wall_ms: Millis, session_id: SessionId, *, is_suspected: bool
+    ) -> bytes:
+        """Prepare to suspect a living session, or to note that it was heard again."""
+        session = self.session(session_id)
+        assert session is not None, session_id
+        session.is_suspected = is_suspected
+        if not is_suspected:
+            session.heard_zxid = zxid
+        time_ms = self._begin(zxid, wall_ms)
+        body = SuspectSessionTxn(session_id, is_suspected)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, body))
+
     def prepare_delete_expired(
         self, zxid: Zxid, wall_ms: Millis, path: str, mzxid: Zxid
     ) -> bytes | None:
@@ -285,6 +302,7 @@ class PrepRequestProcessor:
                 session.identities,
                 held or None,
                 sum(size for _, size in held),
+                session.is_suspected,
             )
             self._sessions[session_id] = future
         return None if future.closing else future
@@ -301,6 +319,20 @@ class PrepRequestProcessor:
             return None if outstanding.closing else outstanding.owner_zxid
         session = self._state.sessions.get(session_id)
         return None if session is None else session.owner_zxid
+
+    def is_suspected(self, session_id: SessionId) -> bool:
+        """Return whether the session is suspected once all is applied."""
+        outstanding = self._sessions.get(session_id)
+        if outstanding is not None:
+            return outstanding.is_suspected
+        session = self._state.sessions.get(session_id)
+        return session is not None and session.is_suspected
+
+    def is_heard(self, session_id: SessionId) -> bool:
+        """Return whether all that suspected the session is taken back and applied."""
+        outstanding = self._sessions.get(session_id)
+        heard_zxid = ZERO if outstanding is None else outstanding.heard_zxid
+        return not self.is_suspected(session_id) and self._state.zxid >= heard_zxid
 
     def soft_quotas_exceeded(self) -> list[SoftLimitExceeded]:
         """Return the soft limits exceeded since the last call, each at most once a minute."""
@@ -470,6 +502,7 @@ class PrepRequestProcessor:
                 # and a client that is served elsewhere would be thrown off.
                 return CreateSessionErrorTxn(server_id, connection, Code.SESSION_MOVED)
             session.owner_zxid = zxid
+            session.is_suspected = False
             session.attempt = request.attempt
             session.host = host
             session.identities = identities_of(session.auth_ids, host)

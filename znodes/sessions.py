@@ -21,7 +21,7 @@ from raykeeper.znodes.acl import Identities, identities_of
 from raykeeper.znodes.digest import record_term
 from raykeeper.znodes.limits import REPLY_CACHE_MAX
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.txns import CreateSessionTxn, WriteOutcome
+from raykeeper.znodes.txns import CreateSessionTxn, SuspectSessionTxn, WriteOutcome
 
 
 class DigestedSession(Struct, frozen=True, array_like=True, tag=2):
@@ -44,9 +44,11 @@ class SessionRecord(DigestedSession, frozen=True, array_like=True, tag=2):
 
     server_id: ServerId = ServerId(0)
     """The server that it was opened at or has moved to; 0 in a snapshot that does not tell."""
+    is_suspected: bool = False
+    """Half of its timeout has passed in silence; the digest covers it beside the others."""
 
 
-_encode_record = msgspec.msgpack.Encoder().encode
+_encode_record = _encode_item = msgspec.msgpack.Encoder().encode
 
 
 class Session(Struct, gc=False):
@@ -72,6 +74,8 @@ class Session(Struct, gc=False):
     auth_ids: Identities
     server_id: ServerId
     """The server of its present connection; 0 if an older snapshot did not tell."""
+    is_suspected: bool
+    """Half of its timeout has passed in silence, and it was not heard again since."""
     identities: Identities
     """Of both: the identities that ACLs see."""
     digest_term: int = 0
@@ -105,13 +109,12 @@ class SessionTable:
         session_id = change.session_id
         session = self.by_id.get(session_id)
         if session is None:
-            opened = change.password, change.timeout_ms, zxid
+            opened = session_id, change.password, change.timeout_ms, zxid
             host, server_id = change.host, change.server_id
             identities = identities_of((), host)
-            session = Session(
-                session_id, *opened, 0, 0, {}, change.attempt, host, (), server_id, identities
+            self.add(
+                Session(*opened, 0, 0, {}, change.attempt, host, (), server_id, False, identities)
             )
-            self.add(session)
         elif session.owner_zxid < zxid:
             if session.password != change.password:
                 self._take_over(session, change.password)
@@ -120,6 +123,7 @@ class SessionTable:
             session.attempt = change.attempt
             session.host = change.host
             session.server_id = change.server_id
+            session.is_suspected = False
             session.identities = identities_of(session.auth_ids, change.host)
             self._undigested[session_id] = None
 
@@ -150,6 +154,14 @@ class SessionTable:
         session.auth_ids = auth_ids
         session.identities = identities_of(auth_ids, session.host)
 
+    def suspect(self, zxid: Zxid, change: SuspectSessionTxn) -> None:
+        """Apply that a session is suspected, or heard again."""
+        session = self.by_id.get(change.session_id)
+        if session is None or session.owner_zxid > zxid:
+            return  # a replay: it has ended or moved since
+        session.is_suspected = change.is_suspected
+        self._undigested[session.session_id] = None
+
     def record(self, session: Session, number: int, acked: int, outcome: WriteOutcome) -> None:
         """Keep the outcome of write `number`, and forget what the client has acknowledged."""
         last = session.last_number
@@ -176,6 +188,8 @@ class SessionTable:
             session = by_id[session_id]
             digested = DigestedSession(*astuple(session)[:_DIGESTED_FIELDS])
             term = record_term(_encode_record(digested))
+            if session.is_suspected:
+                term += record_term(_encode_item(("suspected", session_id)))
             self._digest += term - session.digest_term
             session.digest_term = term
         self._undigested.clear()

@@ -35,6 +35,7 @@ from raykeeper.znodes.txns import (
     SetAclTxn,
     SetDataTxn,
     SetIdentitiesTxn,
+    SuspectSessionTxn,
     Txn,
     TxnBody,
     UnknownTxnError,
@@ -134,6 +135,8 @@ class State:
                 self.level = max(self.level, change.level)  # a replay may be older
             case SetIdentitiesTxn():
                 self.sessions.identify(txn.session_id, txn.number, change.identities)
+            case SuspectSessionTxn():
+                self.sessions.suspect(zxid, change)
             case _:
                 _nothing: (
                     ErrorTxn | CreateSessionErrorTxn | MultiErrorTxn | MultiTxn | ReconfigErrorTxn

@@ -105,6 +105,17 @@ class CloseSessionTxn(Struct, frozen=True, array_like=True, tag=6):
     reason: int = CloseReason.UNKNOWN
 
 
+class SuspectSessionTxn(Struct, frozen=True, array_like=True, tag=16, gc=False):
+    """Half of the session's timeout has passed in silence, or it was heard again since.
+
+    No heartbeat of a suspected session is confirmed before it counts as heard again. So each later
+    leader knows that its silence has lasted for half of its timeout already.
+    """
+
+    session_id: SessionId
+    is_suspected: bool
+
+
 class ErrorTxn(Struct, frozen=True, array_like=True, tag=7, gc=False):
     """An error transaction: the write changed nothing but uses up its number.
 
@@ -246,6 +257,7 @@ TxnBody = (
     | RaiseLevelTxn
     | ReconfigTxn
     | ReconfigErrorTxn
+    | SuspectSessionTxn
 )
 
 

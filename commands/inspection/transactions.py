@@ -30,6 +30,7 @@ from raykeeper.znodes.txns import (
     SetAclTxn,
     SetDataTxn,
     SetIdentitiesTxn,
+    SuspectSessionTxn,
     Txn,
     TxnBody,
 )
@@ -44,6 +45,7 @@ _TYPES: dict[type[TxnBody], str] = {
     CreateSessionErrorTxn: "create_session_error",
     CloseSessionTxn: "close_session",
     SetIdentitiesTxn: "add_auth",
+    SuspectSessionTxn: "suspect_session",
     ReplaceVoterTxn: "replace_voter",
     RaiseLevelTxn: "raise_level",
     ErrorTxn: "error",
@@ -95,8 +97,8 @@ def transaction_document(zxid: Zxid, txn: Txn) -> dict[str, Any]:
 
 
 def session_of(txn: Txn) -> int:
-    """Return the session that a transaction is of, or that it opens or closes; 0 for none."""
-    if isinstance(txn.body, CreateSessionTxn | CloseSessionTxn):
+    """Return the session that a transaction is of, or that it is about; 0 for none."""
+    if isinstance(txn.body, CreateSessionTxn | CloseSessionTxn | SuspectSessionTxn):
         return txn.body.session_id
     return txn.session_id
 
@@ -193,6 +195,9 @@ def describe(zxid: Zxid, txn: Txn) -> str:
         case ReplaceVoterTxn():
             disk = f"disk {body.disk}" if body.disk else "its founding disk"
             return f"the vote of server {body.server_id} moved to {disk}"
+        case SuspectSessionTxn():
+            half = "half of its timeout has passed in silence"
+            return f"session suspected: {half}" if body.is_suspected else "session heard again"
         case RaiseLevelTxn():
             return f"feature level {body.level} is in force"
         case _:
@@ -258,6 +263,8 @@ def _further_fields(zxid: Zxid, body: TxnBody) -> Document:
             return {"server_id": body.server_id, "disk": body.disk or None}
         case RaiseLevelTxn():
             return {"level": body.level}
+        case SuspectSessionTxn():
+            return {"is_suspected": body.is_suspected}
         case MultiTxn():
             return {"is_then": body.is_then, "operations": len(body.results)}
         case CloseSessionTxn():

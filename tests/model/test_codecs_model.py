@@ -46,6 +46,7 @@ from raykeeper.znodes.txns import (
     RaiseLevelTxn,
     ReplaceVoterTxn,
     SetDataTxn,
+    SuspectSessionTxn,
     Txn,
     decode_txn,
     encode_txn,
@@ -69,6 +70,7 @@ changes = st.one_of(
     st.builds(ErrorTxn, ints),
     st.builds(ReplaceVoterTxn, ids, text),
     st.builds(RaiseLevelTxn, ints),
+    st.builds(SuspectSessionTxn, ints, st.booleans()),
 )
 ops = st.one_of(
     st.builds(Create, text, values, ints),

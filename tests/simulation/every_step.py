@@ -15,7 +15,6 @@ from typing import Final
 
 from raykeeper.client.core.public_types import ClientState
 from raykeeper.zab.effects import Role
-from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.requests import ANY_VERSION, SetData, WriteOp
 from raykeeper.znodes.txns import decode_txn
@@ -51,7 +50,6 @@ class KillWorld(World):
         self.client: SimClient = self.clients[0]
         self.client.is_working = False
         for node in self.nodes:
-            node.newest_level = LEVEL_MAX if observers else node.newest_level
             node.start()
         self.client.start()
         self.rest()

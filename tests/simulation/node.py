@@ -57,7 +57,7 @@ from raykeeper.zab.effects import (
     TraceEvent,
     Truncate,
 )
-from raykeeper.zab.feature_levels import LEVEL_MIN, FeatureLevels
+from raykeeper.zab.feature_levels import LEVEL_MAX, FeatureLevels
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Millis, ServerId, Zxid
 from raykeeper.zab.messages import NewLeader
 from raykeeper.zab.settings import RecentLogLimits, Settings
@@ -131,7 +131,7 @@ class Node:
         self.peers: list[Node] = []
         self.are_others_strangers = False
         """Whether those that did not found the ensemble with a vote are no members at first."""
-        self.newest_level = LEVEL_MIN
+        self.newest_level = LEVEL_MAX
         """The newest feature level that its program knows."""
         self.on_started: Callable[[Node], None] = lambda _node: None
         self.on_marked: Callable[[Node], None] = lambda _node: None

@@ -5,7 +5,7 @@ from itertools import count, islice
 
 import pytest
 
-from raykeeper.server.leader_request_processor import LeaderRequestProcessor
+from raykeeper.server.leader_session_tracker import LeaderSessionTracker
 from raykeeper.znodes.expiry import ExpiryProposal
 from tests.simulation import campaigns
 from tests.simulation.campaigns import draw_campaign, lead_again
@@ -17,9 +17,9 @@ def test_a_leader_that_leads_again_is_told_of_sessions_that_were_overdue_before(
 ) -> None:
     """Some of them it has not heard since: only the epoch of the proposal tells them apart."""
     seen: Counter[bool] = Counter()
-    right = LeaderRequestProcessor.on_expiry_proposals
+    right = LeaderSessionTracker.on_expiry_proposals
 
-    def takes(self: LeaderRequestProcessor, proposals: list[ExpiryProposal]) -> None:
+    def takes(self: LeaderSessionTracker, proposals: list[ExpiryProposal]) -> None:
         for proposal in proposals:
             session_id = proposal.session_id
             is_same = (
@@ -29,7 +29,7 @@ def test_a_leader_that_leads_again_is_told_of_sessions_that_were_overdue_before(
             seen[is_same] += proposal.epoch < self.epoch
         right(self, proposals)
 
-    monkeypatch.setattr(LeaderRequestProcessor, "on_expiry_proposals", takes)
+    monkeypatch.setattr(LeaderSessionTracker, "on_expiry_proposals", takes)
     monkeypatch.setattr(campaigns, "SHARES", {lead_again: 1.0})
     for plan in filter(None, islice(map(draw_campaign, count()), 8)):
         World(plan).run()

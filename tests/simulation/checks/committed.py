@@ -6,7 +6,14 @@ request must be the leader's own kinds. So the truth grows only by checked trans
 
 from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 from raykeeper.znodes.requests import SessionId, WriteOp
-from raykeeper.znodes.txns import CloseSessionTxn, CreateSessionTxn, CreateTxn, DeleteTxn, Txn
+from raykeeper.znodes.txns import (
+    CloseSessionTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    DeleteTxn,
+    SuspectSessionTxn,
+    Txn,
+)
 from tests.harness.schedule import Schedule
 from tests.simulation.checks import (
     execution,
@@ -62,6 +69,8 @@ class Committed:
             if isinstance(change, CreateSessionTxn):
                 self._opened(zxid, change)
                 self.timeouts.moved(zxid, change, now)
+            elif isinstance(change, SuspectSessionTxn):
+                self.timeouts.suspected(zxid, change, now)
             elif isinstance(change, DeleteTxn):
                 self.endings.only_what_is_due_ends(zxid, change, now)
                 self.recorder.ended(change.path)

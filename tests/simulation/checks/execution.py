@@ -42,6 +42,7 @@ from raykeeper.znodes.txns import (
     SetAclTxn,
     SetDataTxn,
     SetIdentitiesTxn,
+    SuspectSessionTxn,
     Txn,
     TxnBody,
 )
@@ -58,6 +59,7 @@ _LEADERS_OWN = (
     ReconfigTxn,
     RaiseLevelTxn,
     DeleteTxn,
+    SuspectSessionTxn,
 )
 EPHEMERAL: Final = (1, 3)
 SEQUENTIAL: Final = (2, 3, 6)

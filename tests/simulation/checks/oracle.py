@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from raykeeper.server.peer_messages import TouchSessions, TouchSessionsReply
 from raykeeper.server.server import Server
-from raykeeper.server.server_trace_events import SESSION_EXPIRED, SESSION_PROCESS_DIED, TRACKER_LOST
+from raykeeper.server.server_trace_events import (
+    SESSION_EXPIRED,
+    SESSION_PROCESS_DIED,
+    SESSION_SUSPECTED,
+    TRACKER_LOST,
+)
 from raykeeper.zab.effects import Append, TraceEvent
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, format_zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
@@ -102,6 +107,8 @@ class Checks:
             self._committed.timeouts.tracker_lost(node.server_id, now)
         elif note.name == SESSION_EXPIRED:
             self._ends(node, SessionId(note.detail))
+        elif note.name == SESSION_SUSPECTED:
+            self._had_full_timeout(node, SessionId(note.detail), is_suspecting=True)
         elif note.name == SESSION_PROCESS_DIED:
             self._departs(node, SessionId(note.detail))
         if self._schedule.trace is not None:
@@ -109,13 +116,19 @@ class Checks:
 
     def _ends(self, node: "Node", session_id: SessionId) -> None:
         """Check a leader that is about to end a session."""
-        delivered = self._delivered[node.server_id]
-        timeouts, now = self._committed.timeouts, self._schedule.now
-        timeouts.full_after_a_loss(node.server_id, session_id, delivered, now)
+        self._had_full_timeout(node, session_id, is_suspecting=False)
         if (node.server_id, node.incarnation) == self.zab.newest_primary:
             seen = self._committed.by_id[session_id]
             is_known = self._committed.is_counted_on(session_id)
             sessions.only_who_has_let_go_expires(seen, is_known=is_known)
+
+    def _had_full_timeout(
+        self, node: "Node", session_id: SessionId, *, is_suspecting: bool
+    ) -> None:
+        known = self._delivered[node.server_id]
+        self._committed.timeouts.full_after_a_loss(
+            *(node.server_id, session_id, known, self._schedule.now), is_suspecting=is_suspecting
+        )
 
     def _departs(self, node: "Node", session_id: SessionId) -> None:
         """Check a leader that is about to end a session without waiting for its timeout."""
@@ -130,6 +143,7 @@ class Checks:
             touch.session_id
             for touch in message.sessions
             if full_timeouts.is_gone(self.truth, touch, known)
+            or self._committed.timeouts.is_suspected(touch.session_id, known)
         }
         self._touches[node.server_id, sender] = (message.number, gone)
 

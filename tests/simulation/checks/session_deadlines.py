@@ -24,9 +24,10 @@ def lets_go_before_it_can_expire(who: object, lets_go_at: int, expires_at: int) 
 
 def nobody_counts_on_too_much(node: "Node", committed: "Committed") -> None:
     """Compare the clients' deadlines with those that the newest leader, `node`, uses."""
-    leading = node.server._leader_requests if node.server is not None else None
-    if leading is None or node.is_frozen:
+    server = node.server
+    if server is None or server._leader_requests is None or node.is_frozen:
         return
+    leading = server._leader_requests.sessions
     expiry = leading._own_expiry or node.tracker._expiry
     if expiry._epoch != leading.epoch or expiry._needs_full_report:
         return
@@ -38,7 +39,10 @@ def nobody_counts_on_too_much(node: "Node", committed: "Committed") -> None:
         )
         is_its_own = known_session(seen) == session_id and committed.is_held(session_id)
         if is_believed and not seen.is_over and is_its_own:
-            due = node.clock.moment_of(Millis(tracked.due + expiry._gaps_ms))
+            # A verdict on a session that is not suspected yet is followed by a second one.
+            is_last = not leading._suspects or server.state.sessions.by_id[session_id].is_suspected
+            overdue = tracked.due + (0 if is_last else tracked.timeout_ms)
+            due = node.clock.moment_of(Millis(overdue + expiry._gaps_ms))
             lets_go_before_it_can_expire(seen, seen.client.lets_go_at, due)
 
 

@@ -8,7 +8,6 @@ from functools import partial
 
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.zab.effects import Append
-from raykeeper.zab.feature_levels import LEVEL_MAX
 from raykeeper.zab.ids import FOUNDING_DISK, Millis, ServerId, epoch_of
 from raykeeper.zab.member_list import MemberList
 from raykeeper.znodes.requests import ANY_VERSION, AddAuth, Reconfig, SessionId
@@ -59,7 +58,6 @@ class MembersWorld(World):
         self._is_finishing = False
         self._stopped: dict[Node, None] = {}
         for node in self.nodes:
-            node.newest_level = LEVEL_MAX
             node.are_others_strangers = node.list.decides_links = True
             node.list.known = partial(self._known_at_start, node)
             node.may_start = lambda node=node: node not in self._stopped  # type: ignore[misc]

@@ -5,11 +5,11 @@ from typing import Any
 from raykeeper.server import server_trace_events
 from raykeeper.server.client_requests import ClientRequests
 from raykeeper.server.dead_clients import DeadClients
-from raykeeper.server.leader_request_processor import LeaderRequestProcessor
+from raykeeper.server.leader_session_tracker import LeaderSessionTracker
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
-def _without_owner_check(self: LeaderRequestProcessor, sessions: Any) -> None:
+def _without_owner_check(self: LeaderSessionTracker, sessions: Any) -> None:
     for touch in sessions:
         if self.prep.owner_zxid_of(touch.session_id) is not None:
             self._expire(touch.session_id, server_trace_events.SESSION_PROCESS_DIED)
@@ -35,7 +35,7 @@ MUTATIONS = [
     Mutation(
         "dead clients",
         "the owner number of a dead process is not compared with the session's",
-        [(LeaderRequestProcessor, "end_dead_sessions", instead(_without_owner_check))],
+        [(LeaderSessionTracker, "end_dead_sessions", instead(_without_owner_check))],
         500,
     ),
     Mutation(

@@ -13,7 +13,9 @@ from raykeeper.server.connection import Phase
 from raykeeper.server.leader_forwarder import LeaderForwarder
 from raykeeper.server.leader_outbox import LeaderOutbox
 from raykeeper.server.leader_request_processor import LeaderRequestProcessor
+from raykeeper.server.leader_session_tracker import LeaderSessionTracker
 from raykeeper.server.server import Server
+from raykeeper.server.server_trace_events import SESSION_EXPIRED
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry
 from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
@@ -93,7 +95,7 @@ def _confirmed_by_the_leaders_word(
     from raykeeper.server.effects import SendPeer
     from raykeeper.server.peer_messages import TouchSessionsReply
 
-    answer = TouchSessionsReply(message.number, leading.touch_sessions(message.sessions))
+    answer = TouchSessionsReply(message.number, leading.sessions.touch_sessions(message.sessions))
     if sender == self._context.peer.settings.server_id:
         self.on_touch_sessions_reply(answer)
     else:
@@ -101,14 +103,14 @@ def _confirmed_by_the_leaders_word(
 
 
 def _confirm_those_about_to_end(right: Any) -> Any:
-    def touches(self: LeaderRequestProcessor, touches: Any) -> Any:
+    def touches(self: LeaderSessionTracker, touches: Any) -> Any:
         right(self, touches)
         return []
 
     return touches
 
 
-def _accept_every_proposal(self: LeaderRequestProcessor, proposals: list[ExpiryProposal]) -> None:
+def _accept_every_proposal(self: LeaderSessionTracker, proposals: list[ExpiryProposal]) -> None:
     for proposal in proposals:
         if self.prep.owner_zxid_of(proposal.session_id) is None:
             continue
@@ -125,7 +127,7 @@ def _without(field: str) -> Any:
 
     def make(right: Any) -> Any:
         def on_expiry_proposals(
-            self: LeaderRequestProcessor, proposals: list[ExpiryProposal]
+            self: LeaderSessionTracker, proposals: list[ExpiryProposal]
         ) -> None:
             wrong = []
             for proposal in proposals:
@@ -173,12 +175,24 @@ def _half_a_timeout_when(is_due: Any) -> Any:
     return make
 
 
-def _a_move_is_no_touch(self: LeaderRequestProcessor, session_id: Any) -> None:
+def _at_once(self: LeaderSessionTracker, session_id: Any, **_: Any) -> None:
+    self._expire(session_id, SESSION_EXPIRED, CloseReason.EXPIRED)
+
+
+def _suspected_for_ever(right: Any) -> Any:
+    def suspect(self: Any, session_id: Any, *, is_suspected: bool) -> None:
+        if is_suspected:
+            right(self, session_id, is_suspected=True)
+
+    return suspect
+
+
+def _a_move_is_no_touch(self: LeaderSessionTracker, session_id: Any) -> None:
     pass
 
 
 def _two_losses_change_nothing(right: Any) -> Any:
-    def tracker_lost(self: LeaderRequestProcessor) -> None:
+    def tracker_lost(self: LeaderSessionTracker) -> None:
         self._tracker_losses = []
         right(self)
 
@@ -200,7 +214,7 @@ def _gaps_do_not_count(self: SessionExpiry, now_mono: Millis) -> int:
 
 
 def _a_lost_tracker_is_not_told_all(right: Any) -> Any:
-    def tracker_lost(self: LeaderRequestProcessor) -> None:
+    def tracker_lost(self: LeaderSessionTracker) -> None:
         self._context.out.append(right_note())
 
     return tracker_lost
@@ -353,31 +367,31 @@ MUTATIONS = [
     Mutation(
         "session deadlines",
         "heartbeats of closing sessions are confirmed",
-        [(LeaderRequestProcessor, "touch_sessions", _confirm_those_about_to_end)],
+        [(LeaderSessionTracker, "touch_sessions", _confirm_those_about_to_end)],
         500,
     ),
     Mutation(
         "tracker",
         "every expiry proposal is accepted",
-        [(LeaderRequestProcessor, "on_expiry_proposals", instead(_accept_every_proposal))],
+        [(LeaderSessionTracker, "on_expiry_proposals", instead(_accept_every_proposal))],
         200,
     ),
     Mutation(
         "tracker",
         "an expiry proposal of an earlier epoch is accepted",
-        [(LeaderRequestProcessor, "on_expiry_proposals", _without("epoch"))],
+        [(LeaderSessionTracker, "on_expiry_proposals", _without("epoch"))],
         500,
     ),
     Mutation(
         "tracker",
         "an expiry proposal for an earlier owner is accepted",
-        [(LeaderRequestProcessor, "on_expiry_proposals", _without("owner"))],
+        [(LeaderSessionTracker, "on_expiry_proposals", _without("owner"))],
         500,
     ),
     Mutation(
         "tracker",
         "an expiry proposal is accepted despite a later touch",
-        [(LeaderRequestProcessor, "on_expiry_proposals", _without("batch"))],
+        [(LeaderSessionTracker, "on_expiry_proposals", _without("batch"))],
         500,
     ),
     Mutation(
@@ -398,13 +412,36 @@ MUTATIONS = [
     Mutation(
         "tracker",
         "a moved session gets no new timeout",
-        [(LeaderRequestProcessor, "on_session_created", instead(_a_move_is_no_touch))],
+        [(LeaderSessionTracker, "on_session_changed", instead(_a_move_is_no_touch))],
         200,
     ),
     Mutation(
         "tracker",
         "the leader never tracks sessions itself",
-        [(LeaderRequestProcessor, "on_tracker_lost", _two_losses_change_nothing)],
+        [(LeaderSessionTracker, "on_tracker_lost", _two_losses_change_nothing)],
+        200,
+    ),
+    Mutation(
+        "tracker",
+        "a session ends in place of its suspicion",
+        [(LeaderSessionTracker, "_suspect", instead(_at_once))],
+    ),
+    Mutation(
+        "tracker",
+        "heartbeats of suspected sessions are confirmed",
+        [(PrepRequestProcessor, "is_heard", instead(lambda self, session_id: True))],
+        200,
+    ),
+    Mutation(
+        "tracker",
+        "a session is heard before its suspicion ends",
+        [(PrepRequestProcessor, "is_heard", instead(lambda self, i: not self.is_suspected(i)))],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "a suspected session is never heard again",
+        [(LeaderSessionTracker, "_suspect", _suspected_for_ever)],
         200,
     ),
     Mutation(
@@ -422,7 +459,7 @@ MUTATIONS = [
     Mutation(
         "tracker",
         "a new tracker does not receive all sessions",
-        [(LeaderRequestProcessor, "on_tracker_lost", _a_lost_tracker_is_not_told_all)],
+        [(LeaderSessionTracker, "on_tracker_lost", _a_lost_tracker_is_not_told_all)],
         300,
     ),
     Mutation(

@@ -41,6 +41,7 @@ class UpgradeWorld(World):
         self._went_back = 0
         self._is_over = False
         for node in self.nodes:
+            node.newest_level = LEVEL_MIN
             node.on_started = self._on_started
             node.on_marked = self._on_marked
         for change in plan.upgrade.changes:

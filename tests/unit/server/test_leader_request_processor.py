@@ -1,4 +1,4 @@
-"""LeaderRequestProcessor: prepared writes, ends of sessions, and the end of a leader's epoch."""
+"""LeaderRequestProcessor: prepared writes, and the end of a leader's epoch."""
 
 import pytest
 from msgspec import structs
@@ -11,10 +11,13 @@ from raykeeper.server.events import (
     ClientFrameArrived,
     PeerFrame,
     SessionsOverdue,
-    TrackerLost,
 )
 from raykeeper.server.leader_request_processor import PROPOSED_BYTES_MAX
-from raykeeper.server.peer_messages import ForwardedWrite, ForwardWrites, WriteGap
+from raykeeper.server.peer_messages import (
+    ForwardedWrite,
+    ForwardWrites,
+    WriteGap,
+)
 from raykeeper.zab.effects import Append, Role
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, epoch_of
 from raykeeper.znodes.ensemble_config import parse_servers
@@ -27,11 +30,9 @@ from raykeeper.znodes.replies import (
     EmptyReply,
     EventType,
     GetDataReply,
-    WatcherEvent,
     WriteReply,
 )
 from raykeeper.znodes.requests import CreateMode, SessionId, encode_client_frame
-from raykeeper.znodes.txns import CloseReason, CloseSessionTxn, decode_txn
 from tests.harness.jute_caller import connected
 from tests.harness.pure_servers import OPTIONS, Caller, PureServer, PureServers, zxid_of
 
@@ -171,162 +172,6 @@ def test_slow_proposal_waited_only_for_our_own_disk() -> None:
     servers.release(2, 3)
     assert leader.notes(server_trace_events.PROPOSAL_SLOW) == [("1:2", "force", 1_500)]
     assert [type(item) for item in caller.new()] == [WriteReply]
-
-
-# Sessions.
-
-
-def test_the_first_report_is_full_and_later_ones_name_touched_sessions() -> None:
-    host = PureServer()
-    one, two = host.caller(1), host.caller(2, timeout_ms=5_000)
-    host.pass_time(100)
-    one.ask()
-    host.pass_time(100)
-    two.ask(two.close())
-    host.pass_time(100)
-    told = reports(host)
-    assert [report.batch for report in told] == list(range(1, len(told) + 1))
-    assert [report.full for report in told] == [True] + [False] * (len(told) - 1)
-    named = [[touched.session_id for touched in report.touched] for report in told]
-    assert named == [[], [one.session_id, two.session_id], [one.session_id], []]
-    assert told[1].touched[1].timeout_ms == 5_000
-    assert [report.ended for report in told] == [[], [], [], [two.session_id]]
-
-
-def test_session_that_ends_before_its_report_is_not_named() -> None:
-    host = PureServer()
-    caller = host.caller()
-    caller.ask(caller.close())
-    host.pass_time(100)
-    assert [touched for report in reports(host) for touched in report.touched] == []
-
-
-@pytest.mark.parametrize(
-    ("changed", "expires"),
-    [
-        ({}, True),
-        ({"epoch": 2}, False),  # of another epoch
-        ({"owner_zxid": 1}, False),  # the session has moved since
-        ({"batch": 1}, False),  # the session was heard of since
-        ({"session_id": 99}, False),
-    ],
-)
-def test_an_expiry_proposal_counts_only_if_it_knew_the_last_touch(
-    changed: dict[str, int], expires: bool
-) -> None:
-    host = PureServer()
-    caller, other = host.caller(1), host.caller(2)
-    caller.ask(caller.create("/e", b"", CreateMode.EPHEMERAL))
-    other.ask(other.exists("/e", watch=True))
-    host.pass_time(100)
-    other.new()
-    host.step(SessionsOverdue([proposal(host, caller, **changed)]))
-    assert (caller.ended == Code.SESSION_EXPIRED) is expires
-    assert [type(item) for item in other.new()] == [WatcherEvent] * expires
-    dropped = [] if expires else [changed.get("session_id", caller.session_id)]
-    assert host.notes(server_trace_events.EXPIRY_DROPPED) == dropped
-    assert host.notes(server_trace_events.SESSION_EXPIRED) == [caller.session_id] * expires
-    last = decode_txn(host.of(Append)[-1].txns[-1]).body
-    ended = isinstance(last, CloseSessionTxn) and last.reason == CloseReason.EXPIRED
-    assert ended is expires
-
-
-def test_a_touch_after_the_report_outruns_the_expiry_proposal() -> None:
-    host = PureServer()
-    caller = host.caller()
-    host.pass_time(100)
-    told = proposal(host, caller)
-    caller.ask()
-    host.pass_time(100)
-    host.step(SessionsOverdue([told]))
-    assert caller.ended is None
-    assert host.notes(server_trace_events.EXPIRY_DROPPED) == [caller.session_id]
-
-
-def test_an_expiry_proposal_for_a_closing_session_is_dropped() -> None:
-    host = PureServer()
-    caller = host.caller()
-    host.pass_time(100)
-    told = proposal(host, caller)
-    host.is_disk_held = True
-    host.step(SessionsOverdue([told, told]))
-    assert host.notes(server_trace_events.EXPIRY_DROPPED) == [caller.session_id]
-    host.release_disk()
-    assert caller.ended == Code.SESSION_EXPIRED
-
-
-def test_a_follower_ignores_expiry_proposals_and_the_loss_of_a_tracker() -> None:
-    servers = PureServers(2)
-    caller = servers[1].caller()
-    servers.pass_time(100)
-    told = proposal(servers[2], caller)
-    servers[1].take()
-    servers[1].step(SessionsOverdue([told]), TrackerLost())
-    assert servers[1].take() == []
-
-
-def test_lost_tracker_gives_every_session_its_whole_timeout() -> None:
-    host = PureServer()
-    caller = host.caller()
-    host.pass_time(100)
-    told = proposal(host, caller)
-    host.take()
-    host.step(TrackerLost())
-    host.pass_time(100)
-    (report,) = reports(host)
-    assert report.full and [t.session_id for t in report.touched] == [caller.session_id]
-    host.step(SessionsOverdue([told]))
-    assert caller.ended is None
-
-
-def test_the_last_report_of_a_dead_server_keeps_no_session_alive() -> None:
-    """The tracker lives longer than its server, whose last call may be run late.
-
-    1. The server reports a session, and dies; the call is under way.
-    2. The server leads again, and reports the session, whose client is gone.
-    3. The session is overdue when the call of step 1 is run. The answer reaches nobody.
-    4. The next report of the living server gets the proposal.
-    """
-    host = PureServer()
-    host.track()
-    caller = host.caller(timeout_ms=1_050)
-    host.pass_time(100)
-    late = reports(host)[-1]
-    host.start()
-    host.pass_time(1_060)
-    assert caller.session_id in host.server.state.sessions.by_id
-    host.tracker.track(late, host.clock.now)
-    host.pass_time(40)
-    assert caller.session_id not in host.server.state.sessions.by_id
-
-
-def test_leader_expires_sessions_itself_after_two_losses() -> None:
-    host = PureServer()
-    quiet, loud = host.caller(1, timeout_ms=1_000), host.caller(2, timeout_ms=1_000)
-    host.pass_time(100)
-    host.step(TrackerLost())
-    host.pass_time(100)
-    host.step(TrackerLost())
-    assert host.notes(server_trace_events.TRACKER_LOST) == [0, 1]
-    assert host.notes(server_trace_events.TRACKER_REPLACED) == [1]
-    host.take()
-    for _ in range(20):
-        host.pass_time(100)
-        loud.ask()
-    assert quiet.ended == Code.SESSION_EXPIRED
-    assert loud.ended is None
-    assert reports(host) == []
-    host.step(TrackerLost())  # late: the tracker is no longer used
-    assert host.notes(server_trace_events.TRACKER_LOST) == []
-
-
-def test_losses_far_apart_each_count_as_the_first() -> None:
-    host = PureServer()
-    host.step(TrackerLost())
-    host.pass_time(20_000)
-    host.step(TrackerLost())
-    assert host.notes(server_trace_events.TRACKER_LOST) == [0, 1]
-    assert host.notes(server_trace_events.TRACKER_REPLACED) == []
 
 
 # The end of a leader's epoch.

@@ -67,6 +67,7 @@ from raykeeper.znodes.txns import (
     SetAclTxn,
     SetDataTxn,
     SetIdentitiesTxn,
+    SuspectSessionTxn,
 )
 from raykeeper.znodes.znode import TTL_MS_MAX
 from tests.harness.pure_servers import Caller, PureServers
@@ -189,6 +190,7 @@ INTERNAL: list[tuple[Any, Code]] = [
     (ReplaceVoterTxn(ServerId(1), DiskId("other")), Code.UNIMPLEMENTED),
     (RaiseLevelTxn(FeatureLevel(2)), Code.UNIMPLEMENTED),
     (SetIdentitiesTxn(()), Code.UNIMPLEMENTED),
+    (SuspectSessionTxn(SESSION, True), Code.UNIMPLEMENTED),
     (SetAclTxn("/a", None, STAT), Code.UNIMPLEMENTED),
     (ErrorTxn(0), Code.UNIMPLEMENTED),
     (ReconfigErrorTxn(0, ""), Code.UNIMPLEMENTED),

@@ -119,7 +119,9 @@ def test_a_crowded_list_is_refused_in_a_multi_read() -> None:
     for number in range(10):
         change = CreateTxn(f"/new{number}", b"", SessionId(0), CROWD + number)
         state.tree.create(Zxid(2 * CROWD + number), Millis(0), change)
-    session = Session(SessionId(1), b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ServerId(0), ())
+    session = Session(
+        SessionId(1), b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ServerId(0), False, ()
+    )
     item = reply_to_aux_read(state, session, MultiRead(1, [ReadChildren("/"), ReadStat("/none")]))
     assert item == MultiReadReply(1, state.zxid, [OpFailed(Code.THROTTLED_OP), OpStat(None)])
 

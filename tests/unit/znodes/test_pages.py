@@ -55,7 +55,7 @@ class Grove:
 
 
 def session(session_id: SessionId = OWNER) -> Session:
-    return Session(session_id, b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ServerId(0), ())
+    return Session(session_id, b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ServerId(0), False, ())
 
 
 def numbered(parent: str, count: int) -> list[str]:

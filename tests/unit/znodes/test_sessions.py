@@ -6,7 +6,7 @@ from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.limits import REPLY_CACHE_MAX
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import Session, SessionTable, record_of, session_of
-from raykeeper.znodes.txns import CreateSessionTxn, WriteOutcome
+from raykeeper.znodes.txns import CreateSessionTxn, SuspectSessionTxn, WriteOutcome
 
 S1, S2 = SessionId(1), SessionId(2)
 P1, P2 = b"1" * 16, b"2" * 16
@@ -59,6 +59,22 @@ def test_a_session_is_opened_and_moved() -> None:
     assert (session.owner_zxid, session.timeout_ms, session.attempt) == (9, 7_000, 4)
     again = session_in(rebuilt(sessions))
     assert (again.owner_zxid, again.attempt) == (9, 4)
+
+
+def test_a_session_is_suspected_until_it_is_heard_or_moves() -> None:
+    sessions = table(opening(S1, P1))
+    session, unsuspected = session_in(sessions), sessions.digest()
+    for zxid, is_suspected in ((2, True), (3, False), (4, True)):
+        sessions.suspect(Zxid(zxid), SuspectSessionTxn(S1, is_suspected))
+        assert session.is_suspected is is_suspected
+        assert session_in(rebuilt(sessions)).is_suspected is is_suspected
+        assert (sessions.digest() != unsuspected) is is_suspected
+    sessions.open(Zxid(9), opening(S1, P1))
+    assert not session.is_suspected
+    # Replayed behind a snapshot of later: it has moved, or has ended.
+    sessions.suspect(Zxid(4), SuspectSessionTxn(S1, True))
+    sessions.suspect(Zxid(4), SuspectSessionTxn(S2, True))
+    assert not session.is_suspected
 
 
 def test_a_session_is_taken_over() -> None:

@@ -29,6 +29,7 @@ from raykeeper.znodes.txns import (
     SetAclTxn,
     SetDataTxn,
     SetIdentitiesTxn,
+    SuspectSessionTxn,
     Txn,
     TxnBody,
     UnknownTxnError,
@@ -64,6 +65,7 @@ CHANGES: list[tuple[TxnBody, str]] = [
         "93 0e 93 09 82 01 a0 04 a1 64 90 c0",
     ),
     (ReconfigErrorTxn(Code.BAD_VERSION, "no"), "93 0f d0 99 a2 6e6f"),
+    (SuspectSessionTxn(S, True), "93 10 07 c3"),
 ]
 NULLS: list[tuple[TxnBody, str]] = [
     # Nil where else bytes stand: without null data the log is what every version reads.

@@ -39,6 +39,7 @@ from raykeeper.znodes.txns import (
     SetAclTxn,
     SetDataTxn,
     SetIdentitiesTxn,
+    SuspectSessionTxn,
     Txn,
     TxnBody,
 )
@@ -198,6 +199,19 @@ CASES: list[tuple[TxnBody, str, str, list[Any], dict[str, Any]]] = [
         "feature level 2 is in force",
         [],
         {"level": 2},
+    ),
+    *(
+        (
+            SuspectSessionTxn(SESSION, is_suspected),
+            "suspect_session",
+            text,
+            [],
+            {"is_suspected": is_suspected},
+        )
+        for is_suspected, text in (
+            (True, "session suspected: half of its timeout has passed in silence"),
+            (False, "session heard again"),
+        )
     ),
     (
         SetIdentitiesTxn(IDENTITIES),
