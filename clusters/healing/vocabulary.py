@@ -95,6 +95,8 @@ class View(Struct, frozen=True, kw_only=True):
     """The voters with a vote that follow it, itself included."""
     open_change: str = ""
     """The step of a change, or the repair, that has not ended; empty if there is none."""
+    turn: str = ""
+    """The process that restarts servers, or changes the members, now; empty if none does."""
 
 
 class NodeSurvey(Struct, frozen=True, kw_only=True):
