@@ -22,9 +22,7 @@ from typing import Final, Protocol
 
 from raykeeper.client import Client
 from raykeeper.client.errors import LostError
-from raykeeper.clusters.healing.healing import open_move_of
-from raykeeper.clusters.healing.vocabulary import Cause
-from raykeeper.clusters.keeper_journal import Journal
+from raykeeper.clusters.healing.vocabulary import Cause, open_move_of
 from raykeeper.clusters.member_journal import MemberJournal
 from raykeeper.clusters.member_steps.vocabulary import how_to_go_on
 from raykeeper.clusters.members_lock import SESSION_TIMEOUT_S, members_lock
@@ -97,6 +95,8 @@ def _await_keeper(client: Client, name: str, wait_s: float) -> None:
     Raises:
         RollingRestartError: one still is after `wait_s`.
     """
+    from raykeeper.clusters.keeper_journal import Journal  # whoever asks for a status needs none
+
     deadline = time.monotonic() + wait_s
     while (move := open_move_of(Journal(client).read_entries())) and move.cause is not Cause.LOST:
         if time.monotonic() > deadline:

@@ -27,7 +27,7 @@ from raykeeper.commands.declarations import (
 from raykeeper.commands.declarations.joining import is_in_ray
 from raykeeper.commands.exit_codes import INTERRUPTED, code_of
 from raykeeper.commands.inspection.command import inspection
-from raykeeper.commands.output import make_console, print_error
+from raykeeper.commands.output import EscapedFormatter, make_console, print_error
 from raykeeper.zab.errors import RayKeeperError
 
 _GARBAGE_MIN = 100_000
@@ -92,7 +92,9 @@ err = make_console(stderr=True)
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(EscapedFormatter("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[lines])
     gc.set_threshold(_GARBAGE_MIN)
     belongs_to_caller = is_in_ray()
     try:

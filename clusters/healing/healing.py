@@ -20,7 +20,7 @@ ever, so folders do not wait for it. If some folder could not be judged, because
 did not answer, they are looked for again: soon at first, then ever later, up to once in an hour.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -44,6 +44,7 @@ from raykeeper.clusters.healing.vocabulary import (
     Undo,
     View,
     WriteDecision,
+    open_move_of,
 )
 from raykeeper.zab.ids import Millis, ServerId
 
@@ -376,13 +377,6 @@ def _write_step(decision: Decision, step: MoveStep, detail: str = "") -> WriteDe
 
 def _turn_text(view: View) -> str:
     return f"{view.turn} restarts servers, or changes the members"
-
-
-def open_move_of(entries: Sequence[Entry]) -> Decision | None:
-    """Return the last decision about a move that has not ended; None if all have."""
-    if not entries or entries[-1].decision.step in (MoveStep.DONE, MoveStep.UNDONE):
-        return None
-    return entries[-1].decision
 
 
 def _open_move(entries: list[Entry], now: Millis) -> _OpenMove | None:

@@ -5,6 +5,7 @@ and never with an earlier time than the transaction before. Times of looks are t
 monotonic clock.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -63,6 +64,13 @@ class Entry(Struct, frozen=True):
     time_ms: Millis
     """When it was created, in the ensemble's time."""
     decision: Decision
+
+
+def open_move_of(entries: Sequence[Entry]) -> Decision | None:
+    """Return the last decision about a move that has not ended; None if all have."""
+    if not entries or entries[-1].decision.step in (MoveStep.DONE, MoveStep.UNDONE):
+        return None
+    return entries[-1].decision
 
 
 class ServerLocation(Struct, frozen=True):

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from raykeeper.commands.declarations.joining import find_place, join
+from raykeeper.commands.declarations.joining import find_ensemble, find_place, join
 from raykeeper.commands.declarations.options import Address, Limit, Name, Place, WalkTimeout
 from raykeeper.commands.exit_codes import exit_unless
 from raykeeper.commands.inspection.command import Folder
-from raykeeper.commands.output import AsJson, make_console, print_document, print_line
+from raykeeper.commands.output import AsJson, make_console, print_document, print_line, print_text
 
 out = make_console()
 
@@ -24,12 +24,13 @@ def sessions(
     as_json: AsJson = False,
 ) -> None:
     """List who is connected: each session with its process, its server and what it waits for."""
+    from raykeeper.clusters.admin import admin_of
     from raykeeper.commands.tables import session_argument, sessions_document, show_sessions
 
     first = session_argument(after)
     join(address)
-    ensemble, _, admin = find_place(name)
-    table = admin.sessions(limit, first)
+    ensemble = find_ensemble(name).name
+    table = admin_of(ensemble).sessions(limit, first)
     if as_json:
         print_document(sessions_document(ensemble, table))
     else:
@@ -149,7 +150,7 @@ def log(
         reach = print_log(reader, wanted, lambda entry: print_line(entry_document(entry)), last)
         print_line(reach_document(reach, wanted))
     else:
-        reach = print_log(reader, wanted, lambda entry: typer.echo(entry_line(entry)), last)
+        reach = print_log(reader, wanted, lambda entry: print_text(entry_line(entry)), last)
         for line in reach_lines(reach, wanted):
-            typer.echo(line, err=True)
+            print_text(line, is_error=True)
     exit_unless(reach.is_conclusive(wanted))

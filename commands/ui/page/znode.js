@@ -41,7 +41,7 @@ function valueView(znode) {
       part = await get("znode", { path: znode.path, offset });
       draw();
     } catch (error) {
-      told.textContent = error.message;
+      told.textContent = visible(error.message);
     }
   };
   const told = el("span", { class: "dim", role: "status" });

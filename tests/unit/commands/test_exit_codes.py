@@ -2,6 +2,7 @@
 
 import pytest
 
+from raykeeper.client.errors import BadArgumentsError, NoNodeError
 from raykeeper.clusters.config import ConfigError
 from raykeeper.clusters.ensemble import EnsembleNotFoundError, NoLeaderError
 from raykeeper.commands.exit_codes import code_of
@@ -14,6 +15,8 @@ from raykeeper.zab.errors import RayKeeperError
     [
         (ConfigError("wrong"), 2),
         (ShellUsageError("wrong"), 2),
+        (BadArgumentsError("x", "no path"), 2),
+        (NoNodeError("/x"), 1),
         (EnsembleNotFoundError("nowhere"), 3),
         (NoLeaderError("none"), 4),
         (RayKeeperError("else"), 1),
