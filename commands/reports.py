@@ -45,16 +45,17 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
     for heading in ("sessions", "znodes", "watches", "waiting"):
         table.add_column(heading, justify="right", no_wrap=True)
     for server in report.servers:
-        role = Text(server.role, style=_COLORS.get(server.role, ""))
+        has_begun = server.role != "looking" or server.epoch > 0
+        role = Text(server.role if has_begun else "starting", style=_COLORS.get(server.role, ""))
         if server.role in ("down", "unreached"):
             table.add_row(str(server.server_id), role)
             continue
+        at = (str(server.epoch), format_zxid(server.last_zxid)) if has_begun else ("", "")
         numbers = (server.znodes, server.watches, server.outstanding)
         table.add_row(
             str(server.server_id),
             role,
-            str(server.epoch),
-            format_zxid(server.last_zxid),
+            *at,
             str(server.pid),
             server.node_id[:8],
             _linked_to(server.carriers),
