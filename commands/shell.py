@@ -27,6 +27,8 @@ from raykeeper.commands.shell_usage import USAGE
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Zxid, format_zxid
 
+_TIMES: Final = ("ctime", "mtime")
+"""0 in the Stat of a znode that no transaction has made, or set."""
 _FLAGS: Final = {"create": "esp", "delete": "r"}
 _ENDINGS = ("quit", "exit")
 
@@ -125,7 +127,8 @@ class Shell:
         fields = stat_document(stat)
         table = Table(box=None, show_header=False)
         for field, value in fields.items():
-            table.add_row(field, "none" if value is None else str(value))
+            is_none = value is None or (field in _TIMES and getattr(stat, field) == 0)
+            table.add_row(field, "none" if is_none else str(value))
         self._print_document({"path": path, "stat": fields}, table)
 
     def _do_set(self, arguments: list[str]) -> None:
@@ -217,7 +220,7 @@ def stat_document(stat: Stat) -> Document:
 def _shown_field(field: str, value: int) -> str | int | None:
     if field in ("czxid", "mzxid", "pzxid"):
         return format_zxid(Zxid(value))
-    if field in ("ctime", "mtime"):
+    if field in _TIMES:
         return time_field(value)
     if field == "ephemeral_owner":
         return session_field(value)

@@ -51,6 +51,13 @@ def test_a_stat_is_printed_in_a_document() -> None:
     assert stat_document(replace(stat, ephemeral_owner=0))["ephemeral_owner"] is None
 
 
+def test_a_znode_that_no_transaction_made_has_no_times() -> None:
+    with open_blocking(Room())() as client:
+        shown = printed(lambda console: Shell(client, console).run(["stat", "/"]))
+    rows = dict(line.split() for line in shown.splitlines())
+    assert (rows["ctime"], rows["mtime"], rows["czxid"]) == ("none", "none", "0:0")
+
+
 NAMES = ["größe", "<script>alert(1)<", "[red]x[", "-e", "a b", "$x", "木", "\u202ekcab", "%2e"]
 """Of znodes; the last part of a path has no slash."""
 
