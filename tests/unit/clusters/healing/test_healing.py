@@ -363,6 +363,20 @@ def test_a_pause_is_waited_for() -> None:
     assert keeper.on_survey(replace(FREE, time_ms=Millis(10**6))) != []
 
 
+def test_a_keeper_counts_the_pause_behind_its_own_move_by_its_own_clock() -> None:
+    """The ensemble's time jumps ahead with the clock of another leader."""
+    keeper = losing(replace(SETTINGS, pause_ms=Millis(10**6)))
+    keeper.look(LOST, AFTER)
+    keeper.on_survey()
+    keeper.on_decision_written(BEGUN)
+    keeper.on_decision_written(step(MoveStep.UNDONE))
+    keeper.look(LOST)
+    assert keeper.look(LOST, AFTER) == [AskNodes()]
+    assert keeper.on_survey(replace(FREE, time_ms=Millis(10**9))) == []
+    keeper.look(LOST, 10**6)
+    assert keeper.on_survey() != []
+
+
 def test_a_server_that_comes_or_goes_by_a_change_is_left_to_its_operator() -> None:
     changing = replace(LOST, changing=(S3,))
     keeper = losing()
