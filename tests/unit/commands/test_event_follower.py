@@ -88,6 +88,26 @@ def test_a_path_that_comes_between_two_looks_is_watched(
     assert follower.next() == [entry]
 
 
+def test_a_decision_that_comes_after_a_look_is_told(
+    two: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, reader = two
+    writer, decided = Journal(keeper), []
+    writer.create_paths()
+    leadership = keeper.election(ELECTION).lead()
+    read_entries = Journal(reader).read_entries
+
+    def read_and_decide(_: object) -> list[Entry]:
+        found = read_entries()
+        if not decided:
+            decided.append(writer.write_decision(leadership, BEGUN))
+        return found
+
+    monkeypatch.setattr(Journal, "read_entries", read_and_decide)
+    follower = Follower(reader)
+    assert (follower.next(), follower.next()) == ([], decided)
+
+
 def test_decisions_that_begin_anew_are_told(two: tuple[Client, Client]) -> None:
     keeper, reader = two
     journal = Journal(keeper)
