@@ -18,6 +18,7 @@ from raykeeper.bench.loads.task import THREADED, LoadReport, LoadTask
 from raykeeper.bench.measures import Span, WarmUp, WarmUpBounds, judge_warm_up, rate
 from raykeeper.bench.results import OURS, Row, Value
 from raykeeper.bench.systems.contract import EnsembleShape, Servers, System
+from raykeeper.bench.termination import ended_by_sigterm
 
 BUSY = 0.9
 """A core counts as busy if it works for this part of the time."""
@@ -109,6 +110,7 @@ class ExperimentRun:
             prefix="raykeeper-bench-", dir=self._scratch, ignore_cleanup_errors=True
         )
         self.folder = Path(self._open.enter_context(folder))
+        self._open.enter_context(ended_by_sigterm(self.folder))
         for system in self.systems:
             self._open.callback(system.close)
         self._open.enter_context(self._progress)

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec import Struct
 
 from raykeeper.actors.replica_status import ReplicaDescription
+from raykeeper.client.errors import NoNodeError
 from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_replicas
 from raykeeper.clusters.membership import newest_description
 from raykeeper.server.admin_queries import (
@@ -40,6 +41,7 @@ from raykeeper.server.connection_stats import ConnectionStats
 from raykeeper.server.rates import ServerRates, lag_behind, rates_between
 from raykeeper.server.stats import ServerStats
 from raykeeper.zab.effects import Role
+from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ZERO, ServerId, Zxid
 from raykeeper.znodes.requests import SessionId
 
@@ -50,6 +52,13 @@ WALKS: Final = (ListChildren, ListLocks, MeasureTree)
 """The queries for which a server walks its tree, between all its other work."""
 
 P = TypeVar("P")
+
+
+class SessionNotFoundError(RayKeeperError):
+    """Raised when no server has a connection of the session whose watches are asked for.
+
+    It has ended, or was never opened; or its client is between two servers: look again.
+    """
 
 
 class ServerState(Struct, frozen=True):
@@ -121,6 +130,11 @@ class WatchesTable(Struct, frozen=True):
     left_out: int
     """Watches that were asked for, beyond these rows."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether every server has answered: only then no row means no watch."""
+        return not any(each.problem for each in self.servers)
+
 
 class TreeTable(Struct, frozen=True):
     """The sizes of a subtree and its parts."""
@@ -129,7 +143,7 @@ class TreeTable(Struct, frozen=True):
     told_by: ServerId | None
     """The server that walked its tree; None: none can tell."""
     row: TreeRow | None
-    """None: there is no such znode, or none can tell."""
+    """None: none can tell."""
     begun_at: Zxid
     ended_at: Zxid
     """What the server had applied when the walk began and ended."""
@@ -263,6 +277,9 @@ class EnsembleAdmin:
             path: A znode; of a simple lock or a lease its own.
             rows_max: How many locks at most.
             contenders_max: How many contenders of each lock, at most a thousand.
+
+        Raises:
+            NoNodeError: there is no such znode; a lock that nobody uses may have none.
         """
         inquiry = _Inquiry(self._servers)
         rows: list[LockRow] = []
@@ -273,6 +290,8 @@ class EnsembleAdmin:
             if told is None:
                 break
             told_by, page = told
+            if not page.is_there:
+                raise NoNodeError(path, "nobody holds a lock there, or waits for one")
             rows += page.rows
             left_out, is_all = page.left_out, page.is_all
             if not left_out or not page.rows:
@@ -290,6 +309,10 @@ class EnsembleAdmin:
             path: Only watches that fire for this znode; "" for any.
             session_id: Only those of this session; None for any.
             rows_max: How many at most, and of each server at most a thousand.
+
+        Raises:
+            NoNodeError: there is no such znode, and of all servers none has a watch for it.
+            SessionNotFoundError: of all servers none has a connection of that session.
         """
         inquiry = _Inquiry(self._servers)
         pages = inquiry.ask_all(ListWatches(session_id, path, rows_max), WatchesPage)
@@ -298,7 +321,13 @@ class EnsembleAdmin:
         clients = inquiry.find_clients(each.session_id for _, each in rows)
         left_out = len(every) - len(rows) + sum(page.left_out for page in pages.values())
         total = sum(page.total for page in pages.values())
-        return WatchesTable(inquiry.states(), rows, clients, total, left_out)
+        table = WatchesTable(inquiry.states(), rows, clients, total, left_out)
+        if not rows and table.is_complete:
+            if session_id is not None and not any(page.is_connected for page in pages.values()):
+                raise SessionNotFoundError(f"no server has a connection of session {session_id:#x}")
+            if not any(page.is_there for page in pages.values()):
+                raise NoNodeError(path, "nobody watches for it")
+        return table
 
     def tree_sizes(self, path: str = "/", depth: int = 1, rows_max: int = 20) -> TreeTable:
         """Return how large the subtree at `path` is, and the largest of its parts.
@@ -308,12 +337,17 @@ class EnsembleAdmin:
             depth: Levels below it that have rows of their own, at most 20.
             rows_max: Children of each znode that have a row, the largest ones. They are fewer if
                 all rows together would be more than ten thousand.
+
+        Raises:
+            NoNodeError: there is no such znode.
         """
         inquiry = _Inquiry(self._servers)
         told = inquiry.ask_one(MeasureTree(path, depth, rows_max), TreePage)
         if told is None:
             return TreeTable(inquiry.states(), None, None, ZERO, ZERO)
         server, page = told
+        if page.row is None:
+            raise NoNodeError(path)
         ended_at = inquiry.state_of(server).zxid
         return TreeTable(inquiry.states(), server, page.row, page.begun_at, ended_at)
 
@@ -324,10 +358,15 @@ class EnsembleAdmin:
             path: A znode.
             after: A name, not necessarily of a child.
             rows_max: How many at most, and never more than a thousand.
+
+        Raises:
+            NoNodeError: there is no such znode.
         """
         inquiry = _Inquiry(self._servers)
         told = inquiry.ask_one(ListChildren(path, after, rows_max), ChildrenPage)
         server, page = (None, None) if told is None else told
+        if page is not None and not page.is_there:
+            raise NoNodeError(path)
         return ChildrenTable(inquiry.states(), server, page)
 
     def load(self, before: LoadTable | None = None) -> LoadTable:

@@ -119,7 +119,14 @@ Patience = Annotated[
 
 
 class EnsembleConfig(Struct, frozen=True, kw_only=True):
-    """The settings of one ensemble. Made by `make_config` or `load_config`, which check them."""
+    """The settings of one ensemble. Made by `make_config` or `load_config`, which check them.
+
+    However it is made, each value is checked by itself and has one form, the type of its field: a
+    newcomer that gets its settings from a running server describes the same values.
+
+    Raises:
+        ConfigError: a value is invalid.
+    """
 
     name: Annotated[
         str,
@@ -433,6 +440,10 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 3
     """So many renamed ones are kept, beside the file itself."""
 
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            msgspec.structs.force_setattr(self, name, _check_value(name, getattr(self, name)))
+
     @property
     def voter_ids(self) -> tuple[ServerId, ...]:
         """The servers that vote."""
@@ -446,21 +457,20 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
 
 
 SETTINGS = tuple(EnsembleConfig.__struct_fields__)
-DEFAULTS = EnsembleConfig()
 _HINTS = get_type_hints(EnsembleConfig, include_extras=True)
 
 
-def make_config(settings: Mapping[str, object], base: EnsembleConfig = DEFAULTS) -> EnsembleConfig:
-    """Return `base` with some settings replaced by arguments.
+def make_config(
+    settings: Mapping[str, object], base: EnsembleConfig | None = None
+) -> EnsembleConfig:
+    """Return `base`, None for the defaults, with some settings replaced by arguments.
 
     Raises:
         ConfigError: a setting is unknown, or its value is invalid.
     """
-    checked = {}
-    for key, value in settings.items():
+    for key in settings:
         _check_key(key)
-        checked[key] = _check_value(key, value)
-    config = msgspec.structs.replace(base, **checked)
+    config = msgspec.structs.replace(base or DEFAULTS, **settings)
     for problem, _ in _contradictions(config):
         raise ConfigError(problem)
     return config
@@ -535,6 +545,15 @@ def resolve_requested(
     else:
         base, stated = _load(source)
     return _rooted(make_config(settings, base), Path.cwd()), stated | settings.keys()
+
+
+def plain_value(setting: str, value: object) -> Any:
+    """Return a value of a setting as a config holds it, in plain values.
+
+    Raises:
+        ConfigError: this version does not accept it.
+    """
+    return msgspec.to_builtins(_check_value(setting, value))
 
 
 def change_of(setting: str) -> Change:
@@ -722,3 +741,6 @@ def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ..
             f"sync_limit ({config.sync_limit}) is above init_limit ({config.init_limit})",
             ("sync_limit", "init_limit"),
         )
+
+
+DEFAULTS = EnsembleConfig()  # at the end: it is checked as every other one

@@ -53,6 +53,7 @@ from raykeeper.clusters.server_draining import (
     end_drain,
 )
 from raykeeper.clusters.transfer_outcome import LeadershipTransferError, leader_after
+from raykeeper.links.ray_internals import actor_id
 from raykeeper.links.ray_names import NAMESPACE, keeper_name, replicas_among
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
@@ -258,8 +259,8 @@ class Ensemble:
 
         Raises:
             RollingRestartError: a server does not come back, a majority would be in danger, there
-                are too few voters, or another process restarts servers. Servers that were not
-                restarted yet run as before.
+                are too few voters, another process restarts servers, or a change of the members
+                has not ended. Servers that were not restarted yet run as before.
             LeadershipTransferError: the leader cannot hand over.
             ServerDrainError: `clients_per_s` or `patience_s` is out of range.
             EnsembleNotFoundError: no server of the ensemble runs.
@@ -641,17 +642,20 @@ class Ensemble:
         its session if the ensemble is launched again before the session times out.
         """
         join_ray()
-        names = sorted(_actors_of(self.name))
         stop_actor(keeper_name(self.name))  # before it moves a server that ends
-        handles = {name: handle for name in names if (handle := find_actor(name)) is not None}
-        replicas = [handle for name, handle in handles.items() if "/replica/" in name]
-        if replicas:
-            stopping = [replica.stop.remote() for replica in replicas]
-            ray.wait(stopping, num_returns=len(stopping), timeout=_STOP_TIMEOUT_S)
-        for handle in handles.values():
-            ray.kill(handle, no_restart=True)
-        deadline = time.monotonic() + _STOP_TIMEOUT_S
-        while _actors_of(self.name) and time.monotonic() < deadline:
+        killed: set[str] = set()
+        deadline = time.monotonic() + 2 * _STOP_TIMEOUT_S
+        # Again and again: a launch, or a change of the members, may start one meanwhile.
+        while (names := _actors_of(self.name)) and time.monotonic() < deadline:
+            found = [(name, find_actor(name)) for name in sorted(names)]
+            handles = {name: x for name, x in found if x is not None and actor_id(x) not in killed}
+            replicas = [handle for name, handle in handles.items() if "/replica/" in name]
+            if replicas:
+                stopping = [replica.stop.remote() for replica in replicas]
+                ray.wait(stopping, num_returns=len(stopping), timeout=_STOP_TIMEOUT_S)
+            for handle in handles.values():
+                ray.kill(handle, no_restart=True)
+                killed.add(actor_id(handle))
             time.sleep(_POLL_S)
 
 

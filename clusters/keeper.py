@@ -49,6 +49,7 @@ from raykeeper.clusters.healing.vocabulary import (
 from raykeeper.clusters.keeper_journal import ELECTION, Journal
 from raykeeper.clusters.keeper_metrics import KeeperMetrics
 from raykeeper.clusters.keeper_status import KeeperStatus, describe
+from raykeeper.clusters.member_journal import MemberJournal
 from raykeeper.clusters.step_executor import StepExecutor
 from raykeeper.links.ray_names import keeper_name
 from raykeeper.zab.errors import RayKeeperError
@@ -152,6 +153,7 @@ class _Leader:
         """Go on from what stands in the tree; `locations` count where that says nothing."""
         self._config = config
         self._journal = Journal(client)
+        self._members = MemberJournal(client)
         self._leadership = leadership
         self._executor = StepExecutor(config, leadership)
         self._set_status = set_status
@@ -197,7 +199,8 @@ class _Leader:
         while True:
             self._leadership.lost.check()
             try:
-                return self._executor.observe(self._journal.read_drains())
+                view = self._executor.observe(self._journal.read_drains())
+                return replace(view, turn=self._members.read_holder())
             except ray.exceptions.RayError as error:  # what is unknown is no reason to resign
                 self._report(f"Ray does not answer: {first_line(error)}")
                 time.sleep(BUSY_PAUSE_MS / 1000)

@@ -210,9 +210,12 @@ def start_stopped(config: EnsembleConfig, warn: Callable[[str], object]) -> None
     `warn` is told each thing that is hardly intended, such as servers that share a node.
 
     Raises:
+        NoLeaderError: there is no actor of any: somebody has stopped the ensemble. None is started.
         StorageError: one of them is not started; tells why.
     """
     running = find_running(config.name)
+    if not running:
+        raise NoLeaderError(f"ensemble {config.name!r} was stopped meanwhile")
     members, nodes = _find_members(config, running)
     if running.keys() >= set(members.servers):
         return

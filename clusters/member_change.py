@@ -46,6 +46,7 @@ from raykeeper.clusters.member_steps.vocabulary import (
     Start,
     Step,
     Wait,
+    how_to_go_on,
 )
 from raykeeper.clusters.members_lock import SESSION_TIMEOUT_S, identify_process, members_lock
 from raykeeper.clusters.members_view import MembersView, look
@@ -117,9 +118,7 @@ class MemberChange:
         """
         open_plan = self._journal.read_plan()
         if open_plan is not None:
-            raise MemberChangeError(
-                f"another change has not ended: {describe(open_plan)}. {self._how_to_go_on()}"
-            )
+            raise MemberChangeError(f"another change has not ended: {self._told(open_plan)}")
         known = self.know()
         plan = plan_change(request_of(known), known, identify_process())
         if plan is None:
@@ -135,11 +134,12 @@ class MemberChange:
             check_newcomers(self._config, coming, plan.nodes, self._leaving())
         except (PlacementError, ray.exceptions.RayError) as error:
             raise MemberChangeError(f"nothing was changed: {first_line(error)}") from error
-        self._journal.begin(self._held, plan)
-        if even := warning_of_even(len(plan.target.voters)):
-            self._tell(f"warning: {even}")
-        self._tell(f"{plan.text}: from {plan.before} to {plan.target}")
-        self._run(plan)
+        with self._told_if_interrupted(plan):
+            self._journal.begin(self._held, plan)
+            if even := warning_of_even(len(plan.target.voters)):
+                self._tell(f"warning: {even}")
+            self._tell(f"{plan.text}: from {plan.before} to {plan.target}")
+            self._run(plan)
 
     def resume(self) -> None:
         """Go on with the change that has not ended, forward or back as it was.
@@ -148,8 +148,9 @@ class MemberChange:
             MemberChangeError: there is none, or it cannot go on.
         """
         plan = self._open_plan()
-        self._tell(f"going on: {describe(plan)}")
-        self._run(plan)
+        self._tell(f"going on: {plan}")
+        with self._told_if_interrupted(plan):
+            self._run(plan)
 
     def undo(self) -> None:
         """Go back from the change that has not ended.
@@ -167,7 +168,8 @@ class MemberChange:
         if gone := [server for server in left if server not in plan.replaced.values()]:
             listed = ", ".join(map(str, gone))
             self._tell(f"server {listed} has left already and does not come back: add another one")
-        self._run(plan)
+        with self._told_if_interrupted(plan):
+            self._run(plan)
 
     def know(self) -> Known:
         """Return what is known before a change is planned.
@@ -214,17 +216,21 @@ class MemberChange:
             self._journal.end(self._held)
         except RayKeeperError as error:
             raise MemberChangeError(
-                f"{first_line(error)}. The change has not ended: {describe(plan)}. "
-                f"{self._how_to_go_on()}"
+                f"{first_line(error)}. The change has not ended: {self._told(plan)}"
             ) from error
         self._tell(f"done: {seen.view.members}")
 
-    def _how_to_go_on(self) -> str:
-        name = self._ensemble.name
-        return (
-            f"Go on with `raykeeper members resume {name}`, or back with `raykeeper members undo "
-            f"{name}`"
-        )
+    @contextmanager
+    def _told_if_interrupted(self, plan: Plan) -> Iterator[None]:
+        """Tell how to go on with a change, or back, when the user ends this process."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._tell(f"interrupted. The change has not ended: {self._told(plan)}")
+            raise
+
+    def _told(self, plan: Plan) -> str:
+        return how_to_go_on(self._ensemble.name, plan)
 
     def _loop(self, plan: Plan | None = None) -> ChangeLoop:
         newcomers = () if plan is None else plan.newcomers
@@ -359,12 +365,6 @@ def member_change(ensemble: EnsembleHandle, tell: Tell, wait_s: float) -> Iterat
         members_lock(client, wait_s, refusal) as held,
     ):
         yield MemberChange(ensemble, client, held, tell, wait_s)
-
-
-def describe(plan: Plan) -> str:
-    """Return a plan in words."""
-    back = f"back to {plan.target} from " if plan.is_undone else ""
-    return f"{back}{plan.text!r}, begun by {plan.begun_by}"
 
 
 def running_config(name: str) -> EnsembleConfig:

@@ -15,6 +15,7 @@ from raykeeper.client.core.compound_operations import create_if_missing
 from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import InvalidValueError, LostError
 from raykeeper.client.recipes.acquirable import Held
+from raykeeper.client.recipes.lock import PREFIX, list_contenders
 from raykeeper.client.recipes.primitives import get_or_none, transact
 from raykeeper.client.recipes.recipe import K, Recipe, operation
 from raykeeper.clusters.member_steps.vocabulary import Plan, decode_plan
@@ -46,6 +47,12 @@ class MemberJournal(Recipe[K]):
         if found is not None and plan is None:
             raise InvalidValueError(f"the value of {MEMBER_PLAN_PATH} is no plan of a change")
         return plan
+
+    @operation
+    def read_holder(self) -> Flow[str]:
+        """Return the process that has the lock; empty if none does."""
+        holders = yield from list_contenders(LOCK, PREFIX)
+        return next((each.identifier.decode(errors="replace") for each in holders), "")
 
     @operation
     def begin(self, held: Held[Any], plan: Plan) -> Flow[None]:

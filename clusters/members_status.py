@@ -9,7 +9,7 @@ from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.actors.sidecars import first_line
 from raykeeper.client import Client
 from raykeeper.clusters.actor_calls import find_replicas
-from raykeeper.clusters.member_journal import LOCK
+from raykeeper.clusters.member_journal import MemberJournal
 from raykeeper.clusters.member_steps.vocabulary import Plan
 from raykeeper.clusters.members_view import MembersView, look, newest_plan
 from raykeeper.clusters.node_discovery import known_nodes
@@ -107,10 +107,9 @@ def read_holder(ensemble: EnsembleHandle) -> tuple[str, str]:
     """Return which process is at a change of the members, "" if none, and why that is not known."""
     try:
         with ensemble.connect(timeout_s=_CONNECT_S) as client:
-            holders = client.lock(LOCK).contenders()
+            return MemberJournal(client).read_holder(), ""
     except RayKeeperError as error:
         return "", first_line(error)
-    return next((each.identifier.decode(errors="replace") for each in holders), ""), ""
 
 
 def member_statuses(seen: MembersView, names: Mapping[str, str]) -> list[MemberStatus]:

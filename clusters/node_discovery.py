@@ -18,8 +18,8 @@ import ray
 from msgspec import Struct
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from raykeeper.actors.disk.file_operations import make_folders, replace_by
-from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
+from raykeeper.actors.disk.file_operations import make_store_folder, rename_durably, replace_by
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.founding import found_folder
 from raykeeper.actors.disk.identity import DiskIdentity, FolderOwner, format_folder, read_identity
@@ -237,7 +237,7 @@ def _tell_members(folder: Path, members: MemberList) -> None:
         StorageError: it cannot be written.
     """
     with storage_errors(folder), suppress(FolderInUse):
-        make_folders(OS_FILESYSTEM, folder)
+        make_store_folder(OS_FILESYSTEM, folder)
         lock = lock_folder(OS_FILESYSTEM, folder)
         try:
             if read_identity(folder) is None and read_members(folder) is None:
@@ -306,8 +306,7 @@ def set_aside(folder: Path) -> Path:
         OSError: it cannot be renamed.
     """
     path = folder.with_name(f"{folder.name}{SUPERSEDED_MARK}{time.time_ns()}")
-    OS_FILESYSTEM.rename(folder, path)
-    OS_FILESYSTEM.sync_folder(folder.parent)
+    rename_durably(OS_FILESYSTEM, folder, path)
     return path
 
 
@@ -373,8 +372,8 @@ def _read_record(file: Path) -> tuple[EnsembleRecord | None, str]:
         return None, f"{file} is damaged: {error}"
 
 
-def _write_record(file: Path, record: EnsembleRecord) -> None:
+def _write_record(file: Path, record: EnsembleRecord, files: Filesystem = OS_FILESYSTEM) -> None:
     # Several servers and launches may do this at once: each has a temporary file of its own.
     temp = file.with_name(f"{file.name}.{uuid4().hex}.tmp")
     with storage_errors(file):
-        replace_by(OS_FILESYSTEM, file, msgspec.json.encode(record) + b"\n", temp)
+        replace_by(files, file, msgspec.json.encode(record) + b"\n", temp)

@@ -48,6 +48,7 @@ from raykeeper.links.ray_names import keeper_name, replica_name, snapshotter_nam
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
 
+_GO_ON: Final = "go on with the same call"
 _NUMBERS: Final = ("servers", "observers")
 _STOP_S: Final = 10.0
 _POLL_S: Final = 0.05
@@ -85,8 +86,8 @@ def apply_settings(
             together. Nothing was changed.
         SettingsDifferError: a ConfigError: settings that cannot be changed so; tells how they can.
         RollingRestartError: a server does not come back, a majority would be in danger, there are
-            too few voters, or another process restarts servers. Those that it does not name run
-            with the settings that they had.
+            too few voters, another process restarts servers, or a change of the members has not
+            ended. Those that it does not name run with the settings that they had.
         LeadershipTransferError: the leader cannot hand over.
         ServerDrainError: `clients_per_s` or `patience_s` is out of range. Nothing was changed.
         MemberChangeError: another number of servers cannot be brought about; tells how to go on.
@@ -132,8 +133,8 @@ def roll_settings(
 
     Raises:
         RollingRestartError: a server does not come back, a majority would be in danger, there are
-            too few voters, or another process is at it. The servers that it does not name as
-            restarted run with the settings that they had.
+            too few voters, another process is at it, or a change of the members has not ended.
+            The servers that it does not name as restarted run with the settings that they had.
         LeadershipTransferError: the leader cannot hand over.
     """
     if not servers_that_differ(config, _described(config.name)):
@@ -156,13 +157,17 @@ def roll_settings(
             start_stopped(config, warn_once)
 
         rolling = RollingRestart(look, replace_server, ensemble.transfer_leadership, tell)
-        replaced = rolling.run(wait_s, "go on with the same call")
+        try:
+            replaced = rolling.run(wait_s, _GO_ON)
+        except KeyboardInterrupt:
+            tell(f"interrupted; {_GO_ON}")
+            raise
         # Counterexample for no look: a launch of another process, which states no settings, finds
         # no actor of a server that was just stopped, and starts it with those of the others.
         if other := servers_that_differ(config, _described(config.name)):
             raise RollingRestartError(
                 f"another launch has started server {', '.join(map(str, other))} meanwhile, with "
-                "other settings; go on with the same call"
+                f"other settings; {_GO_ON}"
             )
         return replaced
 

@@ -9,6 +9,7 @@ its caller does not state, so a server that it adds runs like the others.
 import hashlib
 import os.path
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from raykeeper.clusters.config import (
     change_of,
     is_secret,
     make_config,
+    plain_value,
 )
 from raykeeper.clusters.membership import newest_description
 from raykeeper.clusters.mixed_settings import mixing_problem
@@ -162,12 +164,11 @@ def adopt_settings(
             )
         value = values[max(groups, key=len)[0]]
         try:
-            make_config({setting: value})
+            # By itself only: beside the others that are adopted it contradicts none.
+            adopted[setting] = plain_value(setting, value)
         except ConfigError as error:
             if not _is_same(setting, value, settings_of(config)[setting]):
                 warnings.append(f"ensemble {config.name!r} runs with a setting of its own: {error}")
-            continue
-        adopted[setting] = value
     return make_config(adopted, config), warnings
 
 
@@ -178,17 +179,21 @@ def settings_of(config: EnsembleConfig) -> dict[str, Any]:
 
 
 def comparable_settings(described: ReplicaDescription) -> dict[str, Any]:
-    """Return the settings that a server runs with, as texts may show them: no secret, no name."""
+    """Return what a server runs with: equal if settings mean the same, no secret and no name."""
     found = list(_described([described]).items())
     if described.members_version:  # the list says them, which each server delivers in its time
         found = [(name, each) for name, each in found if name not in ("servers", "observers")]
-    return {name: _printable(name, values[described.server_id]) for name, values in found}
+    plain = {name: _comparable(name, values[described.server_id]) for name, values in found}
+    return {name: _printable(name, value) for name, value in plain.items()}
 
 
 def _described(
     described: Iterable[ReplicaDescription],
 ) -> dict[str, dict[ServerId, Any]]:
-    """Return the comparable settings that this version knows, each with the value per server."""
+    """Return the comparable settings that this version knows, each with the value per server.
+
+    A value has the form that this version gives it, or, if it does not accept it, its own.
+    """
     found: dict[str, dict[ServerId, Any]] = {}
     servers = sorted(described, key=lambda each: each.server_id)
     newest = newest_description(servers)
@@ -202,23 +207,25 @@ def _described(
             if newest is not None and newest.members_version:
                 known |= {"servers": len(newest.voters), "observers": len(newest.observers)}
             if setting in known:
-                found.setdefault(setting, {})[server.server_id] = known[setting]
+                value = known[setting]
+                with suppress(ConfigError):
+                    value = plain_value(setting, value)
+                found.setdefault(setting, {})[server.server_id] = value
     return found
 
 
 def _is_same(setting: str, one: Any, other: Any) -> bool:
-    if setting == "data_dir":
+    return bool(_comparable(setting, one) == _comparable(setting, other))
+
+
+def _comparable(setting: str, value: Any) -> Any:
+    """Return what is equal for values that mean the same."""
+    if setting == "data_dir" and isinstance(value, str):
         # A node may have another home than this one; then the paths count as written.
-        return one == other or _path(one) == _path(other)
-    return bool(_plain(one) == _plain(other))
-
-
-def _path(folder: str) -> str:
-    return os.path.normpath(Path(folder).expanduser())
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+        return os.path.normpath(Path(value).expanduser())
+    if isinstance(value, tuple | list) and all(isinstance(each, str) for each in value):
+        return sorted(set(value))  # identities, or words: their order means nothing
+    return value
 
 
 def _groups(setting: str, values: Mapping[ServerId, Any]) -> list[list[ServerId]]:

@@ -148,6 +148,9 @@ def drain_before_stop(
     Raises:
         LeadershipTransferError: it leads and cannot hand over now.
     """
+    answer = ensemble.ask_all()[1].get(server, "")
+    if isinstance(answer, ReplicaStatus) and answer.clients_to_move is not None:
+        tell(f"server {server} is drained; it takes clients again once it has begun anew")
     try:
         drain_server(
             ensemble,

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from raykeeper.actors.disk.file_operations import rename_durably
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.identity import read_identity
@@ -55,8 +56,7 @@ def set_folder_aside(
             if identity.incarnation != incarnation:
                 return None
             stale = folder.with_name(f"{server_id}{STALE_MARK}{time.time_ns()}")
-            OS_FILESYSTEM.rename(folder, stale)
-            OS_FILESYSTEM.sync_folder(folder.parent)
+            rename_durably(OS_FILESYSTEM, folder, stale)
         except CorruptRecord:
             return None
         finally:

@@ -8,6 +8,7 @@ error is one line on stderr, never a traceback.
 import gc
 import logging
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -27,26 +28,26 @@ from raykeeper.commands.declarations import (
 from raykeeper.commands.declarations.joining import is_in_ray
 from raykeeper.commands.exit_codes import INTERRUPTED, code_of
 from raykeeper.commands.inspection.command import inspection
-from raykeeper.commands.output import make_console, print_error
+from raykeeper.commands.output import EscapedFormatter, make_console, print_error
 from raykeeper.zab.errors import RayKeeperError
 
 _GARBAGE_MIN = 100_000
 """New objects before a garbage collection. With Python's 700, collections that find nothing take a
 seventh of the time of all imports."""
-_COMMANDS = (
-    *(lifecycle.up, lifecycle.init),
-    *(monitoring.status, monitoring.doctor),
-    *(listings.sessions, listings.locks, listings.watches, listings.tree),
-    *(monitoring.top, monitoring.events),
-    *(lifecycle.transfer, lifecycle.restart),
-    *(monitoring.grafana, monitoring.ui),
-    *(lifecycle.drain, lifecycle.drain_server, lifecycle.down),
-    *(trials.demo, trials.chaos),
-    *(znodes.shell, znodes.copy),
-    *(migration.import_, migration.export),
-    *(lifecycle.recover, backups.backup, backups.restore),
-    listings.log,
-)
+_RUN, _CHANGE, _LOOK = "Run an ensemble", "Change it while it works", "Look at it"
+_DATA, _FOLDERS, _TRY = "Use and move its data", "Save it, and look into its folders", "Try it"
+_GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
+    _RUN: (lifecycle.init, lifecycle.up, lifecycle.down, lifecycle.recover),
+    _CHANGE: (lifecycle.restart, lifecycle.transfer, lifecycle.drain_server, lifecycle.drain),
+    _LOOK: (
+        *(monitoring.status, monitoring.doctor, monitoring.top, monitoring.ui, monitoring.events),
+        *(listings.sessions, listings.locks, listings.watches, listings.tree, monitoring.grafana),
+    ),
+    _DATA: (znodes.shell, znodes.copy, migration.import_, migration.export),
+    _FOLDERS: (backups.backup, backups.restore, listings.log),
+    _TRY: (trials.demo, trials.chaos),
+}
+"""The commands as the help shows them, beside the groups of commands."""
 
 
 class _ExperimentGroup(TyperGroup):
@@ -65,34 +66,39 @@ class _ExperimentGroup(TyperGroup):
 
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-app.add_typer(
-    typer.Typer(cls=_ExperimentGroup, no_args_is_help=True),
-    name="bench",
-    help="Measure: the paper's evaluation, and more.",
-)
+for _panel, _commands in _GROUPS.items():
+    for _command in _commands:
+        # What follows `shell get` is the command's, also if it begins with a dash.
+        settings = {"allow_interspersed_args": _command is not znodes.shell}
+        _name = _command.__name__.rstrip("_").replace("_", "-")
+        app.command(_name, context_settings=settings, rich_help_panel=_panel)(_command)
 app.add_typer(
     members.members,
     name="members",
     help="Show the members of an ensemble (`members NAME`), and change them while it works.",
+    rich_help_panel=_CHANGE,
 )
 app.add_typer(
     inspection,
     name="inspect",
     help="Look into the folder of a server, which may run meanwhile. Writes nothing there.",
+    rich_help_panel=_FOLDERS,
 )
-for _command in _COMMANDS:
-    # What follows `shell get` is the command's, also if it begins with a dash.
-    settings = {"allow_interspersed_args": _command is not znodes.shell}
-    app.command(_command.__name__.rstrip("_").replace("_", "-"), context_settings=settings)(
-        _command
-    )
+app.add_typer(
+    typer.Typer(cls=_ExperimentGroup, no_args_is_help=True),
+    name="bench",
+    help="Measure: the paper's evaluation, and more.",
+    rich_help_panel=_TRY,
+)
 out = make_console()
 err = make_console(stderr=True)
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(EscapedFormatter("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[lines])
     gc.set_threshold(_GARBAGE_MIN)
     belongs_to_caller = is_in_ray()
     try:

@@ -36,7 +36,8 @@ def show_diagnosis(console: Console, diagnosis: "Diagnosis") -> None:
         told = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
         console.print(f"ensemble {diagnosis.name}: {told} in {looked}")
     else:
-        console.print(f"ensemble {diagnosis.name}:", Text("healthy", style="green"), f"in {looked}")
+        healthy = "healthy, as far as it was checked," if diagnosis.unchecked else "healthy"
+        console.print(f"ensemble {diagnosis.name}:", Text(healthy, style="green"), f"in {looked}")
 
 
 def diagnosis_document(diagnosis: "Diagnosis") -> Document:

@@ -24,7 +24,10 @@ def follow_entries(client: Client) -> Iterator[list[Entry]]:
     while True:
         changed = threading.Event()
         _watch(client, changed)
-        entries = [each for each in journal.read_entries() if each.number > seen]
+        found = journal.read_entries()
+        if found and found[-1].number < seen:
+            seen = -1  # somebody has deleted them all, and their numbers begin anew
+        entries = [each for each in found if each.number > seen]
         if entries or is_first:
             yield entries
         is_first = False

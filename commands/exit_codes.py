@@ -10,6 +10,7 @@ OK, FAILED, USAGE, NOT_FOUND, NO_QUORUM, INTERRUPTED = 0, 1, 2, 3, 4, 130
 def code_of(error: RayKeeperError) -> int:
     """Return the exit code of a command that ends with this error."""
     from raykeeper.client.errors import (
+        BadArgumentsError,
         ConnectionLossError,
         EnsembleNotFoundError,
         OperationTimeoutError,
@@ -24,7 +25,7 @@ def code_of(error: RayKeeperError) -> int:
     from raykeeper.commands.shell import ShellUsageError
 
     match error:
-        case ConfigError() | ShellUsageError() | ArgumentError():
+        case ConfigError() | ShellUsageError() | ArgumentError() | BadArgumentsError():
             return USAGE
         case EnsembleNotFoundError() | RayNotFoundError() | WrongContextError():
             return NOT_FOUND

@@ -49,12 +49,18 @@ def keeper_document(keeper: "KeeperStatus | None") -> Document | None:
     }
 
 
-def show_events(console: Console, entries: Sequence[Entry]) -> None:
-    """Print a line for each decision."""
+def show_events(
+    console: Console, entries: Sequence[Entry], *, has_keeper: bool, has_leader: bool
+) -> None:
+    """Print a line for each decision, and whether others may be missing."""
     for entry in entries:
         console.print(_event_line(entry))
     if not entries:
-        console.print("the keeper has decided nothing yet, or there is none")
+        console.print("no decision of a keeper is known")
+    if not has_keeper:
+        console.print("no keeper runs now: nothing is decided", style="yellow")
+    if not has_leader:
+        console.print("no server has a leader: what is shown may be old", style="yellow")
 
 
 def print_new_events(console: Console, entries: Sequence[Entry], *, as_json: bool) -> None:
@@ -66,9 +72,12 @@ def print_new_events(console: Console, entries: Sequence[Entry], *, as_json: boo
             console.print(_event_line(entry))
 
 
-def events_document(name: str, entries: Sequence[Entry]) -> Document:
+def events_document(
+    name: str, entries: Sequence[Entry], *, has_keeper: bool, has_leader: bool
+) -> Document:
     """Return the same decisions."""
-    return {"name": name, "events": [_entry_document(entry) for entry in entries]}
+    events = [_entry_document(entry) for entry in entries]
+    return {"name": name, "has_keeper": has_keeper, "has_leader": has_leader, "events": events}
 
 
 def _event_line(entry: Entry) -> str:

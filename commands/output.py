@@ -1,7 +1,8 @@
-"""The output of the command line: consoles that print every text unchanged, and JSON documents.
+"""The output of the command line: consoles that obey no text of others, and JSON documents.
 
 Names, paths, values and messages may contain brackets and colons, which Rich would interpret as
-markup and emoji. Colors are given as a `style`, never within a text.
+markup and emoji. Colors are given as a `style`, never within a text. They may also contain what a
+terminal would obey; a console shows that as Python writes it, whoever prints it.
 
 `--json` prints one document on standard output. docs/COMMAND_LINE.md lists all fields; their names
 and meanings are as stable as the Python interface. A zxid is a string, `<epoch>:<counter>`; a time
@@ -10,13 +11,15 @@ is ISO 8601 in UTC; a value is a string if it is UTF-8, else base64.
 
 import base64
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import typer
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -30,9 +33,26 @@ AsJson = Annotated[
 ]
 
 
+class _Console(Console):
+    """Escapes every text: Rich drops some control characters and passes on the others.
+
+    A cell of a table, or one line among others, is escaped by its caller: its line breaks, too.
+    """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(escaped_lines(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for each in super().render(renderable, options):
+            is_plain = each.control or each.text == "\n" or each.text.isprintable()
+            yield each if is_plain else Segment(escaped_lines(each.text), each.style)
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """Return a console without markup, emoji and highlighting, which wraps no line."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    return _Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def escaped(text: str) -> str:
@@ -47,13 +67,24 @@ def escaped(text: str) -> str:
     )
 
 
+def escaped_lines(text: str) -> str:
+    """Return a text escaped line by line."""
+    return text if text.isprintable() else "\n".join(map(escaped, text.split("\n")))
+
+
+class EscapedFormatter(logging.Formatter):
+    """Formats a log line so that a terminal obeys no character of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped_lines(super().format(record))
+
+
 def print_error(console: Console, error: Exception) -> None:
     """Print the message of an error; a message of one line stays on one line.
 
     It may name what others have named, so a terminal obeys no character of it.
     """
-    lines = map(escaped, str(error).split("\n"))
-    console.print(Text("error:", style="red"), Text("\n".join(lines)))
+    console.print(Text("error:", style="red"), Text(escaped_lines(str(error))))
 
 
 def print_table(console: Console, table: Table) -> None:
@@ -78,7 +109,7 @@ def _print_lines(console: Console, table: Table) -> None:
             line.append("  " if index else "")
             if column.justify == "right":
                 line.append(space)
-            line.append(cell if isinstance(cell, Text) else str(cell))
+            line.append(cell if isinstance(cell, Text) else escaped(str(cell)))
             if column.justify != "right":
                 line.append(space)
         console.print(line)
@@ -106,6 +137,11 @@ def time_field(time_ms: int) -> str:
 def session_field(session_id: int) -> str | None:
     """Return a session id in a document, None for none."""
     return f"{session_id:#x}" if session_id else None
+
+
+def print_text(line: str, *, is_error: bool = False) -> None:
+    """Print a line as it is, however long, but for what a terminal would obey."""
+    typer.echo(escaped(line), err=is_error)
 
 
 def print_line(document: Document) -> None:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from raykeeper.commands.output import Document, print_table, time_field
+from raykeeper.commands.output import Document, escaped, print_table, time_field
 from raykeeper.zab.ids import format_zxid
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def show_judgement(console: Console, judgement: "Judgement") -> None:
     for server in judgement.missing:
         console.print(Text(f"no healthy disk has the vote of server {server}", style="yellow"))
     for text in judgement.unread:
-        console.print(Text(f"not read: {text}", style="yellow"))
+        console.print(Text(escaped(f"not read: {text}"), style="yellow"))
     console.print(judgement.launch)
     if not judgement.refusal and judgement.best is not None:
         best = judgement.best
@@ -61,7 +61,7 @@ def show_judgement(console: Console, judgement: "Judgement") -> None:
 
 def _state(judgement: "Judgement", held: "HeldFolder") -> Text:
     if held.problem:
-        return Text(held.problem, style="red")
+        return Text(escaped(held.problem), style="red")
     words = ["torn at its end" if held.is_uncertain else "healthy"]
     if held.is_set_aside:
         words.append("set aside")
@@ -122,7 +122,7 @@ def show_new_history(console: Console, name: str, made: "NewHistory") -> None:
     for path in made.set_aside:
         console.print(f"set aside: {path}")
     for text in made.left_alone:
-        console.print(Text(f"left alone: {text}", style="yellow"))
+        console.print(Text(escaped(f"left alone: {text}"), style="yellow"))
     console.print(f"start it with `raykeeper up`, and the settings of before; its name is {name}")
 
 

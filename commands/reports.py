@@ -45,16 +45,17 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
     for heading in ("sessions", "znodes", "watches", "waiting"):
         table.add_column(heading, justify="right", no_wrap=True)
     for server in report.servers:
-        role = Text(server.role, style=_COLORS.get(server.role, ""))
+        has_begun = server.role != "looking" or server.epoch > 0
+        role = Text(server.role if has_begun else "starting", style=_COLORS.get(server.role, ""))
         if server.role in ("down", "unreached"):
             table.add_row(str(server.server_id), role)
             continue
+        at = (str(server.epoch), format_zxid(server.last_zxid)) if has_begun else ("", "")
         numbers = (server.znodes, server.watches, server.outstanding)
         table.add_row(
             str(server.server_id),
             role,
-            str(server.epoch),
-            format_zxid(server.last_zxid),
+            *at,
             str(server.pid),
             server.node_id[:8],
             _linked_to(server.carriers),
@@ -72,13 +73,13 @@ def show_status(console: Console, report: "EnsembleStatus") -> None:
     if report.feature_level is not None:
         console.print(_feature_level(report.feature_level))
     for files in _log_files(report.servers):
-        console.print(Text(f"log lines: {files}"), soft_wrap=True)
+        console.print(Text(escaped(f"log lines: {files}")), soft_wrap=True)
     for server in report.servers:
         if server.clients_to_move is not None:
             told = f"it takes no clients, and has {server.clients_to_move} to move"
             console.print(f"server {server.server_id} is drained: {told}", style="yellow")
     if change := change_line(report):
-        console.print(Text(change, style="yellow"))
+        console.print(Text(escaped(change), style="yellow"))
     if report.leader is None:
         console.print(Text("no leader:", style="yellow"), report.reason or "")
     else:
@@ -233,7 +234,8 @@ def _show_faults(console: Console, faults: "Mapping[str, FaultResult]") -> None:
     print_table(console, table)
     for kind, result in faults.items():
         for refusal, times in Counter(result.refusals).most_common(_REFUSALS_MAX):
-            console.print(Text(f"{kind} refused, {times} times: {refusal}"), soft_wrap=True)
+            told = f"{kind} refused, {times} times: {escaped(refusal)}"
+            console.print(Text(told), soft_wrap=True)
 
 
 def verdict_document(
@@ -274,7 +276,8 @@ def show_losses(console: Console, report: "LossReport", settings: "LossSettings"
     for name, value in _circumstances(report, settings).items():
         table.add_row(name.replace("_", " "), str(value), "")
     for row in report.rows:
-        table.add_row(row.name, Text(row.measured, style="" if row.is_met else "red"), row.goal)
+        measured = Text(escaped(row.measured), style="" if row.is_met else "red")
+        table.add_row(row.name, measured, row.goal)
     print_table(console, table)
     for line in report.lines:
         console.print(line)

@@ -1,16 +1,20 @@
 """`raykeeper shell`: znode commands, from a prompt or one from the command line.
 
-ZooKeeper: `zkCli.sh`. A value is printed as text if it is UTF-8, else as Python bytes.
+ZooKeeper: `zkCli.sh`. A terminal shows a value as text if it is UTF-8, else as Python bytes, and
+obeys no character of it. A command whose output goes elsewhere writes names and values as they are.
 """
 
 import shlex
 from collections.abc import Callable
+from typing import Final
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from raykeeper.client import Client, EventType, Stat, WatchedEvent
-from raykeeper.client.errors import KeeperError, NoNodeError
+from raykeeper.client.errors import NoNodeError
+from raykeeper.client.session_options import split_ensemble_name
 from raykeeper.commands.output import (
     Document,
     print_document,
@@ -23,6 +27,9 @@ from raykeeper.commands.shell_usage import USAGE
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Zxid, format_zxid
 
+_TIMES: Final = ("ctime", "mtime")
+"""0 in the Stat of a znode that no transaction has made, or set."""
+_FLAGS: Final = {"create": "esp", "delete": "r"}
 _ENDINGS = ("quit", "exit")
 
 
@@ -36,11 +43,17 @@ class ShellUsageError(RayKeeperError):
 class Shell:
     """Runs commands with one client. The commands are the methods `_do_<name>`."""
 
-    def __init__(self, client: Client, console: Console, *, as_json: bool = False) -> None:
+    def __init__(
+        self, client: Client, console: Console, name: str = "", *, as_json: bool = False
+    ) -> None:
+        """`name` is that of the ensemble, which a PATH may begin with."""
         self._client = client
+        self._name = name
         self._console = console
         self._as_json = as_json
         self._is_over = False
+        self._is_exact = not console.is_terminal
+        """Whether a program reads what is printed."""
 
     def interact(self, read_line: Callable[[], str]) -> None:
         """Run the lines that `read_line` returns until it raises EOFError or returns `quit`.
@@ -48,6 +61,7 @@ class Shell:
         Raises:
             SessionExpiredError: the session is over, and with it the shell.
         """
+        self._is_exact = False
         while not self._is_over:
             try:
                 line = read_line()
@@ -78,6 +92,11 @@ class Shell:
             ShellUsageError: the command does not exist, or has wrong arguments.
             KeeperError: the ensemble refused the command.
         """
+        named, words = split_place(words)
+        if named not in ("", self._name):
+            raise ShellUsageError(
+                f"this is ensemble {self._name!r}, not {named!r}; a path in it begins with /"
+            )
         name, *arguments = words
         if name == "help":
             self._console.print("\n".join([*USAGE.values(), "quit"]))
@@ -95,7 +114,10 @@ class Shell:
         (path,) = _positional("get", arguments, 1, 1)
         value, stat = self._client.get(path)
         document = {"path": path, **value_fields(value), "stat": stat_document(stat)}
-        self._print_document(document, shown_value(value))
+        if self._is_exact and not self._as_json:
+            typer.echo(value, self._console.file, nl=False)
+        else:
+            self._print_document(document, shown_value(value))
 
     def _do_stat(self, arguments: list[str]) -> None:
         (path,) = _positional("stat", arguments, 1, 1)
@@ -105,7 +127,8 @@ class Shell:
         fields = stat_document(stat)
         table = Table(box=None, show_header=False)
         for field, value in fields.items():
-            table.add_row(field, "none" if value is None else str(value))
+            is_none = value is None or (field in _TIMES and getattr(stat, field) == 0)
+            table.add_row(field, "none" if is_none else str(value))
         self._print_document({"path": path, "stat": fields}, table)
 
     def _do_set(self, arguments: list[str]) -> None:
@@ -114,7 +137,7 @@ class Shell:
         self._print_document({"path": path, "stat": stat_document(stat)}, f"version {stat.version}")
 
     def _do_create(self, arguments: list[str]) -> None:
-        flags, rest = _flags("create", arguments, "esp")
+        flags, rest = _flags("create", arguments)
         path, *value = _positional("create", rest, 1, 2)
         real = self._client.create(
             path,
@@ -126,14 +149,15 @@ class Shell:
         self._print_document({"path": real}, real)
 
     def _do_delete(self, arguments: list[str]) -> None:
-        flags, rest = _flags("delete", arguments, "r")
+        flags, rest = _flags("delete", arguments)
         path, *version = _positional("delete", rest, 1, 2)
         self._client.delete(path, _version("delete", version), recursive="r" in flags)
         self._print_document({"path": path})
 
     def _do_watch(self, arguments: list[str]) -> None:
         (path,) = _positional("watch", arguments, 1, 1)
-        _Watcher(self._client, path, self._tell_event).start()
+        # One that stays: of a znode that goes and comes within a transaction it tells both.
+        self._client.add_watch(path, self._tell_event)
 
     def _tell_event(self, event: WatchedEvent) -> None:
         if self._is_over:
@@ -143,7 +167,7 @@ class Shell:
         if self._as_json:
             print_document({"type": kind, "path": event.path, "zxid": zxid}, in_one_line=True)
         else:
-            self._console.print(f"{kind.replace('_', ' ')} {event.path} at {zxid}")
+            self._print_document({}, f"{kind.replace('_', ' ')} {event.path} at {zxid}")
 
     def _print_document(self, document: Document, *shown: str | Table) -> None:
         """Print the document if `--json` is set, else the texts and tables `shown`."""
@@ -153,6 +177,8 @@ class Shell:
         for each in shown:
             if isinstance(each, Table):
                 print_table(self._console, each)
+            elif self._is_exact:
+                typer.echo(each, self._console.file)
             else:
                 self._console.print(each)
 
@@ -160,51 +186,26 @@ class Shell:
         self._console.print(text, style="red")
 
 
-class _Watcher:
-    """Sets its watches again after each event: a data or exist watch, and a child watch."""
+def split_place(words: list[str]) -> tuple[str, list[str]]:
+    """Return the ensemble that the PATH of a command names, "" for none, and the words without it.
 
-    def __init__(self, client: Client, path: str, tell: Callable[[WatchedEvent], None]) -> None:
-        self._client = client
-        self._path = path
-        self._tell = tell
-        self.is_over = False
-
-    def start(self) -> None:
-        """Set both watches; raises KeeperError if the path is invalid."""
-        if self._client.exists(self._path, self._on_znode) is not None:
-            self._watch_children()
-
-    def _watch_children(self) -> None:
-        try:
-            self._client.get_children(self._path, self._on_children)
-        except NoNodeError:
-            return  # deleted in between, which the other watch reports
-
-    def _on_znode(self, event: WatchedEvent) -> None:
-        self._rearm(event, lambda: self._client.exists(self._path, self._on_znode))
-        if event.type == EventType.CREATED:
-            self._watch_children()
-
-    def _on_children(self, event: WatchedEvent) -> None:
-        if event.type == EventType.DELETED:
-            return  # the watch on the znode reports it
-        self._rearm(event, self._watch_children)
-
-    def _rearm(self, event: WatchedEvent, again: Callable[[], object]) -> None:
-        if self.is_over:
-            return
-        self._tell(event)
-        if event.type == EventType.NONE:
-            self.is_over = True
-            return
-        try:
-            again()
-        except KeeperError:
-            self.is_over = True
+    Raises:
+        BadArgumentsError: ENSEMBLE/PATH has no path of a znode in it.
+    """
+    at = 1
+    while words[0] in _FLAGS and words[at : at + 1] and _is_flags(words[at]):
+        at += 1
+        if words[at - 1] == "--":
+            break
+    place = "".join(words[at : at + 1])
+    if words[0] not in USAGE or not place or place.startswith(("/", "-")):
+        return "", words
+    name, path = split_ensemble_name(place)
+    return name, [*words[:at], path or "/", *words[at + 1 :]]
 
 
 def shown_value(value: bytes) -> str:
-    """Return a value as text if it is UTF-8, else as Python bytes."""
+    """Return a value as text if it is UTF-8, else as Python bytes, for a console."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -219,29 +220,34 @@ def stat_document(stat: Stat) -> Document:
 def _shown_field(field: str, value: int) -> str | int | None:
     if field in ("czxid", "mzxid", "pzxid"):
         return format_zxid(Zxid(value))
-    if field in ("ctime", "mtime"):
+    if field in _TIMES:
         return time_field(value)
     if field == "ephemeral_owner":
         return session_field(value)
     return value
 
 
-def _flags(command: str, arguments: list[str], known: str) -> tuple[set[str], list[str]]:
+def _is_flags(word: str) -> bool:
+    return word.startswith("-") and len(word) > 1
+
+
+def _flags(command: str, arguments: list[str]) -> tuple[set[str], list[str]]:
     flags: set[str] = set()
-    while arguments and arguments[0].startswith("-") and len(arguments[0]) > 1:
+    given = arguments
+    while arguments and _is_flags(arguments[0]):
         letters = arguments[0][1:]
         arguments = arguments[1:]
         if letters == "-":
             break
-        if set(letters) - set(known):
-            raise ShellUsageError(f"usage: {USAGE[command]}")
+        if set(letters) - set(_FLAGS[command]):
+            raise _usage_error(command, given)
         flags |= set(letters)
     return flags, arguments
 
 
 def _positional(command: str, arguments: list[str], least: int, most: int) -> list[str]:
     if not least <= len(arguments) <= most:
-        raise ShellUsageError(f"usage: {USAGE[command]}")
+        raise _usage_error(command, arguments)
     return arguments
 
 
@@ -251,4 +257,11 @@ def _version(command: str, words: list[str]) -> int:
     try:
         return int(words[0])
     except ValueError:
-        raise ShellUsageError(f"usage: {USAGE[command]}") from None
+        raise _usage_error(command, words) from None
+
+
+def _usage_error(command: str, arguments: list[str]) -> ShellUsageError:
+    told = f"usage: {USAGE[command]}"
+    if options := [each for each in arguments if each.startswith("--")]:
+        told += f"; {options[0]} belongs before it: `raykeeper shell {options[0]} {command} …`"
+    return ShellUsageError(told)

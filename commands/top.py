@@ -30,8 +30,10 @@ def run_top(
     *,
     looks: int | None = None,
     as_json: bool = False,
-) -> None:
+) -> bool:
     """Show the load of an ensemble, `looks` times or until it is interrupted.
+
+    Return whether a server told anything at the last look.
 
     Args:
         name: Of the ensemble.
@@ -51,6 +53,7 @@ def run_top(
                 print_document(load_document(name, load), in_one_line=True)
             else:
                 show(load_report(name, load, console))
+    return load is not None and bool(load.loads)
 
 
 @contextmanager

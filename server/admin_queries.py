@@ -118,6 +118,8 @@ class LocksPage(Struct, frozen=True):
     """Locks that come after these rows."""
     is_all: bool
     """False: there are more locks than one answer can choose from."""
+    is_there: bool
+    """False: there is no znode at the path, nor a lock below it."""
 
 
 class ListWatches(Struct, frozen=True):
@@ -147,6 +149,10 @@ class WatchesPage(Struct, frozen=True):
     """All watches of this server."""
     left_out: int
     """Those that were asked for, beyond these rows."""
+    is_there: bool
+    """False: there is no znode at the path that was asked for."""
+    is_connected: bool
+    """False: the session that was asked for has no connection here."""
 
 
 class MeasureTree(Struct, frozen=True):

@@ -165,4 +165,6 @@ class AdminTables:
             WatchRow(self._by_number[number].session_id, path, WATCH_KINDS[kind])
             for kind, path, number in islice(found, min(query.rows_max, ROWS_MAX))
         ]
-        return WatchesPage(shown, watches.count, wanted - len(shown))
+        is_there = not query.path or query.path in self._context.state.tree.znodes
+        is_connected = query.session_id is None or bool(connections)
+        return WatchesPage(shown, watches.count, wanted - len(shown), is_there, is_connected)

@@ -118,7 +118,8 @@ class LockQueues:
             if row is not None:
                 rows.append(row)
                 contenders += len(row.contenders)
-        return LocksPage(rows, len(wanted) - looked_at, is_all)
+        is_there = query.path in self._state_of().tree.znodes
+        return LocksPage(rows, len(wanted) - looked_at, is_all, is_there or bool(found))
 
     def _find(self) -> Generator[None, None, tuple[dict[tuple[str, str], None], bool]]:
         """Return path and kind of the locks, and whether they are all."""

@@ -39,8 +39,17 @@ def replace_by(files: Filesystem, path: Path, data: bytes, temp: Path) -> None:
         files.sync(fd)
     finally:
         files.close(fd)
-    files.rename(temp, path)
-    files.sync_folder(path.parent)
+    rename_durably(files, temp, path)
+
+
+def rename_durably(files: Filesystem, source: Path, target: Path) -> None:
+    """Give a file or folder, whose content is forced, another name. Durable on return.
+
+    Raises:
+        OSError: it failed; it has the old or the new name.
+    """
+    files.rename(source, target)
+    files.sync_folder(target.parent)  # to force that of the old name is not enough
 
 
 @contextmanager
@@ -98,6 +107,20 @@ def make_folders(files: Filesystem, path: Path) -> None:
         with suppress(FileExistsError):
             files.make_folder(folder)
         files.sync_folder(folder.parent)
+
+
+def make_store_folder(files: Filesystem, path: Path) -> None:
+    """Make the folder of a server, and what is missing above it, durably.
+
+    Names that are there may not be forced yet: servers of one ensemble are formatted together.
+
+    Raises:
+        OSError: a folder cannot be made.
+    """
+    make_folders(files, path)
+    for parent in (path.parent, path.parent.parent):
+        with suppress(PermissionError):  # none of us made a name where we may not look
+            files.sync_folder(parent)
 
 
 def remove_leftovers(files: Filesystem, folder: Path) -> list[str]:

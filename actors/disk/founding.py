@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.epochs import Epochs, make_epochs
-from raykeeper.actors.disk.file_operations import make_folders
+from raykeeper.actors.disk.file_operations import make_store_folder, rename_durably
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.generations import find_generation, make_first_generation
@@ -75,7 +75,7 @@ def found_folder(
     assert identity.is_founding and not identity.incarnation, identity
     assert zxid > ZERO and epoch_of(zxid) <= epoch, (zxid, epoch)
     with storage_errors(folder):
-        make_folders(files, folder)
+        make_store_folder(files, folder)
         lock = lock_folder(files, folder)
         try:
             if files.exists(folder / IDENTITY_FILE):
@@ -102,6 +102,5 @@ def _write_snapshot(
     assert level is not None, "a snapshot without a chunk"
     writer.finish(zxid)
     generation = find_generation(files, folder)[0].path
-    files.rename(writer.path, generation / snapshot_name(zxid))
-    files.sync_folder(generation)
+    rename_durably(files, writer.path, generation / snapshot_name(zxid))
     return level

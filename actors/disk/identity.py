@@ -13,7 +13,6 @@ which step of a repair is next (repair.py, rule D4).
 
 import socket
 import zlib
-from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from msgspec.structs import replace
 from raykeeper.actors.disk.epochs import Epochs, make_epochs
 from raykeeper.actors.disk.file_operations import (
     closed_on_error,
-    make_folders,
+    make_store_folder,
     read_file,
     remove_leftovers,
     replace_file,
@@ -130,11 +129,7 @@ def format_folder(folder: Path, identity: DiskIdentity, files: Filesystem = OS_F
     """
     assert not (identity.is_founding and identity.incarnation), identity
     with storage_errors(folder):
-        make_folders(files, folder)
-        # Existing names may not be forced yet: servers of one ensemble are formatted together.
-        for parent in (folder.parent, folder.parent.parent):
-            with suppress(PermissionError):  # none of us made a name where we may not look
-                files.sync_folder(parent)
+        make_store_folder(files, folder)
         lock = lock_folder(files, folder)
         try:
             if files.exists(folder / IDENTITY_FILE):

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from raykeeper.actors.disk.file_operations import TEMP_SUFFIX, make_folders
+from raykeeper.actors.disk.file_operations import TEMP_SUFFIX, make_folders, rename_durably
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.zab.errors import RayKeeperError
 
@@ -216,8 +216,7 @@ class _LocalOutput:
             assert self._fd is not None
             self._files.sync(self._fd)
             self._close()
-            self._files.rename(self._temp, self._path)
-            self._files.sync_folder(self._path.parent)
+            rename_durably(self._files, self._temp, self._path)
 
     def discard(self) -> None:
         with suppress(OSError):

@@ -6,7 +6,6 @@ what is left.
 """
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -178,11 +177,7 @@ def usual_settings(servers: Sequence[ServerFacts]) -> dict[str, Any]:
     for each in servers:
         for name, value in each.settings.items():
             values.setdefault(name, []).append(value)
-    usual = {}
-    for name, found in values.items():
-        most = Counter(str(each) for each in found).most_common(1)[0][0]
-        usual[name] = next(each for each in found if str(each) == most)
-    return usual
+    return {name: max(found, key=found.count) for name, found in values.items()}
 
 
 def questions_for(

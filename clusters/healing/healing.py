@@ -5,7 +5,7 @@ the voter; Ray says that the voter's node is dead, or has no actor of it though 
 both have lasted for `heal_after_ms`; no step of a change and no repair is open, and the voter
 neither comes nor goes by a change that has not ended (its operator starts it); the pauses are
 over (pauses.py); there is a node for it (targets.py). The voter on a node that will go moves at
-once, while the others are a majority.
+once, while the others are a majority and nobody restarts servers or changes the members.
 
 Invariants: one move at a time, across keepers: a move begins with a decision in the tree, which
 only the elected keeper can write, and a keeper reads the decisions of those before it first. A
@@ -44,6 +44,7 @@ from raykeeper.clusters.healing.vocabulary import (
     Undo,
     View,
     WriteDecision,
+    open_move_of,
 )
 from raykeeper.zab.ids import Millis, ServerId
 
@@ -292,6 +293,10 @@ class Healing:
         """Return why nothing may move. Remove from `_due` the servers that the majority needs."""
         if view.doubt or view.open_change:
             return view.doubt or view.open_change
+        if view.turn:  # what it does counts on the servers that live
+            self._due = [each for each in self._due if each[1] is Cause.LOST]
+            if not self._due:
+                return _turn_text(view)
         self._due = [each for each in self._due if self._is_spare(each[0], view)]
         return "" if self._due else _NEEDED
 
@@ -332,6 +337,8 @@ class Healing:
             return "it is there again" if server in view.linked else ""
         if server not in view.running:
             return ""  # it was stopped for the move
+        if view.turn:
+            return _turn_text(view)
         if decision.source not in view.leaving:
             return "its node stays"
         if decision.target not in self._alive_since:
@@ -368,9 +375,13 @@ def _write_step(decision: Decision, step: MoveStep, detail: str = "") -> WriteDe
     return WriteDecision(replace(decision, step=step, detail=detail))
 
 
+def _turn_text(view: View) -> str:
+    return f"{view.turn} restarts servers, or changes the members"
+
+
 def _open_move(entries: list[Entry], now: Millis) -> _OpenMove | None:
     """Return the move that the keeper before has left open."""
-    if not entries or entries[-1].decision.step in (MoveStep.DONE, MoveStep.UNDONE):
+    decision = open_move_of(entries)
+    if decision is None:
         return None
-    decision = entries[-1].decision
     return _OpenMove(decision, now if decision.step is MoveStep.STARTED else None)

@@ -5,6 +5,7 @@ and never with an earlier time than the transaction before. Times of looks are t
 monotonic clock.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -65,6 +66,13 @@ class Entry(Struct, frozen=True):
     decision: Decision
 
 
+def open_move_of(entries: Sequence[Entry]) -> Decision | None:
+    """Return the last decision about a move that has not ended; None if all have."""
+    if not entries or entries[-1].decision.step in (MoveStep.DONE, MoveStep.UNDONE):
+        return None
+    return entries[-1].decision
+
+
 class ServerLocation(Struct, frozen=True):
     """The Ray node on which a server was seen to run last."""
 
@@ -95,6 +103,8 @@ class View(Struct, frozen=True, kw_only=True):
     """The voters with a vote that follow it, itself included."""
     open_change: str = ""
     """The step of a change, or the repair, that has not ended; empty if there is none."""
+    turn: str = ""
+    """The process that restarts servers, or changes the members, now; empty if none does."""
 
 
 class NodeSurvey(Struct, frozen=True, kw_only=True):

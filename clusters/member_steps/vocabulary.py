@@ -62,6 +62,18 @@ class Plan(Struct, frozen=True, kw_only=True):
         stay |= {*self.before.observers} & {*self.target.observers}
         return tuple(sorted(both - stay))
 
+    def __str__(self) -> str:
+        back = f"back to {self.target} from " if self.is_undone else ""
+        return f"{back}{self.text!r}, begun by {self.begun_by}"
+
+
+def how_to_go_on(name: str, plan: Plan) -> str:
+    """Return which change of an ensemble has not ended, and how to go on with it, or back."""
+    return (
+        f"{plan}. Go on with `raykeeper members resume {name}`, or back with `raykeeper members "
+        f"undo {name}`"
+    )
+
 
 def decode_plan(value: bytes) -> Plan | None:
     """Return a plan as it stands in the tree; None if the value is none."""

@@ -25,6 +25,7 @@ import ray
 import ray.exceptions
 from msgspec import Struct
 
+from raykeeper.actors.disk.file_operations import rename_durably
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.founding import EPOCH_GAP, found_folder, founding_epoch
@@ -267,8 +268,7 @@ def adopt_new_folders(
         folder = server_folder(data_dir, ensemble, server)
         with storage_errors(folder):
             if prepared.is_dir():
-                OS_FILESYSTEM.rename(prepared, folder)
-                OS_FILESYSTEM.sync_folder(folder.parent)
+                rename_durably(OS_FILESYSTEM, prepared, folder)
             with suppress(OSError):  # another node shares the disk, and has its own there still
                 prepared.parent.rmdir()
     if servers:

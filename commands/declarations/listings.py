@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from raykeeper.commands.declarations.joining import find_place, join
+from raykeeper.commands.declarations.joining import find_ensemble, find_place, join
 from raykeeper.commands.declarations.options import Address, Limit, Name, Place, WalkTimeout
 from raykeeper.commands.exit_codes import exit_unless
 from raykeeper.commands.inspection.command import Folder
-from raykeeper.commands.output import AsJson, make_console, print_document, print_line
+from raykeeper.commands.output import AsJson, make_console, print_document, print_line, print_text
 
 out = make_console()
 
@@ -24,12 +24,13 @@ def sessions(
     as_json: AsJson = False,
 ) -> None:
     """List who is connected: each session with its process, its server and what it waits for."""
+    from raykeeper.clusters.admin import admin_of
     from raykeeper.commands.tables import session_argument, sessions_document, show_sessions
 
     first = session_argument(after)
     join(address)
-    ensemble, _, admin = find_place(name)
-    table = admin.sessions(limit, first)
+    ensemble = find_ensemble(name).name
+    table = admin_of(ensemble).sessions(limit, first)
     if as_json:
         print_document(sessions_document(ensemble, table))
     else:
@@ -70,12 +71,7 @@ def watches(
     as_json: AsJson = False,
 ) -> None:
     """List who watches: all watches, or those that a change of a znode concerns."""
-    from raykeeper.commands.tables import (
-        DOWN,
-        session_argument,
-        show_watches,
-        watches_document,
-    )
+    from raykeeper.commands.tables import session_argument, show_watches, watches_document
 
     only = None if session is None else session_argument(session)
     join(address)
@@ -85,7 +81,8 @@ def watches(
         print_document(watches_document(ensemble, table))
     else:
         show_watches(out, table)
-    exit_unless(any(each.role != DOWN for each in table.servers))
+    # Without a row nobody watches only if every server has said so.
+    exit_unless(bool(table.rows) or table.is_complete)
 
 
 def tree(
@@ -101,14 +98,11 @@ def tree(
     as_json: AsJson = False,
 ) -> None:
     """Show the sizes of a subtree and of its largest parts."""
-    from raykeeper.client.errors import NoNodeError
     from raykeeper.commands.tables import show_tree, tree_document
 
     join(address)
     ensemble, path, admin = find_place(place, timeout_s)
     table = admin.tree_sizes(path or "/", depth, largest)
-    if table.row is None and table.told_by is not None:
-        raise NoNodeError(path)
     if as_json:
         print_document(tree_document(ensemble, table))
     else:
@@ -138,6 +132,8 @@ def log(
         entry_document,
         entry_line,
         print_log,
+        reach_document,
+        reach_lines,
     )
     from raykeeper.zab.ids import Millis
 
@@ -151,6 +147,10 @@ def log(
     )
     reader = FolderReader(folder)
     if as_json:
-        print_log(reader, wanted, lambda entry: print_line(entry_document(entry)), last)
+        reach = print_log(reader, wanted, lambda entry: print_line(entry_document(entry)), last)
+        print_line(reach_document(reach, wanted))
     else:
-        print_log(reader, wanted, lambda entry: typer.echo(entry_line(entry)), last)
+        reach = print_log(reader, wanted, lambda entry: print_text(entry_line(entry)), last)
+        for line in reach_lines(reach, wanted):
+            print_text(line, is_error=True)
+    exit_unless(reach.is_conclusive(wanted))

@@ -20,6 +20,7 @@ System = Annotated[
 ZooKeeperHosts = Annotated[
     str, typer.Argument(metavar="HOSTS", help="Its addresses: zk1:2181,zk2:2181, or with /PATH.")
 ]
+Ensemble = Annotated[str, typer.Argument(help="The ensemble, or ENSEMBLE/PATH.")]
 Merge = Annotated[
     bool,
     typer.Option("--merge", help="Copy onto what others have made, and replace it."),
@@ -56,9 +57,9 @@ TlsKey = Annotated[str | None, typer.Option(help="Its key.")]
 def import_(
     system: System,
     hosts: ZooKeeperHosts,
-    name: Annotated[str, typer.Argument(help="The ensemble.")],
+    name: Ensemble,
     path: Annotated[str, typer.Option(help="The znode to import, below the path of HOSTS.")] = "/",
-    to: Annotated[str, typer.Option(help="Where to, in the ensemble.")] = "/",
+    to: Annotated[str, typer.Option(help="Where to, below the path of NAME.")] = "/",
     merge: Merge = False,
     dry_run: MigrationTry = False,
     auth: Auth = None,
@@ -79,8 +80,9 @@ def import_(
     order = Order(state, merge, dry_run, sequences, delete, as_json)
     proofs, tls = proofs_of(auth, credentials), tls_of(tls_ca, tls_cert, tls_key)
     command, parsed = _load_migration(hosts, path, to)
+    name, to = _below(name, to)
     join(address)
-    ensemble = find_ensemble(name)
+    ensemble = find_ensemble(name or None)
     limits = command.limits_of(ensemble)
     with (
         command.open_zookeeper(parsed, proofs, tls, timeout_s) as session,
@@ -92,10 +94,10 @@ def import_(
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="The ensemble.")],
+    name: Ensemble,
     system: System,
     hosts: ZooKeeperHosts,
-    path: Annotated[str, typer.Option(help="The znode to export.")] = "/",
+    path: Annotated[str, typer.Option(help="The znode to export, below the path of NAME.")] = "/",
     to: Annotated[str, typer.Option(help="Where to, below the path of HOSTS.")] = "/",
     merge: Merge = False,
     dry_run: MigrationTry = False,
@@ -120,8 +122,9 @@ def export(
     order = Order(state, merge, dry_run, sequences, delete, as_json)
     proofs, tls = proofs_of(auth, credentials), tls_of(tls_ca, tls_cert, tls_key)
     command, parsed = _load_migration(hosts, path, to)
+    name, path = _below(name, path)
     join(address)
-    ensemble = find_ensemble(name)
+    ensemble = find_ensemble(name or None)
     limits = command.limits_of(ensemble)
     with (
         command.open_ensemble(ensemble, proofs, timeout_s) as client,
@@ -132,6 +135,14 @@ def export(
         )
     if report.refused:
         raise typer.Exit(FAILED)
+
+
+def _below(place: str, path: str) -> tuple[str, str]:
+    """Return the ensemble that ENSEMBLE/PATH names, and the whole of a path below that PATH."""
+    from raykeeper.client.session_options import split_ensemble_name
+
+    name, above = split_ensemble_name(place)
+    return name, (above + path).rstrip("/") or "/"
 
 
 def _load_migration(hosts: str, path: str, to: str) -> tuple[Any, Any]:

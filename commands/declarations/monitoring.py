@@ -9,7 +9,7 @@ import typer
 
 from raykeeper.commands.declarations.joining import find_ensemble, join
 from raykeeper.commands.declarations.options import DAY_S, Address, Name, WalkTimeout
-from raykeeper.commands.exit_codes import NO_QUORUM
+from raykeeper.commands.exit_codes import NO_QUORUM, exit_unless
 from raykeeper.commands.output import AsJson, make_console, print_document
 from raykeeper.commands.packages import needed_package
 
@@ -70,7 +70,7 @@ def top(
 
     join(address)
     found = find_ensemble(name).name
-    run_top(
+    is_told = run_top(
         found,
         lambda before: admin_of(found).load(before),  # a server may have moved since
         lambda: time.sleep(interval_s),
@@ -78,6 +78,7 @@ def top(
         looks=looks,
         as_json=as_json,
     )
+    exit_unless(is_told)
 
 
 def events(
@@ -89,6 +90,7 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """List what the keeper of an ensemble has decided, the oldest first."""
+    from raykeeper.client import ClientState
     from raykeeper.clusters.keeper_journal import Journal
     from raykeeper.commands.event_follower import follow_entries
     from raykeeper.commands.keeper_reports import (
@@ -105,10 +107,12 @@ def events(
             for new in follow_entries(client):
                 print_new_events(out, new, as_json=as_json)
         entries = Journal(client).read_entries()
+        has_leader = client.state == ClientState.CONNECTED
+    known = {"has_keeper": ensemble.keeper() is not None, "has_leader": has_leader}
     if as_json:
-        print_document(events_document(ensemble.name, entries))
+        print_document(events_document(ensemble.name, entries, **known))
     else:
-        show_events(out, entries)
+        show_events(out, entries, **known)
 
 
 def ui(

@@ -19,15 +19,19 @@ _POLL_S = 0.2
 
 
 def _complete_shell(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete only command names: a path would need a session; the prompt has one."""
-    is_first = not ctx.params.get("command")
-    return [name for name in SHELL_USAGE if name.startswith(incomplete)] if is_first else []
+    """Complete commands and ensembles: a path would need a session; the prompt has one."""
+    if ctx.params.get("command"):
+        return complete_place(incomplete)
+    return [name for name in SHELL_USAGE if name.startswith(incomplete)]
 
 
 def shell(
     command: Annotated[
         list[str] | None,
-        typer.Argument(help=f"{', '.join(SHELL_USAGE)}.", autocompletion=_complete_shell),
+        typer.Argument(
+            help=f"{', '.join(SHELL_USAGE)}. A PATH may be ENSEMBLE/PATH.",
+            autocompletion=_complete_shell,
+        ),
     ] = None,
     name: Annotated[
         str | None,
@@ -41,15 +45,16 @@ def shell(
 ) -> None:
     """Look at znodes and change them: one COMMAND, or a prompt."""
     from raykeeper.client import ClientState
-    from raykeeper.commands.shell import Shell, ShellUsageError
+    from raykeeper.commands.shell import Shell, ShellUsageError, split_place
     from raykeeper.commands.shell_completion import install_completion
 
     if as_json and not command:
-        raise ShellUsageError("--json needs a COMMAND")
+        raise ShellUsageError("--json needs a COMMAND: `raykeeper shell --json get /x`")
+    named = split_place(command)[0] if command else ""
     join(address)
-    ensemble = find_ensemble(name)
+    ensemble = find_ensemble(name or named or None)
     with ensemble.connect(timeout_s=timeout_s) as client:
-        prompt = Shell(client, out, as_json=as_json)
+        prompt = Shell(client, out, ensemble.name, as_json=as_json)
         try:
             if not command:
                 install_completion(client)

@@ -34,7 +34,7 @@ from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid, format_zxid
 from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import SessionRecord
-from raykeeper.znodes.snapshot import SnapshotFormatError, ZnodeRecord, records_in
+from raykeeper.znodes.snapshot import Record, SnapshotFormatError, ZnodeRecord, records_in
 from raykeeper.znodes.txns import CloseSessionTxn, CreateSessionTxn, SetIdentitiesTxn, Txn
 
 
@@ -83,6 +83,34 @@ class Wanted(Struct, frozen=True):
             return True
         assert self.path is not None
         return self.is_recursive and path.startswith(self.path.rstrip("/") + "/")
+
+
+class LogReach(Struct):
+    """Which part of the history a log holds: without it, no entry says nothing."""
+
+    after: Zxid = ZERO
+    """The zxid before its first transaction; 0:0 if it begins with the ensemble."""
+    upto: Zxid = ZERO
+    since: Millis | None = None
+    """When its first transaction was proposed; None: it has none."""
+    until: Millis | None = None
+    """When the last one was."""
+    transactions: int = 0
+    found: int = 0
+    """How many of them were asked for."""
+    before: tuple[Zxid, ZnodeRecord | None] | None = None
+    """The znode that was asked for, of which the log has nothing, and the snapshot that tells it;
+    None of the znode: it was not there then."""
+
+    def holds_all(self, wanted: Wanted) -> bool:
+        """Return whether it begins before everything that is asked for."""
+        if self.after == ZERO:
+            return True
+        return wanted.since is not None and self.since is not None and self.since < wanted.since
+
+    def is_conclusive(self, wanted: Wanted) -> bool:
+        """Return whether what was found, or that nothing was, says what is asked for."""
+        return self.found > 0 or self.holds_all(wanted)
 
 
 class Clients:
@@ -135,9 +163,11 @@ class Clients:
 
 
 def audit_entries(
-    reader: FolderReader, wanted: Wanted, problems: list[str]
+    reader: FolderReader, wanted: Wanted, problems: list[str], reach: LogReach
 ) -> Iterator[AuditEntry]:
-    """Yield the transactions that are asked for, in order; note what is damaged in `problems`.
+    """Yield the transactions that are asked for, in order.
+
+    Note what is damaged in `problems`, and in `reach` what was looked at.
 
     Raises:
         UnknownVersion: a file is of a version that this program does not know.
@@ -148,19 +178,25 @@ def audit_entries(
     log = reader.log(synced_upto(snapshots))
     committed = newest_zxids(log, snapshots)[1]
     clients = Clients({}, ZERO)
-    begin = log.begin() or ZERO
-    for each in snapshots:
-        if each.consistent_at is not None and begin <= each.zxid:
-            clients = Clients(_sessions_in(each, reader.files), each.consistent_at)
-            break
+    begin = log.begin()
+    oldest = next((x for x in snapshots if x.consistent_at and x.zxid >= (begin or ZERO)), None)
+    if oldest is not None and oldest.consistent_at is not None:
+        clients = Clients(_sessions_in(oldest, reader.files), oldest.consistent_at)
+    reach.after = reach.upto = synced_upto(snapshots) if begin is None else begin
     known_problems = len(problems)
     for zxid, txn in transactions(log, problems):
         if len(problems) > known_problems:
             known_problems = len(problems)
             clients.forget()
         client = clients.of(zxid, txn)
+        reach.since = txn.time_ms if reach.since is None else reach.since
+        reach.upto, reach.until = zxid, txn.time_ms
+        reach.transactions += 1
         if wanted.includes(txn):
+            reach.found += 1
             yield AuditEntry(zxid, txn, client, zxid <= committed)
+    if wanted.path is not None and oldest is not None and not reach.is_conclusive(wanted):
+        reach.before = oldest.zxid, _znode_in(oldest, wanted.path, reader.files)
 
 
 def print_log(
@@ -168,8 +204,10 @@ def print_log(
     wanted: Wanted,
     tell: Callable[[AuditEntry], None],
     last: int | None = None,
-) -> None:
+) -> LogReach:
     """Tell the transactions that are asked for, or only the last ones of them.
+
+    Return what was looked at.
 
     Raises:
         CorruptRecord: something is damaged; all that is valid was told before.
@@ -177,11 +215,62 @@ def print_log(
         StorageError: a file cannot be read, or was removed meanwhile by the server.
     """
     problems: list[str] = []
-    entries = audit_entries(reader, wanted, problems)
+    reach = LogReach()
+    entries = audit_entries(reader, wanted, problems, reach)
     with reader.explained():
         for entry in entries if last is None else deque(entries, last):
             tell(entry)
         raise_problems(problems)
+    return reach
+
+
+def reach_document(reach: LogReach, wanted: Wanted) -> dict[str, Any]:
+    """Return the last document of `log --json`: what was looked at."""
+    before: dict[str, Any] | None = None
+    if reach.before is not None:
+        zxid, znode = reach.before
+        fields = dict.fromkeys(("czxid", "ctime", "mzxid", "mtime"))
+        if znode is not None:
+            fields = {
+                "czxid": format_zxid(znode.czxid),
+                "ctime": time_field(znode.ctime),
+                "mzxid": format_zxid(znode.mzxid),
+                "mtime": time_field(znode.mtime),
+            }
+        before = {"zxid": format_zxid(zxid), "is_there": znode is not None, **fields}
+    return {
+        "type": "summary",
+        "after": format_zxid(reach.after),
+        "upto": format_zxid(reach.upto),
+        "since": None if reach.since is None else time_field(reach.since),
+        "until": None if reach.until is None else time_field(reach.until),
+        "transactions": reach.transactions,
+        "found": reach.found,
+        "holds_all": reach.holds_all(wanted),
+        "before": before,
+    }
+
+
+def reach_lines(reach: LogReach, wanted: Wanted) -> Iterator[str]:
+    """Yield the same as lines."""
+    shown = reach_document(reach, wanted)
+    if reach.transactions:
+        yield (
+            f"{reach.found} of {reach.transactions} transactions, after {shown['after']} up to "
+            f"{shown['upto']}, from {shown['since']} to {shown['until']}"
+        )
+    else:
+        yield f"the log has no transaction; it begins after {shown['after']}"
+    if not shown["holds_all"]:
+        yield "what was before is not in the log of this folder"
+    if (before := shown["before"]) is not None:
+        told = "had no such znode"
+        if before["is_there"]:
+            told = (
+                f"had it, created at {before['czxid']} ({before['ctime']}), "
+                f"last set at {before['mzxid']} ({before['mtime']})"
+            )
+        yield f"the snapshot as of {before['zxid']} {told}"
 
 
 def entry_document(entry: AuditEntry) -> dict[str, Any]:
@@ -228,12 +317,24 @@ def _who(entry: AuditEntry) -> str:
 def _sessions_in(snapshot: SnapshotFile, files: Filesystem) -> dict[SessionId, SessionRecord]:
     """Return the sessions in a snapshot, which stand before the znodes, without their outcomes."""
     sessions: dict[SessionId, SessionRecord] = {}
+    for record in _records_of(snapshot, files):
+        if type(record) is SessionRecord:
+            sessions[record.session_id] = replace(record, reply_cache={}, password=b"")
+        elif type(record) is ZnodeRecord:
+            break
+    return sessions
+
+
+def _znode_in(snapshot: SnapshotFile, path: str, files: Filesystem) -> ZnodeRecord | None:
+    """Return a znode as a snapshot has it; None if it has none there."""
+    for record in _records_of(snapshot, files):
+        if type(record) is ZnodeRecord and record.path == path:
+            return record
+    return None
+
+
+def _records_of(snapshot: SnapshotFile, files: Filesystem) -> Iterator[Record]:
     try:
-        for record in records_in(SnapshotChunks(snapshot.path, files)):
-            if type(record) is SessionRecord:
-                sessions[record.session_id] = replace(record, reply_cache={}, password=b"")
-            elif type(record) is ZnodeRecord:
-                break
+        yield from records_in(SnapshotChunks(snapshot.path, files))
     except SnapshotFormatError as error:
         raise SnapshotFormatError(f"{snapshot.path}: {error}") from error
-    return sessions

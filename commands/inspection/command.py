@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from raykeeper.commands.output import AsJson, make_console, print_document, print_line
+from raykeeper.commands.output import AsJson, make_console, print_document, print_line, print_text
 
 FAILED = 1
 
@@ -116,7 +116,7 @@ def diff(
             summary = compare(*sides, lambda each: print_line(difference_document(each)))
             print_line(summary)
         else:
-            summary = compare(*sides, lambda each: typer.echo(difference_line(each)))
+            summary = compare(*sides, lambda each: print_text(difference_line(each)))
             out.print(summary_line(summary))
     if not summary["is_same"]:
         raise typer.Exit(FAILED)

@@ -156,8 +156,11 @@ def _dump_log(
     log: LogReader, snapshots: list[SnapshotFile], tell: Print, after: Zxid, upto: Zxid
 ) -> list[str]:
     """Tell the log, and return what is damaged in it."""
-    committed = newest_zxids(log, snapshots)[1]
+    last, committed = newest_zxids(log, snapshots)
     problems: list[str] = []
+    begin = log.begin()
+    reach = {"after": last if begin is None else begin, "upto": last, "committed": committed}
+    tell({"kind": "log"} | {name: format_zxid(zxid) for name, zxid in reach.items()})
     for zxid, txn in transactions(log, problems, after):
         if zxid > upto:
             break

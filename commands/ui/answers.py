@@ -22,6 +22,7 @@ from raykeeper.client.errors import (
     QuotaExceededError,
     SessionExpiredError,
 )
+from raykeeper.clusters.admin import SessionNotFoundError
 from raykeeper.clusters.ensemble import NoLeaderError
 from raykeeper.clusters.local_ray import RayNotFoundError
 from raykeeper.commands.output import Document
@@ -34,6 +35,7 @@ STATUS: Final[dict[type[RayKeeperError], int]] = {
     AuthFailedError: 403,
     NoAuthError: 403,
     NoNodeError: 404,
+    SessionNotFoundError: 404,
     BadVersionError: 409,
     NodeExistsError: 409,
     NotEmptyError: 409,

@@ -7,6 +7,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from raykeeper import __version__
+from raykeeper.client import ClientState
 from raykeeper.client.recipes.recipe import Awaited
 from raykeeper.clusters.admin import ChildrenTable
 from raykeeper.clusters.keeper_journal import Journal
@@ -139,8 +140,6 @@ class TableRoutes:
         depth = number_in(request.query, "depth", 1, 0, 20)
         largest = number_in(request.query, "largest", 20, 1, ROWS_MAX)
         table = await self._source.ask(lambda admin: admin.tree_sizes(path, depth, largest))
-        if table.row is None and table.told_by is not None:
-            raise ApiError(404, f"{path}: no such znode")
         return answer(tree_document(self._source.name, table))
 
     async def _children(self, request: web.Request) -> web.Response:
@@ -148,19 +147,20 @@ class TableRoutes:
         limit = number_in(request.query, "limit", ROWS, 1, ROWS_MAX)
         after = request.query.get("after", "")
         table = await self._source.ask(lambda admin: admin.children(path, after, limit))
-        if table.page is not None and not table.page.is_there:
-            raise ApiError(404, f"{path}: no such znode")
         return answer(children_document(self._source.name, path, table))
 
     async def _events(self, request: web.Request) -> web.Response:
         entries, problem = [], ""
+        known = {"has_keeper": False, "has_leader": False}
         try:
             async with self._viewers.client_of(self._viewer_of(request)) as client:
                 journal: Journal[Awaited] = Journal(client)
                 entries = await journal.read_entries()
+                known["has_leader"] = client.state == ClientState.CONNECTED
+            known["has_keeper"] = await self._source.keeper() is not None
         except RayKeeperError as error:
             problem = str(error)  # what the page saw itself is told all the same
-        document = events_document(self._source.name, entries)
+        document = events_document(self._source.name, entries, **known)
         return answer({**document, "problem": problem, "changes": list(self._feed.changes)})
 
 

@@ -28,6 +28,19 @@ async def test_a_value_is_changed_over_the_version_that_was_seen(browser: Browse
         await on.tab.until_text(".details", "Save over version 2")
 
 
+async def test_the_root_cannot_be_deleted_and_has_no_times(browser: Browser) -> None:
+    async with shown(browser, may_edit=True) as on:
+        await with_znodes(on.source, {"/a": b"one"})
+        await on.open("tree")
+        await on.tab.until_text(".stat", "with the ensemble")
+        (stat,) = await on.texts(".stat")
+        assert "never" in stat and "1970" not in stat
+        assert await on.tab.evaluate("document.querySelectorAll('#delete').length") == 0
+        await on.tab.click(".label", "a")
+        await on.tab.until_text("pre.value", "one")
+        assert await on.tab.evaluate("document.querySelectorAll('#delete').length") == 1
+
+
 async def test_a_znode_is_created_and_deleted(browser: Browser) -> None:
     async with shown(browser, may_edit=True) as on:
         await on.open("tree")

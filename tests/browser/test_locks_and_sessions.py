@@ -23,8 +23,10 @@ async def waiting(client: AsyncClient, path: str) -> "asyncio.Future[Any]":
 
 async def test_a_picture_shows_who_waits_for_whom(browser: Browser) -> None:
     async with shown(browser) as on, AsyncExitStack() as stack:
+        line = b"driver load.py 2d000000 pid 77 on host/5d0e9a1c7b3f"
         ann, bob, cas = [
-            await stack.enter_async_context(await on.source.connect()) for _ in range(3)
+            await stack.enter_async_context(await on.source.dialer.connect(identity=line))
+            for _ in range(3)
         ]
         for path in ("/locks", "/locks/a", "/locks/b"):
             await ann.create(path)
@@ -34,8 +36,17 @@ async def test_a_picture_shows_who_waits_for_whom(browser: Browser) -> None:
         one, two, three = [f"{each.client_id.session_id:#x}" for each in (ann, bob, cas)]
         await on.open("locks")
         label = "document.querySelector('.queue')?.getAttribute('aria-label')"
-        expected = f"{one} holds; {two} waits for {one}; {three} waits for {two}"
+        # Whose place it is: an identifier that was given, else the program.
+        first, second, third = f"driver load.py {one}", f"waits {two}", f"waits {three}"
+        expected = f"{first} holds; {second} waits for {first}; {third} waits for {second}"
         assert await on.tab.until(label) == expected
+        process = "pid 77 on host/5d0e9a1c7b3f"
+        for line, told in (
+            (".who", ["driver load.py", "waits"]),
+            (".who + text", [process, f"driver load.py {process}"[:31] + "…"]),
+        ):
+            texts = f"[...document.querySelectorAll({line!r})].map(each => each.textContent)"
+            assert (await on.tab.evaluate(texts))[:2] == told
         boxes = "[...document.querySelectorAll('.lock:first-of-type .contender')]"
         places = f"{boxes}.map(each => each.getBoundingClientRect()).map(each => [each.x, each.y])"
         (x1, y1), (x2, y2), (x3, _) = await on.tab.evaluate(places)

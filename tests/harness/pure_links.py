@@ -25,9 +25,9 @@ class PureDialer:
         self._numbers = count(10_000)  # apart from those of a test's own callers
         self._links: list[_PureLink] = []
 
-    async def connect(self, *, timeout_s: float = 5.0) -> AsyncClient:
+    async def connect(self, *, timeout_s: float = 5.0, identity: bytes = b"") -> AsyncClient:
         """Return a client with a session, of read-only mode if there is no other."""
-        options = SessionOptions(timeout_s=timeout_s, read_only=True)
+        options = SessionOptions(timeout_s=timeout_s, read_only=True, identity=identity)
         return await AsyncClient.open([*self.servers.hosts], self, options)  # type: ignore[list-item]
 
     async def dial(self, server: ServerId, events: LinkEvents) -> "_PureLink":

@@ -95,7 +95,8 @@ def test_shell_commands_print_their_results(shared: Ensemble, run: Run) -> None:
         return run("shell", "-n", shared.name, *words)
 
     assert shell("create", "-p", "/a/b", "some text") == (0, "/a/b\n", "")
-    assert shell("get", "/a/b")[:2] == (0, "some text\n")
+    assert shell("get", "/a/b")[:2] == (0, "some text")
+    assert run("shell", "get", f"{shared.name}/a/b")[:2] == (0, "some text")
     assert shell("set", "/a/b", "more", "0")[:2] == (0, "version 1\n")
     assert shell("create", "-s", "/a/n-")[1] == "/a/n-0000000001\n"
     assert shell("ls", "/a")[1] == "b\nn-0000000001\n"
@@ -116,9 +117,9 @@ def test_texts_are_printed_as_they_are(shared: Ensemble, run: Run) -> None:
     path = "/[red]a:smile:"
     words = ("shell", "-n", shared.name)
     assert run(*words, "create", path, text) == (0, f"{path}\n", "")
-    assert run(*words, "get", path)[:2] == (0, f"{text}\n")
+    assert run(*words, "get", path)[:2] == (0, text)
     assert path[1:] in run(*words, "ls")[1].splitlines()
-    assert run(*words, "ls", "[/]")[2].startswith("error: [/]: bad arguments")
+    assert run(*words, "ls", "/[/")[2].startswith("error: /[/: bad arguments")
     assert run(*words, "delete", path)[0] == 0
     code, _, err = run("status", "[bench]")
     assert code == 3
@@ -185,7 +186,8 @@ def test_a_tree_moves_from_zookeeper_and_back(shared: Ensemble, run: Run) -> Non
         told = json.loads(out)
         assert (code, told["created"], told["skipped"], told["refused"]) == (0, 2, 0, [])
         assert client.get("/moved/a")[0] == b"12"
-        assert ", 2 skipped because" in run("import", "zookeeper", *there)[1]
+        again = there[0], f"{shared.name}/moved"  # the same place
+        assert ", 2 skipped because" in run("import", "zookeeper", *again)[1]
         client.create("/moved/scrypt", acl=[make_acl("scrypt", "ann:hash", all=True)])
         back = shared.name, "zookeeper", f"{port.address}/back", "--path", "/moved"
         assert run("export", *back, "--dry-run")[0] == 1, "it may not be read"
@@ -204,7 +206,9 @@ def test_a_tree_moves_from_zookeeper_and_back(shared: Ensemble, run: Run) -> Non
     ("words", "code", "error"),
     [
         (["get", "/missing"], 1, "/missing: no such znode"),
-        (["get", "no-slash"], 1, "bad arguments"),
+        (["get", "/a//b"], 2, "bad arguments"),
+        (["get", "no-slash"], 2, "not 'no-slash'; a path in it begins with /"),
+        (["get", "/a", "--json"], 2, "--json belongs before it: `raykeeper shell --json get"),
         (["get"], 2, "usage: get PATH"),
         (["create", "-x", "/a"], 2, "usage: create [-e] [-s] [-p] PATH [VALUE]"),
         (["set", "/a", "v", "old"], 2, "usage: set PATH VALUE [VERSION]"),
@@ -359,7 +363,7 @@ def test_up_starts_ray_where_there_is_none(
     processes = [head, *head.children(recursive=True)]
     assert (home / ".raykeeper/data/coord/1/identity").is_file()
     assert command("shell", "create", "/a", "kept").stdout == "/a\n"
-    assert command("shell", "get", "/a").stdout == "kept\n"
+    assert command("shell", "get", "coord/a").stdout == "kept"
     done = programs.run([sys.executable, "-c", _LEAVES_RAY], bare_machine)
     assert done.stdout.splitlines()[-1] == "False", done.stderr
     # A program that is told what `up` prints, and a command that is told the address alone.

@@ -95,8 +95,19 @@ def test_a_lock_is_told_with_the_actor_that_holds_it(shared: Ensemble, run: Run)
         assert (told["waiting"], told["contenders"][0]["name"]) == (0, second["name"])
         held.release()
         client.delete("/locks", recursive=True)
-    assert run("locks", "/locks")[1].startswith("0 locks, as server ")
+    assert run("locks", shared.name)[1].startswith("0 locks, as server ")
+    assert run("watches", shared.name)[:2] == (0, NO_WATCH)
+    for place, nobody in (
+        ("locks", "holds a lock there, or waits for one"),
+        ("watches", "watches for it"),
+    ):
+        error = f"error: /locks: no such znode (nobody {nobody})\n"
+        assert run(place, "/locks") == (1, "", error)
+    assert run("watches", "--session", "0x63")[0] == 1
     assert run("locks", "no-such-one/x")[0] == 3
+
+
+NO_WATCH = "0 watches of 0 on the servers that answer\nserver  session  kind  path  client\n"
 
 
 def test_the_sizes_of_the_tree_are_told(shared: Ensemble, run: Run) -> None:
@@ -154,7 +165,11 @@ def test_events_are_followed(launch_one: Launch, ray_session: str) -> None:
             told.kill()
 
 
-NO_EVENT = "the keeper has decided nothing yet, or there is none\n"
+NO_EVENT = """\
+no decision of a keeper is known
+no keeper runs now: nothing is decided
+no server has a leader: what is shown may be old
+"""
 COMMAND_S = 30.0
 """A late server takes a command 2 s; the rest is for a machine that is busy with other tests."""
 
@@ -238,7 +253,9 @@ def test_log_and_inspect_tell_what_was_done_around_kills(shared: Ensemble, run: 
         code, out, err = run("log", folder, "--path", "/audited", "-r", "--json")
         assert code == 0, err
         # Ray prints what the killed processes have printed last, at any moment.
-        return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        *entries, summary = [json.loads(x) for x in out.splitlines() if x.startswith("{")]
+        assert (summary["found"], summary["holds_all"]) == (len(entries), True)
+        return entries
 
     def is_complete(folder: str) -> bool:
         """A follower may have the last transactions only in a moment."""

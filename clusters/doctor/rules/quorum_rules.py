@@ -114,9 +114,9 @@ def settings_differ(facts: EnsembleFacts) -> Iterator[Fault]:
     names = sorted({name for each in known for name in each.settings})
     for name in names:
         values = {each.server_id: each.settings[name] for each in known if name in each.settings}
-        told = {server: str(value) for server, value in values.items()}
-        if len(set(told.values())) > 1:
-            which = ", ".join(f"{value} on {server}" for server, value in told.items())
+        one, *others = values.values()
+        if any(other != one for other in others):
+            which = ", ".join(f"{value} on {server}" for server, value in values.items())
             yield Fault(THE_ENSEMBLE, f"runs with different settings: {name} is {which}")
 
 

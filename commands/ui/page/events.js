@@ -22,7 +22,7 @@ export function showEvents({ view, onLook }) {
     shown = now;
     decisions.replaceChildren(
       el("h2", {}, "Decisions of the keeper"),
-      page.problem ? problem(page.problem) : list(page.events, "None yet, or there is no keeper."),
+      page.problem ? problem(page.problem) : list(page.events, page.has_keeper ? "None yet." : "None; no keeper runs now."),
     );
     changes.replaceChildren(
       el("h2", {}, "Servers, since this page is served"),

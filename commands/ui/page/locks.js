@@ -6,7 +6,7 @@ import { clientText, serverProblems } from "./tables.js";
 
 const REFRESH_MS = 5_000;
 const NARROW = 700; // pixels: below it a queue runs from top to bottom
-const [WIDTH, HEIGHT, GAP] = [176, 62, 34];
+const [WIDTH, HEIGHT, GAP] = [220, 80, 34];
 
 export function showLocks({ view, query }) {
   const path = el("input", { type: "text", value: query.path ?? "/", spellcheck: "false" });
@@ -124,20 +124,31 @@ function arrow(from, to, isNarrow) {
 function box(each, circle) {
   const kind = `${each.state}${circle.has(each.session_id) ? " circle" : ""}`;
   const since = `${each.state}${each.mode ? ` (${each.mode})` : ""} · ${ago(each.since) || time(each.since)}`;
-  const client = cut(clientText(each) || each.identifier || "", 26);
+  const [name, process] = ownerOf(each);
   return svg(
     "g",
     { class: `contender ${kind}`, transform: `translate(${each.x} ${each.y})` },
     svg("title", {}, visible(`${each.name}\n${clientText(each)}\n${each.identifier ?? ""}`)),
     svg("rect", { width: WIDTH, height: HEIGHT, rx: 8 }),
-    svg("text", { class: "who", x: 10, y: 19 }, cut(each.session_id ?? "lease", 21)),
-    svg("text", { x: 10, y: 36 }, client),
-    svg("text", { class: "since", x: 10, y: 53 }, since),
+    svg("text", { class: "who", x: 10, y: 19 }, cut(name, 27)),
+    svg("text", { x: 10, y: 36 }, cut(process, 32)),
+    svg("text", { x: 10, y: 53 }, each.session_id ?? "lease"),
+    svg("text", { class: "since", x: 10, y: 70 }, since),
   );
 }
 
+// Whose place it is: what it introduced itself with, else its program; and its process.
+function ownerOf(each) {
+  const line = clientText(each);
+  // Such as `driver load.py 01000000 pid 77 on host/5d0e`: Ray's id says nothing to a reader.
+  const [, program, process] = line.match(/^(.*?)(?: [0-9a-f]{8,})? (pid \d+.*)$/) ?? [null, line, ""];
+  const own = each.identifier && each.identifier !== each.identity ? each.identifier : "";
+  if (!own) return [program, process];
+  return [own, process ? `${program} ${process}` : program];
+}
+
 function who(each) {
-  return each.session_id ?? "a lease";
+  return [visible(ownerOf(each)[0]), each.session_id ?? "a lease"].filter(Boolean).join(" ");
 }
 
 function cut(text, most) {

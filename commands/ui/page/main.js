@@ -2,7 +2,7 @@
 
 import { follow, get } from "./api.js";
 import { showBackups } from "./backups.js";
-import { el, problem } from "./dom.js";
+import { el, problem, visible } from "./dom.js";
 import { showEvents } from "./events.js";
 import { openIdentities } from "./identities.js";
 import { showLocks } from "./locks.js";
@@ -64,7 +64,7 @@ function tellState() {
   const look = looks.at(-1);
   let [text, kind] = ["waiting for the servers", "warning"];
   if (!isThere) [text, kind] = ["`raykeeper ui` does not answer any more", "bad"];
-  else if (look?.problem) [text, kind] = [look.problem, "bad"];
+  else if (look?.problem) [text, kind] = [visible(look.problem), "bad"];
   else if (look) {
     const { leader, servers } = look.load;
     const down = servers.filter((each) => each.role === "down").length;

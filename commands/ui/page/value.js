@@ -24,7 +24,7 @@ export function asJson(bytes) {
   try {
     return visibleLines(JSON.stringify(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)), null, 2));
   } catch (error) {
-    return `It is no JSON: ${error.message}`;
+    return `It is no JSON: ${visibleLines(error.message)}`;
   }
 }
 

@@ -41,7 +41,7 @@ function valueView(znode) {
       part = await get("znode", { path: znode.path, offset });
       draw();
     } catch (error) {
-      told.textContent = error.message;
+      told.textContent = visible(error.message);
     }
   };
   const told = el("span", { class: "dim", role: "status" });
@@ -79,12 +79,17 @@ function statList(stat) {
     "value": count(stat.data_length, "byte"),
     children: grouped(stat.num_children),
     "ephemeral owner": stat.ephemeral_owner ?? "none",
-    created: `${time(stat.ctime)} UTC, zxid ${stat.czxid}`,
-    changed: `${time(stat.mtime)} UTC, zxid ${stat.mzxid}`,
+    created: moment(stat.ctime, stat.czxid, "with the ensemble"),
+    changed: moment(stat.mtime, stat.mzxid, "never"),
     "children changed": `zxid ${stat.pzxid}, version ${stat.cversion}`,
     "ACL version": stat.aversion,
   };
   return el("dl", { class: "stat" }, Object.entries(shown).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
+}
+
+// What no transaction did has the time 0, which is no time.
+function moment(iso, zxid, otherwise) {
+  return zxid === "0:0" ? otherwise : `${time(iso)} UTC, zxid ${zxid}`;
 }
 
 function aclList(acls) {
@@ -95,7 +100,9 @@ function aclList(acls) {
 function edits(znode, reload, onDeleted, onCreated) {
   const isWhole = bytesOf(znode).length === znode.stat.data_length;
   const editor = isWhole ? setForm(znode, reload) : el("p", { class: "dim" }, "A value of this size cannot be edited here.");
-  return [el("h4", {}, "Change"), editor, deleteForm(znode, onDeleted), createForm(znode.path, onCreated)];
+  // Nobody can delete the root.
+  const deletion = znode.path === "/" ? null : deleteForm(znode, onDeleted);
+  return [el("h4", {}, "Change"), editor, deletion, createForm(znode.path, onCreated)];
 }
 
 function setForm(znode, reload) {

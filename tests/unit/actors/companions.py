@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+WAIT_S: Final = 10.0
+"""How long a test waits for calls that have gone wrong."""
 
 
 class ActorHandle:
@@ -49,7 +52,7 @@ class Events:
         self.reasons.append(reason)
 
     async def wait(self, count: int) -> list[Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_S):
             while len(self.delivered) < count:
                 self._changed.clear()
                 await self._changed.wait()

@@ -28,7 +28,7 @@ from raykeeper.server.events import (
 from raykeeper.zab.ids import Epoch, Zxid
 from raykeeper.znodes.expiry import ExpiryProposal, SessionReport, decode_report
 from raykeeper.znodes.requests import SessionId
-from tests.unit.actors.companions import ActorHandle, Events
+from tests.unit.actors.companions import WAIT_S, ActorHandle, Events
 
 
 async def test_items_are_processed_in_order_and_one_at_a_time() -> None:
@@ -48,17 +48,19 @@ async def test_items_are_processed_in_order_and_one_at_a_time() -> None:
     queue = ActorCallQueue(lambda: None, process_item, on_failure)
     for item in range(3):
         queue.put(item)
-    for item, gate in enumerate(gates):
-        while len(begun) == item:
-            await asyncio.sleep(0)
-        assert begun == list(range(item + 1))
-        assert len(queue) == 2 - item
-        gate.set()
-    await done.wait()
+    async with asyncio.timeout(WAIT_S):
+        for item, gate in enumerate(gates):
+            while len(begun) == item:
+                await asyncio.sleep(0)
+            assert begun == list(range(item + 1))
+            assert len(queue) == 2 - item
+            gate.set()
+        await done.wait()
 
 
 async def test_the_actor_is_looked_up_once_until_it_fails() -> None:
     found: list[object] = []
+    had_handle: list[bool] = []
     failures: list[tuple[int, str]] = []
     done = asyncio.Event()
 
@@ -67,18 +69,22 @@ async def test_the_actor_is_looked_up_once_until_it_fails() -> None:
         return found[-1]
 
     async def process_item(item: int) -> None:
-        assert queue.has_handle == (item in (1, 2))
-        assert await queue.handle() is await queue.handle() is found[-1]
-        if item == 2:
-            raise ValueError("gone\nwith a long story")
-        if item == 3:
-            done.set()
+        had_handle.append(queue.has_handle)
+        try:
+            assert await queue.handle() is await queue.handle() is found[-1]
+            if item == 2:
+                raise ValueError("gone\nwith a long story")
+        finally:
+            if item == 3:
+                done.set()
 
     queue = ActorCallQueue(find, process_item, lambda *failure: failures.append(failure))
     assert not queue.has_handle
     for item in range(4):
         queue.put(item)
-    await done.wait()
+    async with asyncio.timeout(WAIT_S):
+        await done.wait()
+    assert had_handle == [False, True, True, False]
     assert (len(found), failures) == (2, [(2, "gone")])
 
 

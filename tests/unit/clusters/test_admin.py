@@ -1,8 +1,10 @@
 """The tables of an ensemble, put together from its servers."""
 
+import pytest
 from msgspec.structs import replace
 
-from raykeeper.clusters.admin import DOWN, EnsembleAdmin, ServerState
+from raykeeper.client.errors import NoNodeError
+from raykeeper.clusters.admin import DOWN, EnsembleAdmin, ServerState, SessionNotFoundError
 from raykeeper.server.admin_queries import ROWS_MAX, ListSessions
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import ServerId, Zxid
@@ -235,10 +237,27 @@ def test_the_sizes_of_the_tree_are_those_of_the_leader() -> None:
     assert table.row is not None and (table.row.znodes, table.row.ephemerals) == (4, 3)
     zxid = servers[3].server.state.zxid
     assert (table.told_by, table.begun_at, table.ended_at) == (3, zxid, zxid)
-    table = EnsembleAdmin(AdminServers(servers, {3: LATE})).tree_sizes("/missing")
-    assert (table.told_by, table.row) == (1, None)
     table = EnsembleAdmin(AdminServers(servers, dict.fromkeys((1, 2, 3), LATE))).tree_sizes()
     assert (table.told_by, table.row) == (None, None)
+
+
+def test_a_place_that_does_not_exist_is_told_from_one_with_nothing_there() -> None:
+    servers, ids = lock_of_three()
+    admin = EnsembleAdmin(AdminServers(servers))
+    assert admin.locks("/zookeeper").rows == admin.watches("/q").rows == []
+    for ask in (admin.locks, admin.watches, admin.tree_sizes, admin.children):
+        with pytest.raises(NoNodeError, match=r"^/typo: no such znode"):
+            ask("/typo")
+    caller = servers[2].caller(9)
+    caller.ask(caller.exists("/typo", watch=True))
+    assert len(admin.watches("/typo").rows) == 1
+    assert admin.watches(session_id=SessionId(ids[0])).rows == []
+    with pytest.raises(SessionNotFoundError, match="no server has a connection of session 0x63"):
+        admin.watches(session_id=SessionId(99))
+    # A server that does not answer may have what was asked for.
+    late = EnsembleAdmin(AdminServers(servers, {2: LATE}))
+    for table in (late.watches("/typo"), late.watches(session_id=SessionId(99))):
+        assert (table.rows, table.is_complete) == ([], False)
 
 
 def test_a_million_children_are_summed_up_in_a_few_rows() -> None:

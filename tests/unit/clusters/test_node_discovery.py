@@ -13,7 +13,7 @@ import pytest
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.identity import DiskIdentity, read_identity
-from raykeeper.actors.disk.members_file import StoredMembers, read_members
+from raykeeper.actors.disk.members_file import StoredMembers, read_members, write_members
 from raykeeper.actors.disk.storage_errors import FolderInUse, StorageError
 from raykeeper.clusters.node_discovery import (
     RECORD_FILE,
@@ -74,6 +74,12 @@ def test_a_folder_that_comes_later_has_the_member_list_from_the_beginning(tmp_pa
     (folder / "members.json").unlink()
     prepare_folder(data, "coord", RECORD, TWO, False, members=later)
     assert read_members(folder) is None
+    # Another launch, which knew a newer list, was interrupted before it formatted the folder.
+    folder = server_folder(data, "coord", ServerId(3))
+    folder.mkdir()
+    write_members(folder, StoredMembers(later))
+    prepare_folder(data, "coord", RECORD, ServerId(3), False, members=first)
+    assert read_members(folder) == StoredMembers(later)
 
 
 def test_the_first_of_two_formats_decides(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from raykeeper.clusters.config import (
     Change,
     ConfigError,
     EnsembleConfig,
+    LabelPin,
     change_of,
     make_config,
     resolve_requested,
@@ -24,6 +25,7 @@ from raykeeper.clusters.running_settings import (
     adopt_settings,
     check_rolling,
     check_settings,
+    comparable_settings,
     servers_that_differ,
 )
 from raykeeper.clusters.starting import replica_config
@@ -37,6 +39,14 @@ VALUES: list[object] = [
 """Of these, each setting accepts at least one that is not its default."""
 TLS = make_config({"zookeeper_tls_certificate": "/c", "zookeeper_tls_key": "/k"})
 """A port with TLS needs these two."""
+FIT_EACH_OTHER = make_config(
+    {
+        **{"session_timeout_min_s": 70, "session_timeout_max_s": 120, "zookeeper_tls_port": 2281},
+        **{"sync_limit": 30, "init_limit": 40},
+    },
+    TLS,
+)
+"""Settings that contradict the defaults of others."""
 NEVER_TOLD = ["name"]
 """Settings that are not compared: another name is another ensemble."""
 
@@ -251,7 +261,9 @@ def test_a_folder_is_the_same_however_it_is_written(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HOME", "/home/someone")
     at_home = server(make_config({"data_dir": "~/data"}))
     for same in ("~/data", "~/data/", "/home/someone/data", "/home/someone/./data"):
-        assert differences(make_config({"data_dir": same}), at_home) == []
+        other = make_config({"data_dir": same})
+        assert differences(other, at_home) == []
+        assert comparable_settings(server(other)) == comparable_settings(at_home)
     assert differences(make_config({"data_dir": "/data"}), at_home) == [
         "data_dir: runs with ~/data, asked for /data"
     ]
@@ -271,6 +283,25 @@ def test_what_the_caller_does_not_state_is_taken_over() -> None:
     pinned = make_config({"placement": {"label": "slot"}})
     assert adopt_settings(DEFAULTS, (), [server(pinned)]) == (pinned, [])
     assert adopt_settings(ASKED, SETTINGS, []) == (ASKED, [])
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_newcomer_describes_what_it_took_over_by_the_same_values(setting: str) -> None:
+    """As it is told to the doctor, type and all; also settings that only fit each other."""
+    for founded in (DEFAULTS, unlike_the_default(setting), FIT_EACH_OTHER):
+        adopted, warnings = adopt_settings(DEFAULTS, ("name",), [server(founded)])
+        assert warnings == []
+        described, newcomer = (comparable_settings(server(x, 4)) for x in (founded, adopted))
+        assert repr(newcomer) == repr(described)
+
+
+def test_settings_have_one_form_however_they_are_given() -> None:
+    given = EnsembleConfig(heal_pause_s=30, super_ids=[ROOT_ID], placement={"label": "a"})  # type: ignore[arg-type]
+    assert repr(given) == repr(
+        make_config({"heal_pause_s": 30.0, "super_ids": (ROOT_ID,), "placement": LabelPin("a")})
+    )
+    with pytest.raises(ConfigError, match="tick_ms: expected a whole number of milliseconds"):
+        EnsembleConfig(tick_ms="500")  # type: ignore[arg-type]
 
 
 def test_of_servers_that_differ_the_most_frequent_value_is_taken_with_a_warning() -> None:

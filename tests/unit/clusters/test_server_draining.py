@@ -93,9 +93,10 @@ class EarlierLeader:
     """An ensemble whose leader knows no transfer."""
 
     name = "earlier"
+    drained: int | None = None
 
     def ask_all(self) -> tuple[tuple[ServerId, ...], dict[ServerId, ReplicaStatus | str]]:
-        return (S1, S2, S3), dict(ALL)
+        return (S1, S2, S3), {**ALL, S3: said(S3, "leader", clients_to_move=self.drained)}
 
     def transfer_leadership(self, to: int | None = None) -> ServerId:
         return leader_after(S3, CANNOT_DO_THAT)
@@ -103,8 +104,11 @@ class EarlierLeader:
 
 def test_a_leader_that_knows_no_transfer_may_be_stopped_all_the_same() -> None:
     told: list[str] = []
-    drain_before_stop(EarlierLeader(), S3, DrainPace(), 1.0, told.append)
+    ensemble = EarlierLeader()
+    ensemble.drained = 4
+    drain_before_stop(ensemble, S3, DrainPace(), 1.0, told.append)
     assert told == [
+        "server 3 is drained; it takes clients again once it has begun anew",
         "the lead was not transferred: server 3: its program is of an earlier version, which "
-        "cannot do that; it is stopped all the same"
+        "cannot do that; it is stopped all the same",
     ]

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
 import raykeeper
-from raykeeper.commands.command_line import main
+from raykeeper.commands.command_line import app, main
 
 _MODULES_OF = """
 import json, sys
@@ -64,7 +66,7 @@ def completed(words: str) -> tuple[list[str], set[str]]:
     ("words", "offered"),
     [
         ("sta", ["status"]),
-        ("d", ["doctor", "drain", "drain-server", "down", "demo"]),
+        ("d", ["down", "drain-server", "drain", "doctor", "demo"]),
         ("status --js", ["--json"]),
         ("shell s", ["stat", "set"]),
         ("shell ls /", []),
@@ -98,6 +100,14 @@ def test_help_loads_neither_ray_nor_the_library(words: list[str]) -> None:
     _, modules = modules_of(*words)
     assert rooms(modules) == {"raykeeper.commands", "raykeeper.zab"}
     assert modules & {"ray", "yaml", "asyncio"} == set()
+
+
+def test_the_help_groups_the_commands() -> None:
+    command = typer.main.get_command(app)
+    assert isinstance(command, TyperGroup)
+    panels = [each.rich_help_panel for each in command.commands.values()]  # type: ignore[attr-defined]
+    assert None not in panels and len(set(panels)) == 6
+    assert max(map(panels.count, panels)) <= 10
 
 
 def test_status_loads_neither_server_nor_experiments() -> None:

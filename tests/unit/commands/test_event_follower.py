@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from queue import Queue
 from threading import Thread
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from raykeeper.client import Client
 from raykeeper.client.errors import ClosedError
 from raykeeper.clusters.healing.vocabulary import Entry, MoveStep
-from raykeeper.clusters.keeper_journal import ELECTION, Journal
+from raykeeper.clusters.keeper_journal import ELECTION, EVENTS, Journal
 from raykeeper.commands.event_follower import follow_entries
 from raykeeper.zab.errors import RayKeeperError
 from tests.contract.client_handles import Room, open_blocking
@@ -85,6 +86,45 @@ def test_a_path_that_comes_between_two_looks_is_watched(
     assert follower.next() == []
     entry = Journal(keeper).write_decision(keeper.election(ELECTION).lead(), BEGUN)
     assert follower.next() == [entry]
+
+
+def test_a_decision_that_comes_after_a_look_is_told(
+    two: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, reader = two
+    writer, decided = Journal(keeper), []
+    writer.create_paths()
+    leadership = keeper.election(ELECTION).lead()
+    read_entries = Journal(reader).read_entries
+
+    def read_and_decide(_: object) -> list[Entry]:
+        found = read_entries()
+        if not decided:
+            decided.append(writer.write_decision(leadership, BEGUN))
+        return found
+
+    monkeypatch.setattr(Journal, "read_entries", read_and_decide)
+    follower = Follower(reader)
+    assert (follower.next(), follower.next()) == ([], decided)
+
+
+def test_decisions_that_begin_anew_are_told(two: tuple[Client, Client]) -> None:
+    keeper, reader = two
+    journal = Journal(keeper)
+    journal.create_paths()
+    leadership = keeper.election(ELECTION).lead()
+    for _ in range(3):
+        journal.write_decision(leadership, BEGUN)
+    follower = Follower(reader)
+    assert len(follower.next()) == 3  # type: ignore[arg-type]
+    with keeper.transaction() as t:
+        for name in keeper.get_children(EVENTS):
+            t.delete(f"{EVENTS}/{name}")
+        t.delete(EVENTS)
+        t.create(EVENTS)
+        t.create(f"{EVENTS}/event-", msgspec.json.encode(BEGUN), sequence=True)
+    (entry,) = journal.read_entries()
+    assert (entry.number, follower.next()) == (0, [entry])
 
 
 def test_the_end_of_the_session_is_the_end(two: tuple[Client, Client]) -> None:

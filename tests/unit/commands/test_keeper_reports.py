@@ -75,20 +75,29 @@ def test_status_shows_what_the_keeper_did_and_why_it_waits(
     assert printed(lambda console: show_keeper(console, keeper)).splitlines() == lines
 
 
+KNOWN = {"has_keeper": True, "has_leader": True}
+
+
 def test_events_are_lines() -> None:
-    assert printed(lambda console: show_events(console, MOVE)).splitlines() == [
+    assert printed(lambda console: show_events(console, MOVE, **KNOWN)).splitlines() == [
         "2026-11-23 14:02:00 UTC  server 3 is to move [red]a[/]→b: its node was lost for 5 min",
         "2026-11-23 14:02:01 UTC  server 3 was started on b, and waits for its vote",
         "2026-11-23 14:02:02 UTC  server 3 moved [red]a[/]→b: its node was lost for 5 min",
     ]
-    empty = printed(lambda console: show_events(console, []))
-    assert empty == "the keeper has decided nothing yet, or there is none\n"
+    empty = printed(lambda console: show_events(console, [], **KNOWN))
+    assert empty == "no decision of a keeper is known\n"
+    unknown = printed(lambda console: show_events(console, [], has_keeper=False, has_leader=False))
+    assert unknown.splitlines()[1:] == [
+        "no keeper runs now: nothing is decided",
+        "no server has a leader: what is shown may be old",
+    ]
 
 
 def test_documents_have_the_same() -> None:
-    document = events_document("coord", MOVE[2:])
+    document = events_document("coord", MOVE[2:], **KNOWN)
     assert document == {
         "name": "coord",
+        **KNOWN,
         "events": [
             {
                 "number": 2,
@@ -126,4 +135,4 @@ def test_new_events_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(lambda console: print_new_events(console, [], as_json=False)) == ""
     print_new_events(make_console(), MOVE, as_json=True)
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert documents == list(events_document("coord", MOVE)["events"])
+    assert documents == list(events_document("coord", MOVE, **KNOWN)["events"])

@@ -1,19 +1,23 @@
 """Texts are printed unchanged, and `--json` prints one document in ASCII."""
 
 import json
+import logging
+from collections.abc import Callable
 from io import StringIO
 
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from raykeeper.commands import output
 from raykeeper.commands.output import (
+    EscapedFormatter,
     make_console,
     print_document,
     print_error,
     print_table,
+    print_text,
     session_field,
     time_field,
     value_fields,
@@ -79,6 +83,45 @@ def test_a_cell_of_a_long_table_keeps_its_style() -> None:
     console = Console(file=StringIO(), force_terminal=True, color_system="standard", width=80)
     print_table(console, table)
     assert "\x1b[31mbad\x1b[0m  good" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+HOSTILE = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066, 0xFEFF, 0xDCFF]))
+"""Characters that a terminal obeys, turns the line by, or cannot show."""
+
+
+def _in_a_table(rows: int, cell: str | Text) -> Callable[[Console], None]:
+    table = Table("a", box=None)
+    for _ in range(rows):
+        table.add_row(cell)
+    return lambda console: print_table(console, table)
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda console: console.print(HOSTILE),
+        lambda console: console.print(HOSTILE, style="red"),
+        lambda console: console.print(Text(HOSTILE)),
+        lambda console: console.print(Group(HOSTILE, Text(HOSTILE))),
+        lambda console: print_error(console, RayKeeperError(HOSTILE)),
+        _in_a_table(1, HOSTILE),
+        _in_a_table(1, Text(HOSTILE)),
+        _in_a_table(output.RICH_ROWS_MAX + 1, HOSTILE),
+        _in_a_table(output.RICH_ROWS_MAX + 1, Text(HOSTILE)),
+    ],
+)
+def test_a_terminal_obeys_no_text_however_it_is_printed(show: Callable[[Console], None]) -> None:
+    shown = printed(show)
+    assert "\\" in shown
+    assert all(each.isprintable() for each in shown.replace("\n", ""))
+
+
+def test_neither_does_it_obey_a_line_or_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    print_text(f"a\n{HOSTILE}")
+    printed = capsys.readouterr().out.removesuffix("\n")
+    assert printed.isprintable() and printed.startswith("a\\n\\x00")
+    record = logging.makeLogRecord({"msg": f"{HOSTILE} %s", "args": ("\x1b",)})
+    assert EscapedFormatter("%(message)s").format(record).replace("\n", "").isprintable()
 
 
 def test_errors_have_a_console_of_their_own() -> None:

@@ -21,7 +21,7 @@ LEFT = judge(CONFIG, NODES, [held(1, supersedes=("old",), accepted=5), ASIDE, DA
 
 
 def test_what_is_left_is_shown() -> None:
-    text = printed(lambda console: show_judgement(console, LEFT))
+    text = printed(lambda console: show_judgement(console, replace(LEFT, unread=["node d"])))
     lines = text.splitlines()
     assert lines[0] == "ensemble coord, 3 voting servers"
     first, third, aside = (line for line in lines if line[:8].strip() in ("1", "2", "3"))
@@ -30,6 +30,7 @@ def test_what_is_left_is_shown() -> None:
     assert third.split() == ["3", "[red]c[/]", "?", "?", "?", "none", "no", "[red]torn[/]"]
     assert aside.rstrip().endswith("torn at its end, set aside, of an ended history")
     for line in (
+        "not read: node d",
         "server 1: /data/coord/1 on host-1",
         "no healthy disk has the vote of server 2",
         "a new history would begin with /data/coord/1 on host-1, up to 4:9: 0 znodes",

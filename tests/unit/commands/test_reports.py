@@ -65,6 +65,12 @@ def test_a_table_of_the_servers_is_as_wide_as_it_is() -> None:
     assert problem == "server 2 is down: no folder [red]/data[/]"
 
 
+def test_a_server_that_has_just_begun_is_starting_and_has_no_epoch() -> None:
+    begun = ServerStatus(ServerId(3), "looking", pid=9, node_id="b" * 56)
+    row = shown(ServerId(1), None, LEADER, begun)[3]
+    assert row.split()[:4] == ["3", "starting", "9", "bbbbbbbb"]
+
+
 def test_the_feature_level_is_shown_with_what_a_newer_one_waits_for() -> None:
     def last(level: FeatureLevelStatus) -> str:
         report = EnsembleStatus("coord", [LEADER], ServerId(1), None, level)

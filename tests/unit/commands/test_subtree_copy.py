@@ -62,7 +62,7 @@ def test_a_copy_tells_its_progress_and_its_numbers(
 
 def test_credentials_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "credentials"
-    file.write_text("scrypt ann:with a space\n\n digest bob:b\n")
+    file.write_text("scrypt ann:with a space\n \n digest bob:b\n")
     assert read_credentials(file) == [("scrypt", "ann:with a space"), ("digest", "bob:b")]
 
 

@@ -206,7 +206,7 @@ def test_a_contender_may_be_shown_in_part() -> None:
     down = ServerState(ServerId(2), DOWN, problem="late")
     rows = lock_lines(
         locks_of(
-            LockRow("/r", "read/write lock", None, 3, 4, [hidden]),
+            LockRow("/r", "read/write lock", None, 2, 4, [hidden]),
             LockRow("/s", "semaphore", 2, 1, 0, [replace(WAITER, holds=True, mode="permit")]),
             LockRow("/t", "semaphore", 0, 0, 1, [WAITER]),
             LockRow("/l", "lease", None, 1, 0, [replace(HOLDER, session_id=SessionId(0))]),
@@ -216,7 +216,7 @@ def test_a_contender_may_be_shown_in_part() -> None:
     )
     assert rows[0] == ["11 locks, as server 1 knows them"]
     assert rows[2][2:4] + rows[2][-1:] == ["holds (read)", "0x1f", "(hidden by its ACL)"]
-    assert rows[3] == ["6 more, 2 of them hold it"]
+    assert rows[3] == ["5 more, 1 of them hold it"]
     assert rows[4][1:3] + rows[4][-2:-1] == ["semaphore of 2", "holds (permit)", "unknown"]
     assert rows[5][1] == "semaphore of an unknown number"
     assert rows[6] == ["/l", "lease", "holds", "none", "11-23 14:02:00", "1:5", LINE]

@@ -9,6 +9,7 @@ import pytest
 from raykeeper.clusters.admin import EnsembleAdmin, LoadTable
 from raykeeper.commands.output import make_console
 from raykeeper.commands.top import run_top
+from raykeeper.zab.ids import ServerId
 from tests.harness.admin_servers import AdminServers
 from tests.harness.pure_servers import OPTIONS, PureServers
 from tests.unit.commands.printed import printed
@@ -50,6 +51,9 @@ def test_a_server_that_does_not_answer_is_a_row_with_its_reason() -> None:
     of = Ensemble()
     of.asked.silent[3] = "no answer \x1b within 2 s"
     text = printed(lambda console: run_top("c", of.look, of.pause, console, looks=1))
+    assert run_top("c", of.look, of.pause, make_console(), looks=1)
+    of.asked.silent |= dict.fromkeys(map(ServerId, (1, 2)), "late")
+    assert not run_top("c", of.look, of.pause, make_console(), looks=1)
     heading, _, _, _, row, problem = text.splitlines()
     assert heading.endswith("no leader")
     assert (row.split(), problem) == (["3", "down"], "server 3 is down: no answer \\x1b within 2 s")

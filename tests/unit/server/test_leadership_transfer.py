@@ -145,6 +145,32 @@ def test_too_many_bytes_that_wait_end_it() -> None:
     assert [type(item) for item in replies] == [WriteReply]
 
 
+def test_what_waited_for_one_transfer_does_not_count_for_the_next() -> None:
+    """Neither after one that was abandoned, nor for a leader that comes back after another one."""
+    value = b"v" * 60
+    servers = PureServers(3, options=replace(OPTIONS, transfer_held_bytes_max=150))
+    caller = servers[2].caller()
+    caller.ask(caller.create("/a"))
+    for _ in range(3):
+        servers[1].is_disk_held = True
+        caller.ask(caller.set("/a", b""))
+        assert ask(servers, S1) == []
+        assert caller.ask(caller.set("/a", value)) == []
+        servers.pass_time(WITHIN_MS)
+        assert answers(servers[3])[0].reason.startswith("not all was on disk in time")
+        servers[1].release_disk()
+        servers.run()
+    for _ in range(3):
+        servers[1].is_disk_held = True
+        caller.ask(caller.set("/a", b""))
+        assert ask(servers, S1) == []
+        assert caller.ask(caller.set("/a", value)) == []
+        servers[1].release_disk()
+        servers.run()
+        assert answers(servers[3]) == [TransferResult(S1, True)]
+        assert ask(servers, S3, at=1) == [TransferResult(S3, True)]
+
+
 def test_sessions_do_not_end_meanwhile_but_afterwards() -> None:
     servers = PureServers(3)
     servers[3].track()

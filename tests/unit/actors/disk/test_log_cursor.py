@@ -147,17 +147,19 @@ def test_a_pruned_log_is_told() -> None:
 
 def test_a_held_log_outlives_its_files() -> None:
     server = grown(LOG)
-    cursor = cursor_of(server, LOG[3][0])
-    size = cursor.hold()
-    assert size == sum(1024 for path in server.segments() if path >= _segment_of(server, LOG[3][0]))
-    server.snapshot()
-    assert taken(cursor) == LOG[4:]
     assert isinstance(server.files, FaultyFiles)
+    cursor, before = cursor_of(server, LOG[20][0]), server.files.open_files()
+    size = cursor.hold()
+    held = [path for path in server.segments() if path >= _segment_of(server, LOG[20][0])]
+    assert 0 < len(held) < len(server.segments()) and size == 1024 * len(held)
+    assert server.files.open_files() == before + len(held)
+    server.snapshot()
+    assert taken(cursor) == LOG[21:]
     open_files = server.files.open_files()
     cursor.close()
     assert server.files.open_files() < open_files
     with pytest.raises(LogPruned):
-        cursor_of(server, LOG[3][0]).hold()
+        cursor_of(server, LOG[20][0]).hold()
     assert server.files.open_files() < open_files
 
 

@@ -114,6 +114,26 @@ def test_small_pieces_are_joined() -> None:
     keeper.check()
 
 
+def test_only_pieces_that_follow_each_other_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not over a large one between them, nor with one that retention has removed."""
+    keeper = Keeper()
+    for count, piece_bytes in ((3, 1 << 20), (3, 1), (3, 1 << 20), (3, 1 << 20)):
+        monkeypatch.setattr(archive_writer, "PIECE_BYTES", piece_bytes)
+        keeper.write(count)
+        keeper.keep()
+    joined = keeper.archive.join_small()
+    assert joined is not None and joined.after >= z(6)
+    keeper.check()
+    keeper.full()
+    keeper.archive.remove_older(Millis(1 << 40))
+    for _ in range(2):
+        keeper.write(3)
+        keeper.keep()
+    joined = keeper.archive.join_small()
+    assert joined is not None and joined.name == piece_name(z(12), z(18))
+    keeper.check(12)
+
+
 def test_joined_pieces_grow_no_further_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     keeper = Keeper()
     for _ in range(4):
@@ -226,10 +246,14 @@ def test_retention_keeps_every_moment_that_it_promises() -> None:
     names = keeper.names
     assert keeper.archive.remove_older(Millis(TIMES[0] - 1)) == []  # the first state has time 0
     assert keeper.names == names
+    # A whole backup is of the time of its last transaction, which it has.
+    assert keeper.archive.remove_older(Millis(TIMES[5] - 1)) == []
+    assert keeper.archive.remove_older(TIMES[5]) == [full_name(ZERO), piece_name(ZERO, z(6))]
     before = TIMES[14]  # between the second and the third whole backup
     removed = keeper.archive.remove_older(before)
-    assert removed == [full_name(ZERO), full_name(z(6)), *names[6:8]]
-    assert keeper.names == [name for name in names if name not in removed]
+    assert removed == [full_name(z(6)), piece_name(z(6), z(12))]
+    gone = [full_name(ZERO), piece_name(ZERO, z(6)), *removed]
+    assert keeper.names == [name for name in names if name not in gone]
     assert keeper.archive.remove_older(before) == []
     keeper.check(12)
     keeper.archive.remove_older(Millis(1 << 40))

@@ -67,7 +67,7 @@ class World:
         back_up(self.server, place)
         return place
 
-    def piece(self, after: Zxid, upto: Zxid, *, uuid: str = "8c1f") -> LocalPlace:
+    def piece(self, after: Zxid, upto: Zxid, *, uuid: str = "8c1f", epoch: int = 0) -> LocalPlace:
         source = FolderSource(self.server, uuid)
         source.open_log(after, holds=False)
         place = self.place(piece_name(after, upto))
@@ -75,7 +75,7 @@ class World:
         with created_output(place) as output:
             writer = BackupWriter(output.write, opening)
             time_ms = copy_log(source, upto, writer, None, lambda _: None)
-            writer.finish(time_ms=time_ms, epoch=epoch_of(upto), digest=None)
+            writer.finish(time_ms=time_ms, epoch=Epoch(epoch or epoch_of(upto)), digest=None)
         return place
 
 
@@ -194,6 +194,10 @@ def test_the_newest_epoch_of_an_archive_is_known(world: World) -> None:
     world.server.append([(late, LOG[8][1])])
     world.piece(z(8), late)
     assert load(world.archive, Point(z(8))).epoch == 7
+    # Leaders that have written nothing since.
+    world.server.append([(Zxid(late + 1), LOG[9][1])])
+    world.piece(late, Zxid(late + 1), epoch=9)
+    assert load(world.archive, Point(z(8))).epoch == 9
 
 
 def test_the_progress_is_told(world: World) -> None:

@@ -93,6 +93,7 @@ BEGUN = replace(
     actor="c1",
 )
 DRAIN = replace(BEGUN, cause=Cause.DRAINED, reason="its node is drained")
+TURN = "pid 7 restarts servers, or changes the members"
 
 
 def step(of: MoveStep, decision: Decision = BEGUN, detail: str = "") -> Decision:
@@ -362,6 +363,20 @@ def test_a_pause_is_waited_for() -> None:
     assert keeper.on_survey(replace(FREE, time_ms=Millis(10**6))) != []
 
 
+def test_a_keeper_counts_the_pause_behind_its_own_move_by_its_own_clock() -> None:
+    """The ensemble's time jumps ahead with the clock of another leader."""
+    keeper = losing(replace(SETTINGS, pause_ms=Millis(10**6)))
+    keeper.look(LOST, AFTER)
+    keeper.on_survey()
+    keeper.on_decision_written(BEGUN)
+    keeper.on_decision_written(step(MoveStep.UNDONE))
+    keeper.look(LOST)
+    assert keeper.look(LOST, AFTER) == [AskNodes()]
+    assert keeper.on_survey(replace(FREE, time_ms=Millis(10**9))) == []
+    keeper.look(LOST, 10**6)
+    assert keeper.on_survey() != []
+
+
 def test_a_server_that_comes_or_goes_by_a_change_is_left_to_its_operator() -> None:
     changing = replace(LOST, changing=(S3,))
     keeper = losing()
@@ -508,10 +523,26 @@ def test_a_server_leaves_a_node_that_will_go_at_once(cause: Cause, reason: str) 
             ],
         ),
         (replace(STOPPED, nodes={**WELL.nodes, "d": False}), [Undo(DRAIN)]),
+        # A process that began to restart servers counts on this one; once it is stopped it goes on.
+        (replace(DRAINED, turn="pid 7"), [WriteDecision(step(MoveStep.UNDONE, DRAIN, TURN))]),
+        (replace(STOPPED, turn="pid 7"), [Move(DRAIN, replace(STOPPED, turn="pid 7"))]),
     ],
 )
 def test_a_server_stays_after_all(view: View, effects: list[Effect]) -> None:
     assert Keeper([DRAIN]).look(view) == effects
+
+
+def test_while_servers_are_restarted_only_a_lost_one_moves() -> None:
+    for cause in (Cause.DRAINED, Cause.PREEMPTED):
+        keeper = Keeper()
+        assert keeper.look(replace(WELL, leaving={"c": cause}, turn="pid 7")) == []
+        assert keeper.healing.waiting == TURN
+        assert keeper.look(replace(WELL, leaving={"c": cause})) == [AskNodes()]
+    keeper = Keeper()
+    busy = replace(LOST, leaving={"b": Cause.DRAINED}, turn="pid 7")
+    keeper.look(busy)
+    assert keeper.look(busy, AFTER) == [AskNodes()]
+    assert keeper.on_survey() == [WriteDecision(BEGUN)]
 
 
 def test_a_server_that_the_majority_needs_does_not_leave() -> None:

@@ -103,6 +103,7 @@ def judged(*folders: HeldFolder, config: EnsembleConfig = CONFIG, **more: object
         ([held(1), held(2, is_uncertain=True), held(3)], [1, 2, 3], [], True, 1),
         # What was set aside has no vote, and may be the best that is left.
         ([held(1, last=z(4, 2)), held(2, is_set_aside=True)], [1], [2, 3], False, 2),
+        ([held(1, is_set_aside=True), held(2)], [2], [1, 3], False, 2),
     ],
 )
 def test_votes_and_the_best_history(

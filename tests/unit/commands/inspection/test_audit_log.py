@@ -15,6 +15,8 @@ from raykeeper.commands.inspection.audit_log import (
     entry_document,
     entry_line,
     print_log,
+    reach_document,
+    reach_lines,
 )
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.acl import Identity, digest_id
@@ -168,6 +170,57 @@ def test_only_what_is_asked_for_is_told(wanted: Wanted, found: list[int]) -> Non
     reader = server_with(history().log).reader()
     assert zxids(reader, wanted) == found
     assert zxids(reader, wanted, last=2) == found[-2:]
+
+
+AT = "1970-01-01T00:00:04.000+00:00"
+RANGE = f"of 3 transactions, after 1:10 up to 1:13, from {AT} to {AT}"
+BEFORE = "what was before is not in the log of this folder"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_conclusive", "lines"),
+    [
+        (Wanted(path="/xy"), True, [f"1 {RANGE}", BEFORE]),
+        # Nothing was found, and it may have been before.
+        (
+            Wanted(path="/z"),
+            False,
+            [f"0 {RANGE}", BEFORE, "the snapshot as of 1:11 had no such znode"],
+        ),
+        (
+            Wanted(path="/xy", until=Millis(2_000)),
+            False,
+            [
+                *(f"0 {RANGE}", BEFORE),
+                f"the snapshot as of 1:11 had it, created at 1:11 ({AT}), last set at 1:11 ({AT})",
+            ],
+        ),
+        (Wanted(session=SessionId(77)), False, [f"0 {RANGE}", BEFORE]),
+        # Of the millisecond of its first transaction others may be missing.
+        (Wanted(session=SessionId(77), since=Millis(4_000)), False, [f"0 {RANGE}", BEFORE]),
+        (Wanted(path="/z", since=Millis(4_001)), True, [f"0 {RANGE}"]),
+    ],
+)
+def test_what_was_looked_at_is_told(wanted: Wanted, is_conclusive: bool, lines: list[str]) -> None:
+    """An answer without entries says whether there are none, or whether nobody knows."""
+    reader = server_with(history().log, 11).reader()
+    reach = print_log(reader, wanted, lambda _: None)
+    assert reach.is_conclusive(wanted) is is_conclusive
+    told = list(reach_lines(reach, wanted))
+    assert told == lines
+    document = reach_document(reach, wanted)
+    assert (document["holds_all"], document["found"]) == (BEFORE not in told, reach.found)
+    assert (document["before"] is None) == ("snapshot" not in told[-1])
+
+
+def test_a_log_from_the_founding_on_holds_all() -> None:
+    for log, line in (
+        (history().log, "0 of 13 transactions, after 0:0 up to 1:13, from 1970"),
+        ([], "the log has no transaction; it begins after 0:0"),
+    ):
+        reach = print_log(server_with(log).reader(), Wanted(path="/z"), lambda _: None)
+        (told,) = reach_lines(reach, Wanted(path="/z"))
+        assert told.startswith(line) and reach.is_conclusive(Wanted(path="/z"))
 
 
 @pytest.mark.parametrize("place", range(1, 13))

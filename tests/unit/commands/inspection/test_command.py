@@ -80,7 +80,9 @@ def test_a_dump_is_a_document_on_each_line(run: Run, server: ServerFolder) -> No
     kinds = [json.loads(line)["kind"] for line in lines]
     assert kinds.count("transaction") == 17 and kinds[0] == "snapshot"
     log = run("inspect", "dump", folder, "--log", "--after", "1:2", "--upto", "1:4").out
-    assert [json.loads(line)["zxid"] for line in log.splitlines()] == ["1:3", "1:4"]
+    what, *dumped = map(json.loads, log.splitlines())
+    assert what == {"kind": "log", "after": "0:0", "upto": "1:17", "committed": "1:16"}
+    assert [line["zxid"] for line in dumped] == ["1:3", "1:4"]
     snapshot = run("inspect", "dump", folder, "--snapshot").out
     assert snapshot.splitlines() == lines[: len(snapshot.splitlines())]
     (file,) = server.snapshots()
@@ -92,8 +94,24 @@ def test_the_log_is_told_in_part(run: Run, server: ServerFolder) -> None:
     folder = server.folder
     options = ("--path", "/", "-r", "--session", "0x40000000001", "--since", "1970-01-01", "--last")
     told = run("log", folder, *options, "2", "--until", "0s", "--json")
-    assert [json.loads(line)["zxid"] for line in told.out.splitlines()] == ["1:16", "1:17"]
-    assert run("log", folder, "--since", "1h").out == ""
+    *lines, last = map(json.loads, told.out.splitlines())
+    assert [line["zxid"] for line in lines] == ["1:16", "1:17"]
+    assert (last["type"], last["found"], last["transactions"]) == ("summary", 13, 17)
+    nothing = run("log", folder, "--since", "1h")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert nothing.err.startswith("0 of 17 transactions, after 0:0 up to 1:17, from 1970-01-01")
+
+
+def test_a_log_that_begins_later_does_not_say_that_nobody_changed_a_znode(
+    run: Run, server: ServerFolder
+) -> None:
+    server.segments()[0].unlink()
+    told = run("log", server.folder, "--path", "/no")
+    assert (told.code, told.out) == (4, "")
+    assert "what was before is not in the log of this folder\n" in told.err
+    (line,) = (told := run("log", server.folder, "--path", "/no", "--json")).out.splitlines()
+    assert (told.code, json.loads(line)["holds_all"]) == (4, False)
+    assert run("log", server.folder, "--path", "/a").code == 0
 
 
 def test_differences_are_told_and_counted(run: Run, server: ServerFolder, tmp_path: Path) -> None:

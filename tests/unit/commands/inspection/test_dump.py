@@ -110,6 +110,7 @@ def test_a_folder_is_dumped() -> None:
     assert znodes["/a/e"]["value_base64"] == "/w=="
     assert znodes["/a/e"]["ephemeral_owner"] == f"{z(1):#x}"
     assert snapshot[-1] == {"kind": "end", "sessions": 1, "znodes": 6}
+    assert log.pop(0) == {"kind": "log", "after": "0:0", "upto": "1:8", "committed": "1:7"}
     assert [each["zxid"] for each in log] == [f"1:{n}" for n in range(1, 9)]
     assert [each["is_committed"] for each in log] == [True] * 7 + [False]
     assert log[6]["changes"][0]["value"] == "x" * 400
@@ -129,21 +130,21 @@ def test_the_salt_of_a_restored_ensemble_is_dumped() -> None:
 
 
 def test_a_part_of_the_log_is_dumped() -> None:
-    found = dumped(grown().reader(), snapshot=False, after=z(2), upto=z(5))
+    _, *found = dumped(grown().reader(), snapshot=False, after=z(2), upto=z(5))
     assert [each["zxid"] for each in found] == ["1:3", "1:4", "1:5"]
 
 
 def test_what_may_be_cut_again_is_marked() -> None:
     server = ServerFolder()
     server.append(leader().log, uncommitted=3)
-    found = dumped(server.reader())
+    _, *found = dumped(server.reader())
     assert [each["is_committed"] for each in found] == [True] * 4 + [False] * 4
 
 
 def test_a_folder_without_a_snapshot_says_so() -> None:
     server = ServerFolder()
     server.append(leader().log)
-    assert len(dumped(server.reader())) == 8
+    assert len(dumped(server.reader())) == 1 + 8
     with pytest.raises(StorageError, match="/data/coord/1 has no good snapshot; expected one"):
         dumped(server.reader(), log=False)
 
@@ -163,7 +164,7 @@ def test_what_is_valid_is_dumped_before_damage_is_told() -> None:
             upto=z(9),
         )
     whole = [f"1:{n}" for n in range(1, 9)]
-    told = [each["zxid"] for each in found]
+    told = [each["zxid"] for each in found[1:]]
     assert 0 < len(told) < len(whole)
     assert told == [zxid for zxid in whole if zxid in told]
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.clusters.doctor.rules.disk_rules import DISK_RULES
+from raykeeper.clusters.doctor.rules.disk_rules import DISK_RULES, SLOW_FORCE_US
 from raykeeper.clusters.doctor.rules.facts import (
     DiskFacts,
     EnsembleFacts,
@@ -65,7 +65,11 @@ PLANTED: Planted = {
     ],
     "disk.slow": [
         (with_node(2, disk=SLOW), [("node host2", "takes 123 ms to force 4 KiB below data_dir")]),
-        (with_node(2, disk=replace(SLOW, force_us=99_999)), []),
+        (
+            with_node(2, disk=replace(SLOW, force_us=SLOW_FORCE_US)),
+            [("node host2", "takes 100 ms to force 4 KiB below data_dir")],
+        ),
+        (with_node(2, disk=replace(SLOW, force_us=SLOW_FORCE_US - 1)), []),
         (with_node(2, disk=replace(SLOW, force_us=None)), []),
         (with_node(2, disk=None), []),
         # Nobody writes there.

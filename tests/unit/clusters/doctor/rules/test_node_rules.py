@@ -30,9 +30,12 @@ PLANTED: Planted = {
             with_node(3, with_node(2, problem="no raykeeper"), problem="no raykeeper"),
             [("2 nodes", "no raykeeper: host2, host3")],
         ),
-        (
-            replace(HEALTHY, nodes=tuple(replace(node(each), problem="late") for each in range(7))),
-            [("7 nodes", "late: host0, host1, host2, host3, host4 and 2 more")],
+        *(
+            (
+                replace(HEALTHY, nodes=tuple(replace(node(x), problem="late") for x in range(n))),
+                [(f"{n} nodes", f"late: host0, host1, host2, host3, host4{more}")],
+            )
+            for n, more in ((5, ""), (6, " and 1 more"))
         ),
     ],
     "clock.apart": [
@@ -87,6 +90,10 @@ PLANTED: Planted = {
             with_certificate(expires_in_s=EXPIRES_SOON_S - 1),
             [("node host2", "/tls.pem, for Ray, expires in 29 days")],
         ),
+        (
+            with_certificate(expires_in_s=0),
+            [("node host2", "/tls.pem, for Ray, expires in 0 days")],
+        ),
         (with_certificate(expires_in_s=EXPIRES_SOON_S), []),
         (with_certificate(expires_in_s=-1), []),
         (with_certificate(expires_in_s=None), []),
@@ -97,7 +104,7 @@ PLANTED: Planted = {
             [("node host1", "keeps the GCS in memory: when it restarts, Ray ends all actors")],
         ),
         # On a single node the servers end with it anyway; and nobody may have seen the GCS.
-        (replace(with_node(1, gcs_storage="memory"), nodes=(node(1),)), []),
+        (replace(HEALTHY, nodes=(replace(node(1), gcs_storage="memory"),)), []),
         (with_node(1, gcs_storage=""), []),
     ],
 }

@@ -143,6 +143,8 @@ PLANTED: Planted = {
             with_server(2, settings={"tick_ms": 100}, facts=with_server(1, settings={})),
             [],
         ),
+        # Values count, not their texts.
+        (with_server(2, settings={"heal_after_s": 300.0, "stale_folder_days": 7}), []),
         (
             with_server(2, settings={"heal_after_s": 0, "stale_folder_days": 7}),
             [

@@ -57,6 +57,7 @@ PLANTED: Planted = {
                 )
             ],
         ),
+        (with_node(2, load_percent=100), []),
         (with_server(2, with_node(2, load_percent=900), niceness=0), []),
         (with_server(2, with_node(2, load_percent=900), problem="late"), []),
     ],
