@@ -176,7 +176,7 @@ class Configurations(Recipe[K]):
     ) -> tuple[VersionedByPath, Mapping[str, Any], dict[str, bytes]]:
         """Return what was read, the values that `change` makes of it, and their texts."""
         now = self._versions(seen)
-        known = {path: self._codecs[path].encode(each.value) for path, each in now.items()}
+        known = {path: self._codecs[path].encode_again(each.value) for path, each in now.items()}
         values = change(_values(now))
         return now, values, self._encoded(values, seen, known)
 

@@ -402,6 +402,26 @@ def test_a_value_that_cannot_be_decoded_is_not_written(stage: RecipeStage, value
         alice.ask(Delete(PATH, -1))
 
 
+def test_a_value_that_reading_would_change_is_not_written(stage: RecipeStage) -> None:
+    alice = stage.member()
+    one, two = alice.configuration(PATH, dict), alice.configurations({PATH: dict, "/b": dict})
+    one.set({"a": 1})
+    for value in ({"a": (1,)}, {1: "a"}, {"a": float("nan")}, {"a": {1}}):
+        with pytest.raises(BadArgumentsError, match="JSON would change the value: "):
+            alice.configuration(PATH, dict, default=value)
+        asked = alice.asked.total()
+        for act in (lambda value: one.set(value), lambda value: two.set({PATH: value})):
+            with pytest.raises(BadArgumentsError, match="a `kind` that says what it is"):
+                act(value)
+        assert alice.asked.total() == asked
+        with pytest.raises(BadArgumentsError, match="JSON would change"):
+            one.update(lambda now, value=value: value)  # type: ignore[misc]
+        assert one.get() == ({"a": 1}, 0)
+    typed = alice.configuration("/typed", dict[int, tuple[int, ...]])
+    typed.set({1: (2, 3)})
+    assert typed.get().value == {1: (2, 3)}
+
+
 def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
     alice = stage.member()
     for kind in (Limits(), 7, Limits | Told, Limits | list[int] | tuple[int, ...]):
