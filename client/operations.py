@@ -69,8 +69,9 @@ from raykeeper.client.core.results import (
 from raykeeper.client.errors import BadArgumentsError, KeeperError
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.recipes.recipe import Awaited, Blocking, K
-from raykeeper.client.request_builder import CreateOptions
+from raykeeper.client.request_builder import CreateOptions, RequestBuilder
 from raykeeper.client.session import Listener, Session
+from raykeeper.client.unexpected_names import suggest_name
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.ensemble_config import EnsembleConfig
@@ -313,7 +314,12 @@ class Operations(ABC, Generic[K]):
             NoAuthError: the parent does not grant CREATE.
             QuotaExceededError: the znode would exceed a hard quota of a subtree around it.
         """
-        creation = self._open_session().requests.creation(path, value, **options)
+        requests = self._open_session().requests
+        try:
+            creation = requests.creation(path, value, **options)
+        except TypeError as error:
+            suggest_name(error, "create", RequestBuilder.creation, Operations.create.written)
+            raise
         shape = path_and_stat_of if include_data else result_of
         if makepath:
             return Requested(create_with_parents(creation, shape))

@@ -32,8 +32,10 @@ from raykeeper.client.recipes.simple_lock import SimpleLock
 from raykeeper.client.recipes.tree_cache import ZNODES_MAX, ChildrenCache, OnTreeChange, TreeCache
 from raykeeper.client.recipes.two_phase_commit import TwoPhaseCommit
 from raykeeper.client.recipes.value_types import Format
+from raykeeper.client.unexpected_names import suggest_names
 
 
+@suggest_names
 class RecipeMethods(Generic[K]):
     """The recipes of a client. docs/RECIPES.md says what each one guarantees and costs.
 

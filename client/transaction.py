@@ -46,6 +46,7 @@ from raykeeper.client.core.results import op_result_of
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.request_builder import CreateOptions, RequestBuilder
+from raykeeper.client.unexpected_names import suggest_name
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes import requests
 from raykeeper.znodes.errors import Code, error_for
@@ -104,7 +105,11 @@ class Branch:
 
     def create(self, path: str, value: bytes = b"", **options: Unpack[CreateOptions]) -> None:
         """Create a znode; the result is its path. See `Client.create`."""
-        self._add(self._requests.creation(path, value, **options))
+        try:
+            self._add(self._requests.creation(path, value, **options))
+        except TypeError as error:
+            suggest_name(error, "create", RequestBuilder.creation)
+            raise
 
     def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> None:
         """Replace the value; its result is the Stat. See `Client.set`."""

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from raykeeper.client.core.flows import Cancelled, Flow
 from raykeeper.client.errors import RayKeeperError
 from raykeeper.client.recipes.wait_times import wait_times
+from raykeeper.client.unexpected_names import suggest_name
 from raykeeper.zab.ids import Millis
 
 P = ParamSpec("P")
@@ -136,7 +137,11 @@ class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
         name, waits = function.__name__, self._waits
 
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-            flow = function(recipe, *args, **kwargs)
+            try:
+                flow = function(recipe, *args, **kwargs)
+            except TypeError as error:
+                suggest_name(error, name, function)
+                raise
             return client._run_flow(timed(recipe, flow, name) if waits else flow, name)
 
         return update_wrapper(run, function)
