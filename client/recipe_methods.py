@@ -61,7 +61,7 @@ class RecipeMethods(Generic[K]):
         Args:
             locks: Recipes that can be acquired, of this client, or paths of fair locks.
         """
-        return MultiLock(self._runner(), locks)
+        return MultiLock(self._runner(), list(locks))
 
     def read_write_lock(self, path: str, identifier: bytes | None = None) -> ReadWriteLock[K]:
         """Return a fair lock for many readers or one writer."""
@@ -257,7 +257,8 @@ class RecipeMethods(Generic[K]):
             on_released: Called with each partition that this member must release. No other member
                 gets the partition before the call has returned.
         """
-        return Partitioner(self._runner(), path, partitions, identifier, on_acquired, on_released)
+        names = list(partitions)
+        return Partitioner(self._runner(), path, names, identifier, on_acquired, on_released)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

@@ -39,6 +39,7 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, Self, Unpack
 
 from raykeeper.client import arguments
+from raykeeper.client.call_forms import AwaitedForm, BlockingForm
 from raykeeper.client.core.compound_operations import map_request
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.flows import Flow
@@ -46,6 +47,7 @@ from raykeeper.client.core.results import op_result_of
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.request_builder import CreateOptions, RequestBuilder
+from raykeeper.client.session_objects import SessionObject
 from raykeeper.client.unexpected_names import suggest_name
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes import requests
@@ -91,17 +93,22 @@ class FencedHold(Protocol):
         """The czxid of the znode."""
 
 
-class Branch:
+class Branch(SessionObject):
     """Operations in order. Each sees the effects of those before it.
 
     Every method raises BadArgumentsError if an argument is malformed or the transaction was sent.
     """
+
+    _instead = "make one there, of a client of that process"
 
     def __init__(self, builder: RequestBuilder) -> None:
         """Use `Transaction`."""
         self.ops: list[TxnOp] = []
         self._requests = builder
         self._is_sent = False
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return f"{len(self.ops)} operations", "sent" if self._is_sent else "not sent"
 
     def create(self, path: str, value: bytes = b"", **options: Unpack[CreateOptions]) -> None:
         """Create a znode; the result is its path. See `Client.create`."""
@@ -161,6 +168,13 @@ class Transaction(Branch):
         self.results: Results | None = None
         """The results of the branch that was performed; None before the reply, and if it failed."""
         self._compares: list[Compare] = []
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        conditions = f"{len(self._compares)} conditions" if self._compares else ""
+        size, sent = super()._repr_parts()
+        if self.succeeded is not None:
+            sent = "its conditions held" if self.succeeded else "a condition did not hold"
+        return conditions, size, sent
 
     def when(self, path: str, field: Field, relation: Sign, operand: int | bytes | bool) -> None:
         """Add a condition: the first branch is performed only if all conditions hold.
@@ -249,7 +263,7 @@ def results_decoder(
     return shape
 
 
-class BlockingTransaction(Transaction):
+class BlockingTransaction(BlockingForm, Transaction):
     """A transaction of a `Client`, committed at the end of a `with` block."""
 
     def __init__(
@@ -285,7 +299,7 @@ class BlockingTransaction(Transaction):
             self.commit()
 
 
-class AsyncTransaction(Transaction):
+class AsyncTransaction(AwaitedForm, Transaction):
     """A transaction of an `AsyncClient`, committed at the end of an `async with` block."""
 
     def __init__(

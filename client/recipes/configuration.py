@@ -42,7 +42,7 @@ from raykeeper.client.recipes.compare_and_set import (
 )
 from raykeeper.client.recipes.live import Live, OnChange, OnError
 from raykeeper.client.recipes.primitives import checked_root, create, set_value
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
 from raykeeper.client.recipes.round_trip import difference, has_fields
 from raykeeper.client.recipes.unknown_fields import UnknownFields
 from raykeeper.client.recipes.value_types import Format, checked_classes, decoder_of, name_of
@@ -173,8 +173,10 @@ class LiveConfiguration(Live[K, Versioned[S]], Generic[K, S]):
         return None if state is None else state.value
 
 
-class Configuration(Recipe[K], Generic[K, S]):
+class Configuration(PortableRecipe[K], Generic[K, S]):
     """A value at a path. Safe to share between threads, or tasks."""
+
+    _instead = "pass its path and type on, and make one there"
 
     def __init__(
         self,
@@ -189,6 +191,9 @@ class Configuration(Recipe[K], Generic[K, S]):
         self._codec = ValueCodec(path, kind, form)
         self.path = path
         self._default_text = None if default is None else self._codec.encode(default)
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.path, f"of {self._codec.name}"
 
     @operation
     def get(self) -> Flow[Versioned[S]]:
@@ -264,7 +269,7 @@ class Configuration(Recipe[K], Generic[K, S]):
         """
         follower = ZnodeFollower(self.path)
         live: LiveConfiguration[K, S] = LiveConfiguration(
-            self._client, self._parse_state, follower.close, on_change, on_error
+            self._client, [self.path], self._parse_state, follower.close, on_change, on_error
         )
         live._default = self._default()
         yield from start_following(live, follower)

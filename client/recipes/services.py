@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from raykeeper.client.call_forms import check_callbacks
 from raykeeper.client.core.flows import CallInCaller, CallUser, Cancelled, Flow
 from raykeeper.client.errors import BadArgumentsError, LostError, RayKeeperError
 from raykeeper.client.recipes.background_recipe import Startable
@@ -30,7 +31,7 @@ from raykeeper.client.recipes.group import (
 )
 from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
 from raykeeper.client.recipes.primitives import checked_root, timeout_after
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import ClosableRecipe, FlowRunner, K, operation
 from raykeeper.client.recipes.round_trip import difference, has_fields
 from raykeeper.client.recipes.subtree_follower import SubtreeFollower
 from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeMirror
@@ -65,7 +66,7 @@ class ServiceChange(Struct, frozen=True):
 
 
 class Registration(EphemeralMember[K]):
-    """A registered instance, until `leave` or the end of the session."""
+    """A registered instance, until `leave`, the end of a `with` block or the end of the session."""
 
     _read_metadata: Callable[[bytes], Any]
     """Reads metadata as the `ServiceDiscovery` that registered the instance does."""
@@ -87,18 +88,24 @@ class Registration(EphemeralMember[K]):
         yield from self._replace_data(value)
 
 
-class ServiceWatch(Recipe[K]):
+class ServiceWatch(ClosableRecipe[K]):
     """Reports changes of services, until it is closed."""
+
+    _instead = "pass the path on, and watch it there"
 
     def __init__(
         self, client: FlowRunner, service: str | None, callback: Callable[[ServiceChange], object]
     ) -> None:
         """Use `ServiceDiscovery.watch`."""
         super().__init__(client)
+        check_callbacks(client, callback=callback)
         self.service = service
         """None for all."""
         self._callback = callback
         self._is_closed = False
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.service or "all services", "closed" if self._is_closed else "open"
 
     @property
     def is_closed(self) -> bool:
@@ -139,6 +146,7 @@ class ServiceDiscovery(Startable[K]):
         super().__init__(client, f"the cache of {path}")
         self.path = path
         self._metadata = decoder_of(kind, checked_classes(path, kind))
+        check_callbacks(client, on_malformed=on_malformed)
         self._on_malformed = on_malformed
         self._choose: Choose = RoundRobin()
         self._is_loaded = False
@@ -146,6 +154,16 @@ class ServiceDiscovery(Startable[K]):
         self._services: dict[str, list[Instance]] = {}
         self._malformed: dict[str, str] = {}
         self._watches: list[ServiceWatch[K]] = []
+
+    def _stays(self) -> str:
+        """See `PortableRecipe`: another process has a cache of its own."""
+        return f"{self._what} was closed" if self.is_closed else ""
+
+    def _life(self) -> str:
+        return "not used yet" if self._task is None and not self._is_closed else super()._life()
+
+    def _activity(self) -> str:
+        return f"{len(self._services)} services" if self._is_loaded else "loads"
 
     @operation
     def register(

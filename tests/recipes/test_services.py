@@ -265,10 +265,11 @@ def test_metadata_that_reading_would_change_are_refused(stage: RecipeStage) -> N
                 act("web", "host", 1, metadata)
         assert alice.asked.total() == asked
     of_kind = alice.services(PATH, dict[int, tuple[int, ...]])
-    of_kind.register("db", "host", 1, {1: (2, 3)}).announce("host", 2, {1: (4,)})
-    assert of_kind.instances("db")[0].metadata == {1: (4,)}
+    with of_kind.register("db", "host", 1, {1: (2, 3)}) as registered:
+        registered.announce("host", 2, {1: (4,)})
+        assert of_kind.instances("db")[0].metadata == {1: (4,)}
     assert bob.services(PATH, Meta).instances("web")[0].metadata == Meta(3)
-    assert bob.services(PATH).names() == ["db", "web"]
+    assert bob.services(PATH).names() == ["web"]
 
 
 class Strict(Struct):

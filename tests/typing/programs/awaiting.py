@@ -214,6 +214,8 @@ async def groups(client: AsyncClient) -> None:
     membership = await group.join("me", b"data")
     assert_type(membership, Membership[Awaited])
     await membership.update(b"new")
+    async with await group.join("me") as joined:
+        assert_type(joined, Membership[Awaited])
     await membership.leave()
     assert_type(await group.members(), list[Member])
 

@@ -268,6 +268,9 @@ def groups(client: Client) -> None:
     assert_type(membership, Membership[Blocking])
     assert_type(membership.name, str)
     assert_type(membership.update(b"new"), None)
+    with group.join("me") as joined, client.lock("/locks/a").acquire(timeout_s=3) as held:
+        assert_type(joined, Membership[Blocking])
+        assert_type(held, Held[Blocking])
     assert_type(group.members(), list[Member])
 
     def changed(change: GroupChange) -> None:
