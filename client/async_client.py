@@ -149,7 +149,7 @@ class AsyncClient(
 
     def transaction(self) -> AsyncTransaction:
         """Begin several operations as one: all or nothing. See client/transaction.py."""
-        return AsyncTransaction(self._session.requests, self._session.start_tested)
+        return AsyncTransaction(self, self._session.requests, self._session.start_tested)
 
     @awaited_call
     async def close(self) -> None:

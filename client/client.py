@@ -104,7 +104,7 @@ class Client(BlockingForm, SessionObject, Operations[Blocking], RecipeMethods[Bl
     def transaction(self) -> BlockingTransaction:
         """Begin several operations as one: all or nothing. See client/transaction.py."""
         session = self._open_session()
-        return BlockingTransaction(session.requests, session.start, session.wait)
+        return BlockingTransaction(self, session.requests, session.start, session.wait)
 
     def close(self) -> None:
         """End the session after all requests made before; its ephemerals are deleted.

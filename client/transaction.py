@@ -22,6 +22,9 @@ and does not know that it has lost the lock:
         t.set("/config", b"v5")
     assert t.succeeded
 
+With `consume` it takes an element from a lock queue, together with all else that it does
+(client/recipes/lock_queue.py).
+
 An operation that fails undoes everything: `commit`, and so the end of the `with` block, raises its
 error (kazoo returns a list with the exceptions, which is easily overlooked). The error has
 `failed`, the index of the operation, and `results`, kazoo's list. A block that is left by an
@@ -42,7 +45,7 @@ from raykeeper.client import arguments
 from raykeeper.client.call_forms import AwaitedForm, BlockingForm
 from raykeeper.client.core.compound_operations import map_request
 from raykeeper.client.core.effects import SuccessReply
-from raykeeper.client.core.flows import Flow
+from raykeeper.client.core.flows import Flow, with_cleanup
 from raykeeper.client.core.results import op_result_of
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.loop_thread import refuse_running_loop
@@ -60,6 +63,7 @@ from raykeeper.znodes.requests import (
     Compare,
     CompareField,
     Create,
+    Delete,
     ReadChildren,
     ReadData,
     ReadStat,
@@ -91,6 +95,29 @@ class FencedHold(Protocol):
     @property
     def token(self) -> Zxid:
         """The czxid of the znode."""
+
+
+class Consumable(FencedHold, Protocol):
+    """A hold on something that a transaction can remove: client/recipes/lock_queue.py.
+
+    Its guard must tell the removal from a loss, so it is told of the transactions of its client.
+    """
+
+    _client: Any
+
+    def _consumption(self) -> list[Delete]:
+        """Return what removes it.
+
+        Raises:
+            LostError: it is lost.
+            RecipeError: it was released or removed before.
+        """
+
+    def _transaction_begins(self) -> None:
+        """A transaction that removes it is being sent."""
+
+    def _transaction_ends(self, *, is_consumed: bool) -> None:
+        """That transaction has an outcome, or none in time."""
 
 
 class Branch(SessionObject):
@@ -158,9 +185,10 @@ class Branch(SessionObject):
 class Transaction(Branch):
     """The transaction of either client."""
 
-    def __init__(self, builder: RequestBuilder) -> None:
+    def __init__(self, client: object, builder: RequestBuilder) -> None:
         """Use `Client.transaction` or `AsyncClient.transaction`."""
         super().__init__(builder)
+        self._client = client
         self.otherwise = Branch(builder)
         """The branch for the case that a condition does not hold."""
         self.succeeded: bool | None = None
@@ -168,6 +196,7 @@ class Transaction(Branch):
         self.results: Results | None = None
         """The results of the branch that was performed; None before the reply, and if it failed."""
         self._compares: list[Compare] = []
+        self._consumed: list[Consumable] = []
 
     def _repr_parts(self) -> tuple[str, ...]:
         conditions = f"{len(self._compares)} conditions" if self._compares else ""
@@ -217,6 +246,32 @@ class Transaction(Branch):
         for held in holds:
             self.when(held.path, "czxid", "==", held.token)
 
+    def consume(self, *elements: Consumable) -> None:
+        """Remove elements of a lock queue, on the condition that they are still held.
+
+        So what is done for an element and its removal are one. Check `succeeded` afterwards: if an
+        element was lost, the other branch is performed, if any. Each element adds two deletions,
+        with the result None.
+
+        Args:
+            elements: The objects that `LockQueue.get` returned, of this client.
+
+        Raises:
+            BadArgumentsError: an element is of another client or named twice, or the transaction
+                was sent.
+            LostError: an element is lost.
+            RecipeError: an element was released or consumed before.
+        """
+        for element in elements:
+            if element._client is not self._client:
+                raise BadArgumentsError(element.path, "the element is of another client")
+            if element in self._consumed:
+                raise BadArgumentsError(element.path, "the element is named twice")
+            removal = element._consumption()
+            self.when_held(element)
+            self.ops += removal
+            self._consumed.append(element)
+
     def _flow(self) -> Flow[Results]:
         """Return the request, once.
 
@@ -229,7 +284,20 @@ class Transaction(Branch):
             raise BadArgumentsError("", f"{size} bytes, at most {VALUE_BYTES_CEILING} are allowed")
         self._is_sent = self.otherwise._is_sent = True
         request = requests.Multi(self._compares, self.ops, self.otherwise.ops)
-        return map_request(request, partial(self._answered, request))
+        sending = map_request(request, partial(self._answered, request))
+        return self._consume_by(sending) if self._consumed else sending
+
+    def _consume_by(self, sending: Flow[Results]) -> Flow[Results]:
+        """Tell the elements that are consumed of the transaction."""
+
+        def end(has_failed: bool) -> Flow[None]:
+            yield from ()
+            for element in self._consumed:
+                element._transaction_ends(is_consumed=not has_failed and bool(self.succeeded))
+
+        for element in self._consumed:
+            element._transaction_begins()
+        return (yield from with_cleanup(sending, end))
 
     def _answered(self, request: requests.Multi, answer: SuccessReply) -> Results:
         assert isinstance(answer, WriteReply) and answer.results is not None, answer
@@ -268,12 +336,13 @@ class BlockingTransaction(BlockingForm, Transaction):
 
     def __init__(
         self,
+        client: object,
         builder: RequestBuilder,
         start: Callable[[Flow[Results]], Future[Results]],
         wait: Callable[[Future[Results]], Results],
     ) -> None:
         """Use `Client.transaction`."""
-        super().__init__(builder)
+        super().__init__(client, builder)
         self._start = start
         self._wait = wait
 
@@ -303,10 +372,13 @@ class AsyncTransaction(AwaitedForm, Transaction):
     """A transaction of an `AsyncClient`, committed at the end of an `async with` block."""
 
     def __init__(
-        self, builder: RequestBuilder, start: Callable[[Flow[Results]], asyncio.Future[Results]]
+        self,
+        client: object,
+        builder: RequestBuilder,
+        start: Callable[[Flow[Results]], asyncio.Future[Results]],
     ) -> None:
         """Use `AsyncClient.transaction`."""
-        super().__init__(builder)
+        super().__init__(client, builder)
         self._start = start
 
     def commit(self) -> asyncio.Future[Results]:

@@ -252,10 +252,15 @@ class Held(BaseHeld[K]):
                 yield Wait((self._changed,))
                 if self._is_released or not (yield from self._reread()):
                     break
+            yield from self._until_removal_is_known()
         except KeeperError:
             pass  # the session is over
         if not self._is_released:
             self.lost._set()
+
+    def _until_removal_is_known(self) -> Flow[None]:
+        """The znode is gone: wait while it is not known whether this holder has removed it."""
+        yield from ()
 
 
 H = TypeVar("H", bound=BaseHeld[Any])

@@ -336,6 +336,9 @@ async def queues(client: AsyncClient) -> None:
     assert_type(job, HeldElement[Awaited])
     assert_type(job.value, Element)
     await job.consume()
+    async with await locked.get() as held, client.transaction() as t:
+        assert_type(held, HeldElement[Awaited])
+        t.consume(held)
     assert_type(await locked.held(), int)
 
 

@@ -420,6 +420,9 @@ def queues(client: Client) -> None:
     assert_type(job, HeldElement[Blocking])
     assert_type(job.value, Element)
     assert_type(job.consume(), None)
+    with locked.get() as held, client.transaction() as t:
+        assert_type(held, HeldElement[Blocking])
+        t.consume(held)
     assert_type(locked.held(), int)
 
 
