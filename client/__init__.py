@@ -9,6 +9,9 @@ client.py, async_client.py  the two clients: blocking, and to await; both share
     operations.py           each operation: signature, documentation, check of the arguments
     request_builder.py, arguments.py    the checks and requests behind them
     recipe_methods.py       the recipes as methods
+    call_forms.py           refuses `with` for `async with`, and calls that were not awaited
+    unexpected_names.py     says which argument was meant
+session_objects.py          what belongs to a session: how it shows, and that it is not passed on
 transaction.py, access.py   several operations as one; ACLs as users write them
 subtree_copy.py             copies a subtree, also into another ensemble
     subtree_copier.py       the engine of every copy

@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 from msgspec import structs
 
 from raykeeper.client import task_sessions
+from raykeeper.client.call_forms import AwaitedForm, AwaitedFuture, UnawaitedCall, awaited_call
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.flows import CallInCaller, Flow
 from raykeeper.client.core.outstanding import NewRequest
@@ -34,6 +35,7 @@ from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Awaited
 from raykeeper.client.scheduler_host import wait_cleaned_up
 from raykeeper.client.session import Session
+from raykeeper.client.session_objects import SessionObject
 from raykeeper.client.session_options import (
     VALUE_BYTES_MAX,
     SessionOptions,
@@ -53,17 +55,28 @@ _running_callbacks: set[asyncio.Future[Any]] = set()
 """The callbacks of all sessions that are awaited: an event loop keeps no task alive."""
 
 
-class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Future):
+class AsyncClient(
+    AwaitedForm,
+    SessionObject,
+    Operations[Awaited],
+    RecipeMethods[Awaited],
+    future=asyncio.Future,
+):
     """A handle of one session, for one event loop. Made by `await AsyncClient.connect(name)`.
 
     An operation returns a future of its result; only errors of its arguments are raised at once.
     """
 
+    _is_awaited = True
+    _instead = "pass the name of the ensemble on, and connect there"
+
     def __init__(self, session: "AsyncSession") -> None:
         """Use `connect`."""
         self._session = session
+        self._place = ""
 
     @classmethod
+    @awaited_call
     async def connect(
         cls,
         name: str,
@@ -101,11 +114,13 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
         options = structs.replace(options, identity=identity_of_process())
         dialer = dialer_of(ensemble, session_timeout_s, servers)
         client = await cls.open(servers, dialer, options)
+        client._place = name
         sessions.add(task, client._session)
         process_metrics.add(ensemble, client._session.core, client._session.now)
         return client
 
     @classmethod
+    @awaited_call
     async def open(
         cls,
         servers: list[ServerId],
@@ -134,14 +149,18 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
 
     def transaction(self) -> AsyncTransaction:
         """Begin several operations as one: all or nothing. See client/transaction.py."""
-        return AsyncTransaction(self._session.requests, self._session.start)
+        return AsyncTransaction(self, self._session.requests, self._session.start_tested)
 
+    @awaited_call
     async def close(self) -> None:
         """End the session after all requests made before; its ephemerals are deleted.
 
         A second call does nothing.
         """
         await self._session.close()
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self._place, self.state, f"session {self.session_id:#x}"
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,9 +171,9 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
     def _open_session(self) -> "AsyncSession":
         return self._session
 
-    async def _run_flow(self, flow: Flow[T], name: str) -> T:
-        """Run a flow, and wait for its result; see `FlowRunner`."""
-        return await self._session.run_flow(flow)
+    def _run_flow(self, flow: Flow[T], name: str) -> UnawaitedCall[T]:
+        """Run a flow once it is awaited, and wait for its result; see `FlowRunner`."""
+        return UnawaitedCall(self._session.run_flow(flow), name)
 
 
 class AsyncSession(Session):
@@ -181,6 +200,18 @@ class AsyncSession(Session):
                 self._flows.start(request, token, fails_late_requests=True)
         else:
             driver.submit(request, token)  # type: ignore[arg-type]  # no Flow
+        return future
+
+    def start_tested(self, request: NewRequest | Flow[Any]) -> asyncio.Future[Any]:
+        """As `start`, for an operation whose result callers test: they must await it first."""
+        self._check_loop()
+        future: AwaitedFuture[Any] = AwaitedFuture(loop=self._driver.loop)
+        token = _FutureToken(future)
+        if type(request) is GeneratorType:
+            with self._driver.lock:
+                self._flows.start(request, token, fails_late_requests=True)
+        else:
+            self._driver.submit(request, token)  # type: ignore[arg-type]  # no Flow
         return future
 
     async def run_flow(self, flow: Flow[T]) -> T:

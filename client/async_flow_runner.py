@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from raykeeper.client.call_forms import UnawaitedCall
 from raykeeper.client.client import Client
 from raykeeper.client.core.flows import CallInCaller, Flow
 from raykeeper.zab.ids import Millis
@@ -23,6 +24,8 @@ class AsyncFlowRunner:
     Making a recipe on it, `Lock[Awaited]` for example, needs no loop.
     """
 
+    _is_awaited = True
+
     def __init__(self, client: Client) -> None:
         self.client = client
 
@@ -33,7 +36,7 @@ class AsyncFlowRunner:
             RecipeError: as the recipe says.
             KeeperError: a request of it failed.
         """
-        return self._run(flow)
+        return UnawaitedCall(self._run(flow), name)
 
     def _is_lost(self) -> bool:
         """Return whether the session is over, or may be over by now."""

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Self, TypeVar
 
+from raykeeper.client.call_forms import BlockingForm
 from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import ClosedError
 from raykeeper.client.loop_thread import refuse_running_loop
@@ -25,24 +26,35 @@ from raykeeper.client.operations import CreateWithoutWaiting, Operations, Withou
 from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.client.session import BlockingSession
+from raykeeper.client.session_objects import SessionObject
 from raykeeper.client.transaction import BlockingTransaction
 
 T = TypeVar("T")
 
 
-class Client(Operations[Blocking], RecipeMethods[Blocking]):
+class Client(BlockingForm, SessionObject, Operations[Blocking], RecipeMethods[Blocking]):
     """A handle of one session. Made by `connect`; docs/RECIPES.md says how callbacks are called."""
 
     def __init__(
         self,
         session: BlockingSession | None = None,
         reopen: Callable[[], BlockingSession] | None = None,
+        place: str = "",
     ) -> None:
-        """Use `connect`. `reopen` opens the session of a handle that was passed on."""
+        """Use `connect`.
+
+        Args:
+            session: The session; None for a handle that was passed on.
+            reopen: Opens the session of a handle that was passed on.
+            place: The ensemble, and the path of its root in it, for `repr`.
+        """
         assert session is not None or reopen is not None
+        self._place = place
         self._session = session
         self._reopen = reopen
         self._lock = threading.Lock()
+
+    _is_awaited = False
 
     create_async = CreateWithoutWaiting(Operations.create)
     """`create` without waiting."""
@@ -92,7 +104,7 @@ class Client(Operations[Blocking], RecipeMethods[Blocking]):
     def transaction(self) -> BlockingTransaction:
         """Begin several operations as one: all or nothing. See client/transaction.py."""
         session = self._open_session()
-        return BlockingTransaction(session.requests, session.start, session.wait)
+        return BlockingTransaction(self, session.requests, session.start, session.wait)
 
     def close(self) -> None:
         """End the session after all requests made before; its ephemerals are deleted.
@@ -110,6 +122,11 @@ class Client(Operations[Blocking], RecipeMethods[Blocking]):
         if session is not None:
             session.close()
 
+    def _repr_parts(self) -> tuple[str, ...]:
+        if self._session is None:
+            return self._place, "closed" if self._reopen is None else "no session yet"
+        return self._place, self.state, f"session {self.session_id:#x}"
+
     def __enter__(self) -> Self:
         return self
 
@@ -119,7 +136,7 @@ class Client(Operations[Blocking], RecipeMethods[Blocking]):
     def __reduce__(self) -> tuple[object, ...]:
         if self._reopen is None:
             raise TypeError("this Client was closed, or not made by connect(): do not pass it on")
-        return Client, (None, self._reopen)
+        return Client, (None, self._reopen, self._place)
 
     def _run_flow(self, flow: Flow[T], name: str) -> T:
         """Run a flow, and wait for its result; see `FlowRunner`."""

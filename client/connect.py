@@ -76,7 +76,7 @@ def connect(
     )
     # A handle that is passed on opens a session of its own, also if this one takes one over.
     reopen = partial(_open, ensemble, structs.replace(options, client_id=None))
-    return Client(_open(ensemble, options), reopen)
+    return Client(_open(ensemble, options), reopen, name)
 
 
 def _open(ensemble: str, options: SessionOptions) -> BlockingSession:

@@ -6,7 +6,7 @@ and which can give the function nothing.
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from contextlib import aclosing
 from typing import Any, TypeVar, cast
 
@@ -26,7 +26,9 @@ def context_decorator(function: F, make: Callable[[], Any], bind: Bind = _unchan
     function ends before its context does.
 
     Args:
-        function: A coroutine function or an async generator enters the context by `async with`.
+        function: A coroutine function or an async generator enters the context by `async with`. A
+            plain function that returns a coroutine or a generator is refused when it does, because
+            that would run outside of the context.
         make: Makes the context manager of a call.
         bind: Makes the arguments of the call, from what entering the context gave and from the
             arguments of the caller.
@@ -44,7 +46,7 @@ def _sync_wrapper(
     def call(*args: Any, **named: Any) -> Any:
         with make() as value:
             args, named = bind(value, args, named)
-            return function(*args, **named)
+            return _finished(function, function(*args, **named))
 
     def generate(*args: Any, **named: Any) -> Generator[Any, Any, Any]:
         with make() as value:
@@ -52,6 +54,22 @@ def _sync_wrapper(
             return (yield from function(*args, **named))
 
     return generate if inspect.isgeneratorfunction(function) else call
+
+
+def _finished(function: Callable[..., Any], result: Any) -> Any:
+    """Return the result of a plain function, unless its work is yet to be done.
+
+    Raises:
+        TypeError: it returned a coroutine or a generator, which would run without the context.
+    """
+    if isinstance(result, Coroutine | AsyncGenerator | Generator):
+        if isinstance(result, Coroutine):
+            result.close()
+        raise TypeError(
+            f"{function!r} returned a {type(result).__name__}, which would run after its context: "
+            "decorate a function that is declared as such (`async def`, `yield`)"
+        )
+    return result
 
 
 def _async_wrapper(

@@ -8,7 +8,6 @@ import asyncio
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import Any
 
 from raykeeper.client.errors import WrongContextError
 from raykeeper.client.loop_thread import in_running_loop
@@ -76,6 +75,3 @@ class FairMutex:
         if not turn.cancel():
             turn.result()  # the turn is just beginning
             self.release()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FairMutex, ()  # the copy in another process is a mutex of its own

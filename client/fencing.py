@@ -27,6 +27,7 @@ from typing import Any, Generic
 
 from msgspec import Struct
 
+from raykeeper.client.call_forms import check_form
 from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
@@ -39,7 +40,15 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.fair_mutex import FairMutex
 from raykeeper.client.recipes.primitives import ATTEMPTS_MAX, checked_root, create, set_value
-from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import (
+    Awaited,
+    Blocking,
+    FlowRunner,
+    K,
+    PortableRecipe,
+    operation,
+)
+from raykeeper.client.session_objects import SessionObject
 from raykeeper.znodes.requests import GetData
 from raykeeper.znodes.stat import Stat
 
@@ -75,18 +84,35 @@ class NewestTokens(Struct, frozen=True):
         )
 
 
-class Use(Generic[K]):
+class Use(SessionObject, Generic[K]):
     """One use of a guard: other uses wait until it ends, and its token is checked when it begins.
 
     A guard in this process alone serves `with` and `async with`; that of a client, as the client.
     """
 
-    def __init__(self, turns: FairMutex, check: Callable[[], Awaitable[None] | None]) -> None:
+    _instead = "pass the token on, and use a guard there"
+
+    def __init__(
+        self, guard: "FencedResource | DurableFencedResource[K]", token: int, *, shared: bool
+    ) -> None:
         """Use `FencedResource.use` or `DurableFencedResource.use`."""
-        self._turns = turns
-        self._check = check
+        self._guard: FencedResource | DurableFencedResource[K] = guard
+        self._turns = guard._turns
+        self._token = token
+        self._check: Callable[[], Awaitable[None] | None] = partial(
+            guard.check, token, shared=shared
+        )
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return *self._guard._repr_parts(), f"for token {self._token}"
+
+    def _check_form(self, *, in_async_with: bool) -> None:
+        if isinstance(self._guard, DurableFencedResource):
+            is_awaited = self._guard._client._is_awaited
+            check_form(self, is_awaited=is_awaited, in_async_with=in_async_with)
 
     def __enter__(self: "Use[Blocking]") -> None:
+        self._check_form(in_async_with=False)
         self._turns.acquire()
         try:
             self._check()
@@ -98,6 +124,7 @@ class Use(Generic[K]):
         self._turns.release()
 
     async def __aenter__(self: "Use[Awaited]") -> None:
+        self._check_form(in_async_with=True)
         await self._turns.acquire_async()
         try:
             checking = self._check()
@@ -111,8 +138,10 @@ class Use(Generic[K]):
         self._turns.release()
 
 
-class FencedResource:
+class FencedResource(SessionObject):
     """A guard that lives as long as its resource. Safe for threads and tasks."""
+
+    _instead = "pass the tokens to this process, or use `client.fenced_resource(path)`"
 
     def __init__(self, what: str = "the resource") -> None:
         """`what` names the resource in error messages."""
@@ -121,8 +150,8 @@ class FencedResource:
         self._lock = threading.Lock()
         self._turns = FairMutex()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a guard cannot be pickled: a copy would not see the tokens that pass here")
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self._what, f"newest token {self.newest}"
 
     @property
     def newest(self) -> int:
@@ -153,10 +182,10 @@ class FencedResource:
             token: The fencing token of the holder.
             shared: Whether the token is that of a reader or of a permit, as for `check`.
         """
-        return Use(self._turns, partial(self.check, token, shared=shared))
+        return Use(self, token, shared=shared)
 
 
-class DurableFencedResource(Recipe[K]):
+class DurableFencedResource(PortableRecipe[K]):
     """A guard that stores tokens in the znode at `path`, also for the guards after it."""
 
     def __init__(self, client: FlowRunner, path: str) -> None:
@@ -165,6 +194,9 @@ class DurableFencedResource(Recipe[K]):
         self.path = checked_root(path)
         self._seen = NewestTokens()
         self._turns = FairMutex()
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.path, f"newest token {self.newest}"
 
     @property
     def newest(self) -> int:
@@ -216,7 +248,7 @@ class DurableFencedResource(Recipe[K]):
             token: The fencing token of the holder.
             shared: Whether the token is that of a reader or of a permit, as for `check`.
         """
-        return Use(self._turns, partial(self.check, token, shared=shared))
+        return Use(self, token, shared=shared)
 
     def _read(self) -> Flow[tuple[bytes, Stat] | None]:
         try:

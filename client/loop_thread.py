@@ -12,6 +12,10 @@ from raykeeper.client.errors import WrongContextError
 
 STOP_S: Final = 5.0
 """How long the end of a process waits for the loop to finish its turn."""
+_INSTEAD: Final = (
+    "in an async actor use `await AsyncClient.connect(...)`, or the _async methods of a Client "
+    "made elsewhere"
+)
 _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a fork inherits no threads
 
@@ -38,18 +42,14 @@ def in_running_loop() -> bool:
     return True
 
 
-def refuse_running_loop(method: str) -> None:
-    """Refuse a blocking call inside an event loop.
+def refuse_running_loop(method: str, instead: str = _INSTEAD) -> None:
+    """Refuse a blocking call inside an event loop; `instead` is what to use there.
 
     Raises:
         WrongContextError: the caller runs in one.
     """
-    if not in_running_loop():
-        return
-    raise WrongContextError(
-        f"{method}() would block the running event loop; in an async actor use "
-        "`await AsyncClient.connect(...)`, or the _async methods of a Client made elsewhere"
-    )
+    if in_running_loop():
+        raise WrongContextError(f"{method}() would block the running event loop; {instead}")
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int) -> None:

@@ -46,6 +46,7 @@ from msgspec.structs import replace
 from raykeeper.client import arguments
 from raykeeper.client.access import credential_proof
 from raykeeper.client.arguments import Consistency, checked_path, query
+from raykeeper.client.call_forms import check_callbacks
 from raykeeper.client.core.compound_operations import (
     create_if_missing,
     create_with_parents,
@@ -69,8 +70,9 @@ from raykeeper.client.core.results import (
 from raykeeper.client.errors import BadArgumentsError, KeeperError
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.recipes.recipe import Awaited, Blocking, K
-from raykeeper.client.request_builder import CreateOptions
+from raykeeper.client.request_builder import CreateOptions, RequestBuilder
 from raykeeper.client.session import Listener, Session
+from raykeeper.client.unexpected_names import suggest_name
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.ensemble_config import EnsembleConfig
@@ -275,7 +277,12 @@ class Operations(ABC, Generic[K]):
         return self._open_session().state
 
     def add_listener(self, listener: Listener) -> None:
-        """Have `listener` called with each new state. It is removed when it returns True."""
+        """Have `listener` called with each new state. It is removed when it returns True.
+
+        Raises:
+            BadArgumentsError: it is a coroutine function, and the client blocks.
+        """
+        check_callbacks(self, listener=listener)
         self._open_session().add_listener(listener)
 
     def remove_listener(self, listener: Listener) -> None:
@@ -313,7 +320,12 @@ class Operations(ABC, Generic[K]):
             NoAuthError: the parent does not grant CREATE.
             QuotaExceededError: the znode would exceed a hard quota of a subtree around it.
         """
-        creation = self._open_session().requests.creation(path, value, **options)
+        requests = self._open_session().requests
+        try:
+            creation = requests.creation(path, value, **options)
+        except TypeError as error:
+            suggest_name(error, "create", RequestBuilder.creation, Operations.create.written)
+            raise
         shape = path_and_stat_of if include_data else result_of
         if makepath:
             return Requested(create_with_parents(creation, shape))
@@ -470,6 +482,7 @@ class Operations(ABC, Generic[K]):
         """
         mode = WatchMode.RECURSIVE if recursive else WatchMode.PERSISTENT
         checked_path(path)
+        check_callbacks(self, watch=watch)
         watcher = arguments.checked_watch(path, watch)
         return Requested(WatchAddition(path, mode, bool(with_values), watcher))
 
@@ -671,11 +684,13 @@ class Operations(ABC, Generic[K]):
 
 
 _BODY_THAT_STARTS = (
-    "return (self._session or self._open_session()).start(written({arguments}).request)"
+    "return (self._session or self._open_session()).{start}(written({arguments}).request)"
 )
 _BODY_THAT_WAITS = (
     "refuse_running_loop({name!r}); return self._open_session().call(written({arguments}).request)"
 )
+_HOT = {"create", "get", "set"}
+"""Operations of an `AsyncClient` that return the fastest futures; see client/call_forms.py."""
 _ARGUMENT: dict[Any, str] = {
     Parameter.POSITIONAL_OR_KEYWORD: "{0}",
     Parameter.KEYWORD_ONLY: "{0}={0}",
@@ -701,7 +716,8 @@ def _function_of(
     ]
     body = _BODY_THAT_WAITS if future is None else _BODY_THAT_STARTS
     arguments = ", ".join(_ARGUMENT[each.kind].format(each.name) for each in bare)
-    body = body.format(name=name, arguments=arguments)
+    start = "start_tested" if future is asyncio.Future and name not in _HOT else "start"
+    body = body.format(name=name, start=start, arguments=arguments)
     names: dict[str, Any] = {"written": written, "refuse_running_loop": refuse_running_loop}
     exec(f"def {name}{inspect.Signature(bare)}: {body}", names)
     function: Any = update_wrapper(names[name], written)

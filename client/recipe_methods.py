@@ -32,8 +32,10 @@ from raykeeper.client.recipes.simple_lock import SimpleLock
 from raykeeper.client.recipes.tree_cache import ZNODES_MAX, ChildrenCache, OnTreeChange, TreeCache
 from raykeeper.client.recipes.two_phase_commit import TwoPhaseCommit
 from raykeeper.client.recipes.value_types import Format
+from raykeeper.client.unexpected_names import suggest_names
 
 
+@suggest_names
 class RecipeMethods(Generic[K]):
     """The recipes of a client. docs/RECIPES.md says what each one guarantees and costs.
 
@@ -59,7 +61,7 @@ class RecipeMethods(Generic[K]):
         Args:
             locks: Recipes that can be acquired, of this client, or paths of fair locks.
         """
-        return MultiLock(self._runner(), locks)
+        return MultiLock(self._runner(), list(locks))
 
     def read_write_lock(self, path: str, identifier: bytes | None = None) -> ReadWriteLock[K]:
         """Return a fair lock for many readers or one writer."""
@@ -255,7 +257,8 @@ class RecipeMethods(Generic[K]):
             on_released: Called with each partition that this member must release. No other member
                 gets the partition before the call has returned.
         """
-        return Partitioner(self._runner(), path, partitions, identifier, on_acquired, on_released)
+        names = list(partitions)
+        return Partitioner(self._runner(), path, names, identifier, on_acquired, on_released)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

@@ -10,24 +10,29 @@ callbacks, because they cannot run before the callback returns.
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures._base import FINISHED
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+from raykeeper.client.call_forms import Unready
 from raykeeper.client.callback_thread import CallbackThread
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.results import result_of
 from raykeeper.client.errors import WrongContextError
 from raykeeper.client.lazy_future import LazyFuture
 from raykeeper.client.loop_thread import in_running_loop
+from raykeeper.client.session_objects import SessionObject
 
 T = TypeVar("T")
 
 
-class RequestFuture(LazyFuture[T]):
+class RequestFuture(Unready, SessionObject, LazyFuture[T]):
     """A `concurrent.futures.Future` whose callbacks run on the client's callback thread.
 
     A submitted request cannot be withdrawn, so `cancel` always returns False.
     """
+
+    _instead = "pass its result on"
 
     _waiting_outcome: tuple[Any, Exception | None] | None = None
     _callback_gate: "threading.Lock | None" = None
@@ -57,6 +62,21 @@ class RequestFuture(LazyFuture[T]):
         self.set_exception(error)
         if self._callback_gate is not None:
             self._callback_gate.release()
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        if self._state is not FINISHED:
+            return ("no result yet",)
+        error = self._exception
+        return (
+            f"returned a {type(self._result).__name__}" if error is None else f"raised {error!r}",
+        )
+
+    def _not_ready(self, right_form: str, kind: type[TypeError] = TypeError) -> NoReturn:
+        right_form = right_form.removeprefix("async ").format("future.result()")
+        raise kind(
+            f"this is a future, not the result: use `{right_form}`, or in an event loop "
+            "`await asyncio.wrap_future(future)`"
+        )
 
     def has_arrived(self) -> bool:
         """Return whether there is an outcome, though callbacks may have to run before it shows."""

@@ -22,6 +22,9 @@ and does not know that it has lost the lock:
         t.set("/config", b"v5")
     assert t.succeeded
 
+With `consume` it takes an element from a lock queue, together with all else that it does
+(client/recipes/lock_queue.py).
+
 An operation that fails undoes everything: `commit`, and so the end of the `with` block, raises its
 error (kazoo returns a list with the exceptions, which is easily overlooked). The error has
 `failed`, the index of the operation, and `results`, kazoo's list. A block that is left by an
@@ -39,13 +42,16 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, Self, Unpack
 
 from raykeeper.client import arguments
+from raykeeper.client.call_forms import AwaitedForm, BlockingForm
 from raykeeper.client.core.compound_operations import map_request
 from raykeeper.client.core.effects import SuccessReply
-from raykeeper.client.core.flows import Flow
+from raykeeper.client.core.flows import Flow, with_cleanup
 from raykeeper.client.core.results import op_result_of
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.request_builder import CreateOptions, RequestBuilder
+from raykeeper.client.session_objects import SessionObject
+from raykeeper.client.unexpected_names import suggest_name
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes import requests
 from raykeeper.znodes.errors import Code, error_for
@@ -57,6 +63,7 @@ from raykeeper.znodes.requests import (
     Compare,
     CompareField,
     Create,
+    Delete,
     ReadChildren,
     ReadData,
     ReadStat,
@@ -90,11 +97,36 @@ class FencedHold(Protocol):
         """The czxid of the znode."""
 
 
-class Branch:
+class Consumable(FencedHold, Protocol):
+    """A hold on something that a transaction can remove: client/recipes/lock_queue.py.
+
+    Its guard must tell the removal from a loss, so it is told of the transactions of its client.
+    """
+
+    _client: Any
+
+    def _consumption(self) -> list[Delete]:
+        """Return what removes it.
+
+        Raises:
+            LostError: it is lost.
+            RecipeError: it was released or removed before.
+        """
+
+    def _transaction_begins(self) -> None:
+        """A transaction that removes it is being sent."""
+
+    def _transaction_ends(self, *, is_consumed: bool) -> None:
+        """That transaction has an outcome, or none in time."""
+
+
+class Branch(SessionObject):
     """Operations in order. Each sees the effects of those before it.
 
     Every method raises BadArgumentsError if an argument is malformed or the transaction was sent.
     """
+
+    _instead = "make one there, of a client of that process"
 
     def __init__(self, builder: RequestBuilder) -> None:
         """Use `Transaction`."""
@@ -102,9 +134,16 @@ class Branch:
         self._requests = builder
         self._is_sent = False
 
+    def _repr_parts(self) -> tuple[str, ...]:
+        return f"{len(self.ops)} operations", "sent" if self._is_sent else "not sent"
+
     def create(self, path: str, value: bytes = b"", **options: Unpack[CreateOptions]) -> None:
         """Create a znode; the result is its path. See `Client.create`."""
-        self._add(self._requests.creation(path, value, **options))
+        try:
+            self._add(self._requests.creation(path, value, **options))
+        except TypeError as error:
+            suggest_name(error, "create", RequestBuilder.creation)
+            raise
 
     def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> None:
         """Replace the value; its result is the Stat. See `Client.set`."""
@@ -146,9 +185,10 @@ class Branch:
 class Transaction(Branch):
     """The transaction of either client."""
 
-    def __init__(self, builder: RequestBuilder) -> None:
+    def __init__(self, client: object, builder: RequestBuilder) -> None:
         """Use `Client.transaction` or `AsyncClient.transaction`."""
         super().__init__(builder)
+        self._client = client
         self.otherwise = Branch(builder)
         """The branch for the case that a condition does not hold."""
         self.succeeded: bool | None = None
@@ -156,6 +196,14 @@ class Transaction(Branch):
         self.results: Results | None = None
         """The results of the branch that was performed; None before the reply, and if it failed."""
         self._compares: list[Compare] = []
+        self._consumed: list[Consumable] = []
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        conditions = f"{len(self._compares)} conditions" if self._compares else ""
+        size, sent = super()._repr_parts()
+        if self.succeeded is not None:
+            sent = "its conditions held" if self.succeeded else "a condition did not hold"
+        return conditions, size, sent
 
     def when(self, path: str, field: Field, relation: Sign, operand: int | bytes | bool) -> None:
         """Add a condition: the first branch is performed only if all conditions hold.
@@ -198,6 +246,32 @@ class Transaction(Branch):
         for held in holds:
             self.when(held.path, "czxid", "==", held.token)
 
+    def consume(self, *elements: Consumable) -> None:
+        """Remove elements of a lock queue, on the condition that they are still held.
+
+        So what is done for an element and its removal are one. Check `succeeded` afterwards: if an
+        element was lost, the other branch is performed, if any. Each element adds two deletions,
+        with the result None.
+
+        Args:
+            elements: The objects that `LockQueue.get` returned, of this client.
+
+        Raises:
+            BadArgumentsError: an element is of another client or named twice, or the transaction
+                was sent.
+            LostError: an element is lost.
+            RecipeError: an element was released or consumed before.
+        """
+        for element in elements:
+            if element._client is not self._client:
+                raise BadArgumentsError(element.path, "the element is of another client")
+            if element in self._consumed:
+                raise BadArgumentsError(element.path, "the element is named twice")
+            removal = element._consumption()
+            self.when_held(element)
+            self.ops += removal
+            self._consumed.append(element)
+
     def _flow(self) -> Flow[Results]:
         """Return the request, once.
 
@@ -210,7 +284,20 @@ class Transaction(Branch):
             raise BadArgumentsError("", f"{size} bytes, at most {VALUE_BYTES_CEILING} are allowed")
         self._is_sent = self.otherwise._is_sent = True
         request = requests.Multi(self._compares, self.ops, self.otherwise.ops)
-        return map_request(request, partial(self._answered, request))
+        sending = map_request(request, partial(self._answered, request))
+        return self._consume_by(sending) if self._consumed else sending
+
+    def _consume_by(self, sending: Flow[Results]) -> Flow[Results]:
+        """Tell the elements that are consumed of the transaction."""
+
+        def end(has_failed: bool) -> Flow[None]:
+            yield from ()
+            for element in self._consumed:
+                element._transaction_ends(is_consumed=not has_failed and bool(self.succeeded))
+
+        for element in self._consumed:
+            element._transaction_begins()
+        return (yield from with_cleanup(sending, end))
 
     def _answered(self, request: requests.Multi, answer: SuccessReply) -> Results:
         assert isinstance(answer, WriteReply) and answer.results is not None, answer
@@ -244,17 +331,18 @@ def results_decoder(
     return shape
 
 
-class BlockingTransaction(Transaction):
+class BlockingTransaction(BlockingForm, Transaction):
     """A transaction of a `Client`, committed at the end of a `with` block."""
 
     def __init__(
         self,
+        client: object,
         builder: RequestBuilder,
         start: Callable[[Flow[Results]], Future[Results]],
         wait: Callable[[Future[Results]], Results],
     ) -> None:
         """Use `Client.transaction`."""
-        super().__init__(builder)
+        super().__init__(client, builder)
         self._start = start
         self._wait = wait
 
@@ -280,14 +368,17 @@ class BlockingTransaction(Transaction):
             self.commit()
 
 
-class AsyncTransaction(Transaction):
+class AsyncTransaction(AwaitedForm, Transaction):
     """A transaction of an `AsyncClient`, committed at the end of an `async with` block."""
 
     def __init__(
-        self, builder: RequestBuilder, start: Callable[[Flow[Results]], asyncio.Future[Results]]
+        self,
+        client: object,
+        builder: RequestBuilder,
+        start: Callable[[Flow[Results]], asyncio.Future[Results]],
     ) -> None:
         """Use `AsyncClient.transaction`."""
-        super().__init__(builder)
+        super().__init__(client, builder)
         self._start = start
 
     def commit(self) -> asyncio.Future[Results]:

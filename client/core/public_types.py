@@ -46,6 +46,9 @@ class ClientId(NamedTuple):
     session_id: SessionId
     password: bytes
 
+    def __repr__(self) -> str:
+        return f"ClientId(session_id={self.session_id}, password=...)"  # logs are no secret
+
 
 class WatchedEvent(NamedTuple):
     """One event of one path. It has values only if the watch has `with_values`; else read again.

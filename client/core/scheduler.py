@@ -148,7 +148,8 @@ class Scheduler:
             fails_late_requests: A request without a reply in time fails, which ends the flow;
                 otherwise the waiter is told, and the flow waits on for the outcome.
         """
-        task = Task(self, flow, waiter or _NoWaiter(self), fails_late_requests=fails_late_requests)
+        told = _NoWaiter(self) if waiter is None else waiter
+        task = Task(self, flow, told, fails_late_requests=fails_late_requests)
         try:
             task.resume(None, None)
         except BaseException:

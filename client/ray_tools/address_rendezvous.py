@@ -19,7 +19,7 @@ one of them has left or died.
 """
 
 import socket
-from typing import Any, Final, Generic
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -28,7 +28,7 @@ from raykeeper.client.core.flows import CallInCaller, Flow
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError
 from raykeeper.client.ray_tools.tool import Tool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.primitives import checked_bytes
-from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K
+from raykeeper.client.recipes.recipe import Awaited, Blocking, ClosableRecipe, FlowRunner, K
 from raykeeper.client.recipes.rendezvous import SIZE_MAX, BrokenEvent, Generation
 from raykeeper.client.recipes.rendezvous import Rendezvous as Meetings
 
@@ -49,14 +49,17 @@ _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(Address).decode
 
 
-class RendezvousResult(Generic[K]):
+class RendezvousResult(ClosableRecipe[K]):
     """A generation, and this participant's listening socket, for a `with` block.
 
     The end of the block closes the socket and leaves the generation.
     """
 
+    _instead = "pass its `addresses` on"
+
     def __init__(self, meeting: Generation[K], own: socket.socket) -> None:
         """Use `Rendezvous.meet`."""
+        super().__init__(meeting._client)
         self.meeting: Generation[K] = meeting
         self.socket = own
         """Bound and listening; code that takes it over detaches it."""
@@ -64,6 +67,10 @@ class RendezvousResult(Generic[K]):
         self.generation = meeting.generation
         self.broken: BrokenEvent[K] = meeting.broken
         """Set when a participant has left or died."""
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        place = f"rank {self.rank} of {len(self.meeting.members)} in generation {self.generation}"
+        return self.meeting._root, place, "broken" if self.broken.is_set() else ""
 
     @property
     def addresses(self) -> list[Address]:
@@ -78,18 +85,6 @@ class RendezvousResult(Generic[K]):
     def _release(self) -> Flow[None]:
         self.socket.close()
         yield from self.meeting._release()
-
-    def __enter__(self: "RendezvousResult[Blocking]") -> "RendezvousResult[Blocking]":
-        return self
-
-    def __exit__(self: "RendezvousResult[Blocking]", *_: object) -> None:
-        self.meeting._client._run_flow(self._release(), "leave")
-
-    async def __aenter__(self: "RendezvousResult[Awaited]") -> "RendezvousResult[Awaited]":
-        return self
-
-    async def __aexit__(self: "RendezvousResult[Awaited]", *_: object) -> None:
-        await self.meeting._client._run_flow(self._release(), "leave")
 
 
 class Rendezvous(Tool):

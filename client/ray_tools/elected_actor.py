@@ -35,6 +35,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.client.async_flow_runner import AsyncFlowRunner
+from raykeeper.client.call_forms import awaited_call
 from raykeeper.client.client import Client
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -220,7 +221,7 @@ class ElectedActor(Tool):
             KeeperError: there is no session from which to learn the leader.
             Exception: any error that the method raised, as Ray passes it on.
         """
-        refuse_running_loop("call")
+        refuse_running_loop("call", "use `await ....call_async(...)` there")
         self._get_view()
         calling = self.call_async(method, *args, **kwargs)
         future: Future[Any] = asyncio.run_coroutine_threadsafe(calling, shared_loop())
@@ -230,6 +231,7 @@ class ElectedActor(Tool):
             future.cancel()
             raise
 
+    @awaited_call
     async def call_async(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """`call`, to be awaited in any event loop. Calls may overtake each other.
 

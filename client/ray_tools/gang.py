@@ -27,8 +27,10 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from raykeeper.client.call_forms import awaited_call
 from raykeeper.client.core.flows import Event, Flow, Wait, with_cleanup
 from raykeeper.client.errors import BadArgumentsError, BrokenBarrierError, InvalidValueError
+from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.ray_tools.tool import ContextTool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.compare_and_set import ObservedValue, read_current, read_modify_write
 from raykeeper.client.recipes.primitives import best_effort_cleanup, get_or_none
@@ -122,6 +124,7 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
             WrongContextError: in an event loop.
             Exception: any error that `work` raised.
         """
+        refuse_running_loop("run", "use `await ....run_async(...)` there")
         for _ in _attempts(restarts_max):
             meeting = self.join(timeout_s)
             try:
@@ -136,6 +139,7 @@ class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
                 meeting._client._run_flow(meeting._release(), "leave")
         raise BrokenBarrierError(f"{self.path}: broken also after {restarts_max} restarts")
 
+    @awaited_call
     async def run_async(
         self,
         work: Callable[..., Awaitable[T]],

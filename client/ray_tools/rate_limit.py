@@ -36,6 +36,7 @@ from raykeeper.client.async_flow_runner import AsyncFlowRunner
 from raykeeper.client.context_decorator import context_decorator
 from raykeeper.client.core.flows import Cancelled, Flow, Now, Timeout, Wait
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WaitTimeoutError
+from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.ray_tools.tool import Tool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
@@ -231,6 +232,7 @@ class RateLimit(Tool):
         return context_decorator(function, lambda: self)
 
     def __enter__(self) -> None:
+        refuse_running_loop(type(self).__name__, "use `async with` there")
         self.take()
 
     def __exit__(self, *_: object) -> None:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from raykeeper.client import task_sessions
 from raykeeper.client.async_flow_runner import AsyncFlowRunner
+from raykeeper.client.call_forms import UnawaitedCall, awaited_call
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
 from raykeeper.client.context_decorator import context_decorator
@@ -33,6 +34,7 @@ from raykeeper.client.recipes.acquirable import Acquirable, WithBlocks
 from raykeeper.client.recipes.primitives import checked_root
 from raykeeper.client.recipes.recipe import FlowRunner
 from raykeeper.client.session_options import split_ensemble_name
+from raykeeper.client.unexpected_names import unexpected_name
 from raykeeper.links.daemon_threads import to_daemon_thread
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -123,6 +125,7 @@ class Tool:
         if client is not None:
             client.close()
 
+    @awaited_call
     async def aclose(self) -> None:
         """`close`, to be awaited."""
         await asyncio.to_thread(self.close)
@@ -189,18 +192,31 @@ def tool_operation(
     """Make an operation of a method that takes the client and returns a flow. See the module."""
     name = written.__name__
 
+    def check_names(method: str, named: dict[str, Any]) -> None:
+        # Before a session is opened for the call.
+        for key in named:
+            if key not in known:
+                raise unexpected_name(method, key, known)
+
     @wraps(written)
     def run(tool: Tool, *args: Any, **named: Any) -> Any:
+        check_names(name, named)
+        refuse_running_loop(name, f"use `await ....{name}_async(...)` there")
         client = tool._get_client()
         return client._run_flow(written(tool, client, *args, **named).flow, name)
 
-    @wraps(written)
-    async def run_async(tool: Tool, *args: Any, **named: Any) -> Any:
+    async def run_in_loop(tool: Tool, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         runner = await tool._get_client_async()
         return await runner._run_flow(written(tool, runner, *args, **named).flow, name)
 
+    @wraps(written)
+    def run_async(tool: Tool, *args: Any, **named: Any) -> Any:
+        check_names(f"{name}_async", named)
+        return UnawaitedCall(run_in_loop(tool, args, named), f"{name}_async")
+
     signature = inspect.signature(written)
     parameters = [each for key, each in signature.parameters.items() if key != "client"]
+    known = [each.name for each in parameters[1:]]
     results = get_args(signature.return_annotation)
     for function, result in zip((run, run_async), results, strict=True):
         function.__signature__ = signature.replace(  # type: ignore[attr-defined]
@@ -226,8 +242,8 @@ class ContextTool(Tool, Generic[H, AH]):
     _open_blocks: WithBlocks[Any]
 
     def __enter__(self) -> H:
+        refuse_running_loop(type(self).__name__, "use `async with` there")
         block = self._on(self._get_client())
-        refuse_running_loop(type(self).__name__)
         held: H = block.__enter__()
         self._open_blocks.push(block)
         return held

@@ -14,6 +14,7 @@ or to the end of its session, which comes as soon as its process is known to be 
 publishes where Ray runs it.
 """
 
+import inspect
 import logging
 import os
 from collections.abc import Callable
@@ -23,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.client.core.flows import Flow
-from raykeeper.client.errors import InvalidValueError
+from raykeeper.client.errors import BadArgumentsError, InvalidValueError
 from raykeeper.client.ray_tools.tool import Tool, ToolFlow, awaited, tool_operation
 from raykeeper.client.recipes.group import EphemeralMember, Group, GroupChange, GroupWatch, Member
 from raykeeper.client.recipes.primitives import checked_bytes
@@ -148,9 +149,12 @@ class WorkerGroup(Tool):
         The calls come in a thread of the client, one after the other.
 
         Raises:
+            BadArgumentsError: the callback is a coroutine function, which nobody would await.
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
+        if inspect.iscoroutinefunction(callback):
+            raise BadArgumentsError(self.path, "callback is a coroutine function: see watch_async")
         return ToolFlow(Group.watch.flow(self._on(client), self._as_workers(callback)))
 
     watch_async = awaited(watch)

@@ -6,6 +6,7 @@ Shared by all
     compare_and_set.py      compare and set, in one request
     background_recipe.py    a flow that runs until the recipe is closed
     value_types.py          values of a user's type as bytes, and back
+    round_trip.py           what a format would change of a value
     unknown_fields.py       fields that a user's type does not know stay in the value
     acquirable.py           everything held: its fencing token, its loss, `with` blocks
 Locks

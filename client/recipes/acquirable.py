@@ -11,7 +11,7 @@ Paper: section 2.4. Fencing: Kleppmann, "How to do distributed locking"; Chubby'
 
 import asyncio
 import threading
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from raykeeper.client.core.flows import Cancelled, Event, Flow, MappedRequest, Spawn, Wait
 from raykeeper.client.core.public_types import EventType
@@ -24,10 +24,10 @@ from raykeeper.client.recipes.primitives import (
     timeout_after,
 )
 from raykeeper.client.recipes.recipe import (
-    Awaited,
-    Blocking,
+    BlockRecipe,
     FlowRunner,
     K,
+    PortableRecipe,
     Recipe,
     operation,
     timed,
@@ -40,6 +40,8 @@ from raykeeper.znodes.requests import Compare, Multi
 class LostEvent(Recipe[K]):
     """An event that is set when something is not held any more."""
 
+    _instead = "pass `held.token` on, which a FencedResource or a transaction checks"
+
     def __init__(self, client: FlowRunner, what: str) -> None:
         super().__init__(client)
         self._what = what
@@ -47,6 +49,9 @@ class LostEvent(Recipe[K]):
         """When it is lost at the latest, None for never."""
         self._is_set = False
         self._events: list[Event] = []
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self._what, "set" if self.is_set() else "not set"
 
     def is_set(self) -> bool:
         """Return whether it is lost, or may be by now: on time, even if no thread got to run."""
@@ -107,8 +112,14 @@ class LostEvent(Recipe[K]):
             event.set()
 
 
-class BaseHeld(Recipe[K]):
-    """Something that this session holds until it is released or lost: one thing, or several."""
+class BaseHeld(BlockRecipe[K, Any]):
+    """Something that this session holds until it is released or lost: one thing, or several.
+
+    The end of a `with` block releases it, and raises LostError if it was lost meanwhile, unless the
+    block already ends with an error.
+    """
+
+    _instead = "pass its `token` on, which a FencedResource or a transaction checks"
 
     def __init__(self, client: FlowRunner, what: str, lost: LostEvent[Any]) -> None:
         """Use the recipe. `what` is held, for messages."""
@@ -121,8 +132,17 @@ class BaseHeld(Recipe[K]):
         """
         self._is_released = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"{self._what} is held by this session: pass the token on instead")
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self._what, *self._marks(), self._hold_state()
+
+    def _marks(self) -> tuple[str, ...]:
+        """Return what tells it from other holds of the same, such as its token."""
+        return ()
+
+    def _hold_state(self) -> str:
+        if self._is_released:
+            return "released"
+        return "lost" if self.lost.is_set() else "held"
 
     @property
     def is_released(self) -> bool:
@@ -154,6 +174,16 @@ class BaseHeld(Recipe[K]):
         """Run beside the holder; set `lost` when it is lost. Ends when it is given back."""
         raise NotImplementedError
 
+    def _end_block(self, kind: type[BaseException] | None) -> Flow[None]:
+        """See `BlockRecipe`."""
+        return self._release_or_raise() if kind is None else self._release()
+
+    if TYPE_CHECKING:  # a block has the hold itself
+
+        def __enter__(self) -> Self: ...
+
+        async def __aenter__(self) -> Self: ...
+
 
 class Held(BaseHeld[K]):
     """Something that this session holds by an ephemeral znode until it is released or lost."""
@@ -167,6 +197,9 @@ class Held(BaseHeld[K]):
         """The fencing token: larger than that of every holder before."""
         self._changed = Event()
         """The watch of the znode itself."""
+
+    def _marks(self) -> tuple[str, ...]:
+        return (f"token {self.token}",)
 
     def _release_or_raise(self) -> Flow[None]:
         """See `BaseHeld`."""
@@ -219,10 +252,15 @@ class Held(BaseHeld[K]):
                 yield Wait((self._changed,))
                 if self._is_released or not (yield from self._reread()):
                     break
+            yield from self._until_removal_is_known()
         except KeeperError:
             pass  # the session is over
         if not self._is_released:
             self.lost._set()
+
+    def _until_removal_is_known(self) -> Flow[None]:
+        """The znode is gone: wait while it is not known whether this holder has removed it."""
+        yield from ()
 
 
 H = TypeVar("H", bound=BaseHeld[Any])
@@ -265,9 +303,6 @@ class WithBlocks(Generic[H]):
             del self._blocks[who]
         return held
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return WithBlocks, ()  # another process has no block of ours
-
 
 def current_task_or_thread() -> object:
     """Return the task that runs this, or else the thread."""
@@ -279,7 +314,7 @@ def current_task_or_thread() -> object:
     return threading.current_thread() if task is None else task
 
 
-class Acquirable(Recipe[K], Generic[K, H]):
+class Acquirable(PortableRecipe[K], BlockRecipe[K, H], Generic[K, H]):
     """A recipe that can be held for the length of a `with` block, again and again.
 
     The end of the block gives it back, and raises LostError if it was lost meanwhile, unless the
@@ -306,29 +341,14 @@ class Acquirable(Recipe[K], Generic[K, H]):
         yield timeout_after(timeout_s, self._timeout_message())
         return (yield from flow)
 
-    def __enter__(self: "Acquirable[Blocking, H]") -> H:
-        held: H = self._client._run_flow(self._begin_block(), type(self).__name__)
-        self._open.push(held)
-        return held
-
-    def __exit__(
-        self: "Acquirable[Blocking, H]", kind: type[BaseException] | None, *_: object
-    ) -> None:
-        self._client._run_flow(self._end_block(kind), "release")
-
-    async def __aenter__(self: "Acquirable[Awaited, H]") -> H:
-        held: H = await self._client._run_flow(self._begin_block(), type(self).__name__)
-        self._open.push(held)
-        return held
-
-    async def __aexit__(
-        self: "Acquirable[Awaited, H]", kind: type[BaseException] | None, *_: object
-    ) -> None:
-        await self._client._run_flow(self._end_block(kind), "release")
-
     def _begin_block(self) -> Flow[H]:
+        """See `BlockRecipe`."""
         return timed(self, self._acquire_within(), "acquire")
 
+    def _block_begun(self, result: H) -> None:
+        """See `BlockRecipe`."""
+        self._open.push(result)
+
     def _end_block(self, kind: type[BaseException] | None) -> Flow[None]:
-        held = self._open.pop()
-        return held._release_or_raise() if kind is None else held._release()
+        """See `BlockRecipe`."""
+        return self._open.pop()._end_block(kind)

@@ -10,13 +10,20 @@ Curator: the recipes with `start` and `close`, each of which has its own executo
 """
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
+from raykeeper.client.call_forms import check_callbacks
 from raykeeper.client.core.flows import CallUser, Cancelled, Event, Flow, Spawn, Wait
 from raykeeper.client.core.scheduler import Task
 from raykeeper.client.errors import ClosedError, KeeperError, RayKeeperError, RecipeError
 from raykeeper.client.recipes.primitives import timeout_after
-from raykeeper.client.recipes.recipe import ClosableRecipe, FlowRunner, K, operation
+from raykeeper.client.recipes.recipe import (
+    ClosableRecipe,
+    FlowRunner,
+    K,
+    PortableRecipe,
+    operation,
+)
 
 
 class Condition:
@@ -61,6 +68,23 @@ class BackgroundRecipe(ClosableRecipe[K]):
         self._is_closed = False
         self._is_over = False
         self._failure: Exception | None = None
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self._what, self._life()
+
+    def _life(self) -> str:
+        """Return the state, for `repr`."""
+        if self._failure is not None:
+            return f"failed: {self._failure}"
+        if self._is_closed:
+            return "closed"
+        if self._task is None:
+            return "not started"
+        return "over" if self._is_over or self._client._is_lost() else self._activity()
+
+    def _activity(self) -> str:
+        """Return what it does now, for `repr`."""
+        return "running"
 
     @property
     def is_closed(self) -> bool:
@@ -182,10 +206,13 @@ class BackgroundRecipe(ClosableRecipe[K]):
 class Report(BackgroundRecipe[K]):
     """Calls a callback with the present state of a znode and with each later one, until closed."""
 
+    _instead = "pass the path on, and watch it there"
+
     def __init__(
         self, client: FlowRunner, what: str, path: str, callback: Callable[[Any], object]
     ) -> None:
         super().__init__(client, what)
+        check_callbacks(client, callback=callback)
         self._path = path
         self._callback = callback
         self._has_reported = False
@@ -200,8 +227,19 @@ class Report(BackgroundRecipe[K]):
         self._changed.notify_all()
 
 
-class Startable(BackgroundRecipe[K]):
+class Startable(PortableRecipe[K], BackgroundRecipe[K]):
     """A background recipe that `start` starts, or the beginning of a `with` block."""
+
+    path: str
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.path, self._life()
+
+    def _stays(self) -> str:
+        """See `PortableRecipe`."""
+        if self._is_closed:
+            return f"{self._what} was closed"
+        return f"{self._what} was started in this process" if self._was_started else ""
 
     @operation
     def start(self) -> Flow[None]:
@@ -214,10 +252,7 @@ class Startable(BackgroundRecipe[K]):
         """
         yield from self._start()
 
-    def __enter__(self) -> Self:
-        self._client._run_flow(self._start(), "start")
-        return self
-
-    async def __aenter__(self) -> Self:
-        await self._client._run_flow(self._start(), "start")
+    def _begin_block(self) -> Flow[Any]:
+        """See `BlockRecipe`."""
+        yield from self._start()
         return self

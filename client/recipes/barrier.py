@@ -23,11 +23,11 @@ from raykeeper.client.recipes.primitives import (
     get_or_none,
     timeout_after,
 )
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
 from raykeeper.znodes.requests import GetData
 
 
-class Barrier(Recipe[K]):
+class Barrier(PortableRecipe[K]):
     """A barrier at one path."""
 
     def __init__(self, client: FlowRunner, path: str) -> None:

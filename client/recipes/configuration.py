@@ -10,19 +10,17 @@
         live.value                                  # always the newest valid one
 
 A value is encoded and decoded again before it is written, so that nobody writes a value that others
-cannot read. The invariant of this file: `update` replaces a value only by what was made of
-that value; a follower keeps the last valid value whatever happens: the ensemble is away, the znode
-is deleted, or it holds something invalid.
+cannot read, or would read as another one (round_trip.py). The invariant of this file: `update`
+replaces a value only by what was made of that value; a follower keeps the last valid value whatever
+happens: the ensemble is away, the znode is deleted, or it holds something invalid.
 
 Paper: section 2.4, "Configuration Management". Curator: `NodeCache`, `ModeledFramework`.
 """
 
 from collections.abc import Callable
-from dataclasses import is_dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar, get_origin
 
 import msgspec
-from msgspec import Struct
 
 from raykeeper.client.arguments import checked_version
 from raykeeper.client.core.flows import CallInCaller, Flow
@@ -44,7 +42,8 @@ from raykeeper.client.recipes.compare_and_set import (
 )
 from raykeeper.client.recipes.live import Live, OnChange, OnError
 from raykeeper.client.recipes.primitives import checked_root, create, set_value
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
+from raykeeper.client.recipes.round_trip import difference, has_fields
 from raykeeper.client.recipes.unknown_fields import UnknownFields
 from raykeeper.client.recipes.value_types import Format, checked_classes, decoder_of, name_of
 from raykeeper.client.recipes.znode_follower import State, ZnodeFollower, start_following
@@ -81,6 +80,7 @@ class ValueCodec(Generic[S]):
         self._decoder = decoder_of(kind, classes, form)
         self._unknown = UnknownFields(classes, form, self._decoder.decode)
         self._encode = msgspec.json.encode if form == "json" else msgspec.msgpack.encode
+        self._form = "JSON" if form == "json" else form
         self._class = _class_of(kind)
         if self._reads(self._encode(None)):
             detail = f"None stands for a missing value, but {self.name} allows it"
@@ -99,10 +99,10 @@ class ValueCodec(Generic[S]):
         return value
 
     def encode(self, value: object) -> bytes:
-        """Encode a value, and check that the bytes can be decoded.
+        """Encode a value, and check that decoding the bytes gives it back.
 
         Raises:
-            BadArgumentsError: it is no valid value of the type.
+            BadArgumentsError: it is no valid value of the type, or would be read as another one.
         """
         if not isinstance(value, self._class):
             raise BadArgumentsError(
@@ -110,10 +110,20 @@ class ValueCodec(Generic[S]):
             )
         try:
             text: bytes = self._encode(value)
-            self._decoder.decode(text)
+            changed = difference(value, self._decoder.decode(text))
         except Exception as error:
             raise BadArgumentsError(self.path, f"no valid {self.name}: {error}") from error
+        if changed:
+            raise BadArgumentsError(
+                self.path,
+                f"{self._form} would change the value: {changed}; give it as it is read, or the "
+                "configuration a `kind` that says what it is",
+            )
         return text
+
+    def encode_again(self, value: S) -> bytes:
+        """Encode a value that was decoded."""
+        return self._encode(value)
 
     def encode_keeping_unknown(self, value: object, seen: ObservedValue, known: bytes) -> bytes:
         """Encode a value, and keep those fields of the seen value that the type does not know.
@@ -135,11 +145,7 @@ class ValueCodec(Generic[S]):
 def _class_of(kind: Any) -> type:
     """Return the class of every value; `object` unless the class alone tells the values."""
     found: Any = get_origin(kind) or kind
-    is_class = isinstance(found, type)
-    is_object = is_class and (
-        issubclass(found, Struct) or is_dataclass(found) or hasattr(found, "__attrs_attrs__")
-    )
-    return found if is_object else object
+    return found if isinstance(found, type) and has_fields(found) else object
 
 
 class LiveConfiguration(Live[K, Versioned[S]], Generic[K, S]):
@@ -167,8 +173,10 @@ class LiveConfiguration(Live[K, Versioned[S]], Generic[K, S]):
         return None if state is None else state.value
 
 
-class Configuration(Recipe[K], Generic[K, S]):
+class Configuration(PortableRecipe[K], Generic[K, S]):
     """A value at a path. Safe to share between threads, or tasks."""
+
+    _instead = "pass its path and type on, and make one there"
 
     def __init__(
         self,
@@ -183,6 +191,9 @@ class Configuration(Recipe[K], Generic[K, S]):
         self._codec = ValueCodec(path, kind, form)
         self.path = path
         self._default_text = None if default is None else self._codec.encode(default)
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.path, f"of {self._codec.name}"
 
     @operation
     def get(self) -> Flow[Versioned[S]]:
@@ -258,7 +269,7 @@ class Configuration(Recipe[K], Generic[K, S]):
         """
         follower = ZnodeFollower(self.path)
         live: LiveConfiguration[K, S] = LiveConfiguration(
-            self._client, self._parse_state, follower.close, on_change, on_error
+            self._client, [self.path], self._parse_state, follower.close, on_change, on_error
         )
         live._default = self._default()
         yield from start_following(live, follower)
@@ -279,7 +290,7 @@ class Configuration(Recipe[K], Generic[K, S]):
     def _changed(self, change: Callable[[S], S], observed: ObservedValue) -> tuple[S, bytes]:
         """Return the value that `change` makes of what was read, and its text."""
         now = self._versioned(observed).value
-        known = self._codec.encode(now)
+        known = self._codec.encode_again(now)
         value = change(now)
         return value, self._codec.encode_keeping_unknown(value, observed, known)
 

@@ -29,7 +29,7 @@ from raykeeper.client.recipes.compare_and_set import (
     set_or_create,
 )
 from raykeeper.client.recipes.primitives import checked_root
-from raykeeper.client.recipes.recipe import Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import Blocking, FlowRunner, K, PortableRecipe, operation
 
 DIGITS_MAX: Final = 1000
 """Digits of the value. No count needs as many, and each value is read and written whole."""
@@ -37,7 +37,7 @@ _LIMIT: Final = 10**DIGITS_MAX
 _TEXT: Final = re.compile(rb"[+-]?[0-9]{1,%d}" % DIGITS_MAX)
 
 
-class Counter(Recipe[K]):
+class Counter(PortableRecipe[K]):
     """An integer at a path. Safe to share between threads, or tasks.
 
     Every operation but `set` raises InvalidValueError if the znode holds no integer. A change
@@ -53,7 +53,13 @@ class Counter(Recipe[K]):
 
     @property
     def value(self: "Counter[Blocking]") -> int:
-        """The value, as `get()` returns it; kazoo has it too. Not of an `AsyncClient`."""
+        """The value, as `get()` returns it; kazoo has it too. Not of an `AsyncClient`.
+
+        Raises:
+            TypeError: the counter is of an `AsyncClient`.
+        """
+        if self._client._is_awaited:
+            raise TypeError("this Counter is of an AsyncClient: use `await counter.get()`")
         return self.get()
 
     @operation

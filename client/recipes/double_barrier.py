@@ -29,6 +29,8 @@ one has somebody inside.
 
 Paper: section 2.4, "Double Barrier", and Table 3. kazoo: `DoubleBarrier`. Curator:
 `DistributedDoubleBarrier`. In both, the others wait for ever if a participant dies.
+
+The file is long because entering and leaving share the conditions of one round.
 """
 
 from typing import Any, Literal
@@ -64,7 +66,8 @@ from raykeeper.client.recipes.primitives import (
     timeout_after,
     transact,
 )
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
+from raykeeper.client.session_objects import SessionObject
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
@@ -95,8 +98,10 @@ _OVER = b"over"
 OnCrash = Literal["abort", "continue"]
 
 
-class Entered:
+class Entered(SessionObject):
     """The entry of one participant into a round."""
+
+    _instead = "pass its `round` on"
 
     def __init__(
         self, barrier: "DoubleBarrier[Any]", member_path: str, number: Zxid, changed: Event
@@ -110,12 +115,16 @@ class Entered:
         """For the barrier: the event that the round's watch sets."""
         self._barrier = barrier
 
+    def _repr_parts(self) -> tuple[str, ...]:
+        state = "inside" if self._barrier._entered is self else "left"
+        return self._barrier.path, f"round {self.round}", state
+
     def _release(self) -> Flow[None]:
         """Withdraw as a crash would, since nobody waits for the round any more."""
         yield from self._barrier._withdraw(self)
 
 
-class DoubleBarrier(Recipe[K]):
+class DoubleBarrier(PortableRecipe[K]):
     """One participant of the rounds at a path."""
 
     def __init__(
@@ -139,6 +148,13 @@ class DoubleBarrier(Recipe[K]):
         self._parameters = f"{size} {on_crash}".encode()
         self._round = join(path, "round")
         self._entered: Entered | None = None
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.path, f"size {self.size}", "outside" if self._entered is None else "inside"
+
+    def _stays(self) -> str:
+        """See `PortableRecipe`."""
+        return "" if self._entered is None else f"this participant has entered {self.path}"
 
     @operation
     def enter(self, timeout_s: float | None = None) -> Flow[Entered]:

@@ -63,6 +63,9 @@ class Leadership(Held[K]):
     epoch: int = 0
     """One more than that of the leader before; no other leadership ever has the same."""
 
+    def _marks(self) -> tuple[str, ...]:
+        return f"epoch {self.epoch}", *super()._marks()
+
     @operation
     def resign(self) -> Flow[None]:
         """Give up the leadership, so that the next candidate leads. A second call does nothing.
@@ -172,6 +175,9 @@ class Observation(Report[K]):
         super().__init__(client, f"the observation of {path}", path, callback)
         self._leader: Leader | None = None
         """The leader that was reported last."""
+
+    def _activity(self) -> str:
+        return "nobody leads" if self._leader is None else f"epoch {self._leader.epoch}"
 
     def _work(self) -> Flow[None]:
         """See `BackgroundRecipe`."""

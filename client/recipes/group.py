@@ -44,7 +44,7 @@ from raykeeper.client.recipes.primitives import (
     timeout_after,
     transact,
 )
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
 from raykeeper.client.recipes.subtree_follower import SubtreeFollower
 from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange
 from raykeeper.zab.ids import Zxid
@@ -177,7 +177,7 @@ class Membership(EphemeralMember[K]):
         yield from self._replace_data(checked_bytes("data", data))
 
 
-class Group(Recipe[K]):
+class Group(PortableRecipe[K]):
     """A group, for its members and for its observers."""
 
     def __init__(self, client: FlowRunner, path: str) -> None:

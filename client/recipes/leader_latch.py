@@ -16,11 +16,12 @@ error policy says; here the leadership lasts as long as the session.
 
 from collections.abc import Callable
 
+from raykeeper.client.call_forms import check_callbacks
 from raykeeper.client.core.flows import CallUser, Cancelled, Flow
 from raykeeper.client.errors import LostError
 from raykeeper.client.recipes.background_recipe import Startable
 from raykeeper.client.recipes.election import Election, Leadership
-from raykeeper.client.recipes.primitives import timeout_after
+from raykeeper.client.recipes.primitives import checked_root, timeout_after
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 
 Listener = Callable[[Leadership[K]], object]
@@ -39,10 +40,16 @@ class LeaderLatch(Startable[K]):
     ) -> None:
         """Use `Client.leader_latch`. See there for the arguments."""
         super().__init__(client, f"the leader latch {path}")
+        self.path = checked_root(path)
+        check_callbacks(client, on_gained=on_gained, on_lost=on_lost)
         self._election: Election[K] = Election(client, path, identifier)
         self._on_gained: Listener[K] | None = on_gained
         self._on_lost: Listener[K] | None = on_lost
         self._leadership: Leadership[K] | None = None
+
+    def _activity(self) -> str:
+        leadership = self.leadership
+        return "does not lead" if leadership is None else f"leads in epoch {leadership.epoch}"
 
     @property
     def leadership(self) -> Leadership[K] | None:

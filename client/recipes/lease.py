@@ -51,6 +51,9 @@ class HeldLease(Held[K], Generic[K]):
         self._identifier = identifier
         self._duration_ms = duration_ms
 
+    def _marks(self) -> tuple[str, ...]:
+        return *super()._marks(), f"{self.left_s():.1f} s left"
+
     def left_s(self) -> float:
         """Return in how many seconds the lease ends if it is not renewed; 0 when it is lost."""
         if self.lost._deadline is None or self.lost.is_set():

@@ -13,10 +13,11 @@ import inspect
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from raykeeper.client.call_forms import check_callbacks
 from raykeeper.client.core.flows import CallUser, Flow
 from raykeeper.client.errors import KeeperError, RayKeeperError
 from raykeeper.client.recipes.recipe import ClosableRecipe, FlowRunner, K, operation
@@ -72,9 +73,12 @@ class FollowingRecipe(ClosableRecipe[K]):
 class Live(FollowingRecipe[K], Generic[K, V]):
     """A state that is followed until this is closed; the end of a `with` block closes it."""
 
+    _instead = "pass the path on, and follow it there"
+
     def __init__(
         self,
         client: FlowRunner,
+        paths: Iterable[str],
         parse: Callable[[Any], V],
         end: Callable[[], Flow[None]],
         on_change: OnChange[Any] | None,
@@ -82,6 +86,8 @@ class Live(FollowingRecipe[K], Generic[K, V]):
     ) -> None:
         """Use the recipe. `parse` may raise RecipeError; it runs outside of flows."""
         super().__init__(client)
+        check_callbacks(client, on_change=on_change, on_error=on_error)
+        self._paths = tuple(paths)
         self._parse = parse
         self._end = end
         self._on_change = on_change
@@ -95,6 +101,21 @@ class Live(FollowingRecipe[K], Generic[K, V]):
         self._error: Exception | None = None
         self._is_closed = False
         self._has_failed = False
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        is_missing = self.is_missing
+        if self._is_closed:
+            state = "closed"
+        elif not self.is_current:
+            state = "not current any more"
+        else:
+            state = "missing" if is_missing else f"at version {self._shown_version()}"
+        error = "" if self._error is None else f"last error: {self._error}"
+        return (*self._paths, state, error)
+
+    def _shown_version(self) -> object:
+        """Return the version of the newest state, for `repr`."""
+        return getattr(self._newest, "version", None)
 
     @property
     def newest(self) -> V | None:
@@ -174,9 +195,6 @@ class Live(FollowingRecipe[K], Generic[K, V]):
     def _shown(self, state: V | None) -> Any:
         """Return a state in the form that callbacks get."""
         return state
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a follower cannot be passed to another process: follow the data there")
 
 
 def _nothing() -> None:

@@ -5,6 +5,10 @@
     work(job.value, token=job.token)
     job.consume()                       # or job.release(), and another one gets it
 
+    with queue.get() as job, client.transaction() as t:
+        t.consume(job)                  # together with what the job has done, or not at all
+        t.create("/results/7", work(job.value))
+
 The lock of an element is an ephemeral znode of the same name below `PATH/locks`; the transaction
 that creates it also reads the value. The invariant of this file: at most one consumer holds an
 element, and only a consumer that still holds it removes it: the removal depends on the czxid of the
@@ -19,7 +23,7 @@ with a lock path. Elements and bounds: client/recipes/queue.py.
 
 from typing import Any
 
-from raykeeper.client.core.flows import Flow, Gather, raise_unexpected
+from raykeeper.client.core.flows import Event, Flow, Gather, Wait, raise_unexpected
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     KeeperError,
@@ -55,6 +59,9 @@ class HeldElement(Held[K]):
         super().__init__(client, f"the element {value.path}", path, token)
         self.value = value
         """The value of the element, as bytes."""
+        self._transactions = 0
+        """Transactions under way that consume it."""
+        self._transaction_over = Event()
 
     @operation
     def consume(self) -> Flow[None]:
@@ -66,11 +73,8 @@ class HeldElement(Held[K]):
             RecipeError: the element was released or consumed before.
             KeeperError: either the element is removed or another consumer gets it.
         """
-        if self.is_released:
-            raise RecipeError(f"{self._what} was released or consumed before")
-        self.lost.check()
+        removal = self._consumption()
         self._is_released = True
-        removal = [Delete(self.path, ANY_VERSION), Delete(self.value.path, ANY_VERSION)]
         try:
             is_mine, _ = yield from transact(removal, [self._still_held_compare()])
         except NoNodeError:  # somebody removed the element, which only its holder may do
@@ -82,6 +86,29 @@ class HeldElement(Held[K]):
         if not is_mine:
             self.lost._set()
             raise LostError(f"{self._what} was lost before it was consumed")
+
+    def _consumption(self) -> list[Delete]:
+        """Return what removes the element while it is held; see `Consumable`."""
+        if self.is_released:
+            raise RecipeError(f"{self._what} was released or consumed before")
+        self.lost.check()
+        return [Delete(self.path, ANY_VERSION), Delete(self.value.path, ANY_VERSION)]
+
+    def _transaction_begins(self) -> None:
+        """See `Consumable`."""
+        self._transactions += 1
+
+    def _transaction_ends(self, *, is_consumed: bool) -> None:
+        """See `Consumable`."""
+        self._transactions -= 1
+        self._is_released = self._is_released or is_consumed
+        self._transaction_over.set()
+
+    def _until_removal_is_known(self) -> Flow[None]:
+        """See `Held`: the event of the removal comes before the reply to the transaction."""
+        while self._transactions and not self._is_released:
+            self._transaction_over.drain()
+            yield Wait((self._transaction_over,))
 
 
 class LockQueue(PriorityProducer[K]):

@@ -26,7 +26,7 @@ from raykeeper.client.recipes.compare_and_set import (
 from raykeeper.client.recipes.configuration import NO_VERSION, ValueCodec, Versioned
 from raykeeper.client.recipes.live import Live, OnChange, OnError
 from raykeeper.client.recipes.primitives import ensure_parent, transact
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
 from raykeeper.client.recipes.value_types import Format
 from raykeeper.client.recipes.znode_follower import (
     State,
@@ -49,6 +49,10 @@ VersionedByPath = dict[str, Versioned[Any]]
 class LiveConfigurations(Live[K, VersionedByPath]):
     """The newest values of several configurations, kept current; `newest` has the versions too."""
 
+    def _shown_version(self) -> object:
+        """See `Live`."""
+        return tuple((self.versions or {}).values())
+
     @property
     def values(self) -> ValuesByPath | None:
         """The newest valid values of one moment, by path; None if they never were all there."""
@@ -65,8 +69,10 @@ class LiveConfigurations(Live[K, VersionedByPath]):
         return None if state is None else _values(state)
 
 
-class Configurations(Recipe[K]):
+class Configurations(PortableRecipe[K]):
     """Values of types that the user names, by path. Safe to share between threads, or tasks."""
+
+    _instead = "pass its paths and types on, and make one there"
 
     def __init__(self, client: FlowRunner, kinds: Mapping[str, Any], form: Format = "json") -> None:
         """Use `Client.configurations`."""
@@ -75,6 +81,9 @@ class Configurations(Recipe[K]):
             raise BadArgumentsError("", f"kinds must be up to {PATHS_MAX} types by path")
         self._codecs = {path: ValueCodec(path, kind, form) for path, kind in kinds.items()}
         self.paths = tuple(self._codecs)
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.paths
 
     @operation
     def get(self) -> Flow[VersionedByPath]:
@@ -158,7 +167,7 @@ class Configurations(Recipe[K]):
         """
         follower = ZnodeFollower(*self.paths)
         live: LiveConfigurations[K] = LiveConfigurations(
-            self._client, self._versions, follower.close, on_change, on_error
+            self._client, self.paths, self._versions, follower.close, on_change, on_error
         )
         yield from start_following(live, follower)
         return live
@@ -176,7 +185,7 @@ class Configurations(Recipe[K]):
     ) -> tuple[VersionedByPath, Mapping[str, Any], dict[str, bytes]]:
         """Return what was read, the values that `change` makes of it, and their texts."""
         now = self._versions(seen)
-        known = {path: self._codecs[path].encode(each.value) for path, each in now.items()}
+        known = {path: self._codecs[path].encode_again(each.value) for path, each in now.items()}
         values = change(_values(now))
         return now, values, self._encoded(values, seen, known)
 

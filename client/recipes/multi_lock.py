@@ -30,6 +30,8 @@ LOCKS_MAX = 1000
 class AnyLostEvent(LostEvent[K]):
     """An event that is set when any of several locks is lost."""
 
+    _instead = "pass `held.tokens` on, which a FencedResource or a transaction checks"
+
     def __init__(self, client: FlowRunner, what: str, parts: Sequence[Held[K]]) -> None:
         super().__init__(client, what)
         self._parts: Sequence[Held[K]] = parts
@@ -42,6 +44,8 @@ class AnyLostEvent(LostEvent[K]):
 class MultiHeld(BaseHeld[K]):
     """All of the locks, until they are released or one of them is lost."""
 
+    _instead = "pass its `tokens` on, which a FencedResource or a transaction checks"
+
     def __init__(self, client: FlowRunner, parts: Sequence[Held[K]], paths: Sequence[str]) -> None:
         """Use the recipe."""
         what = "one of " + ", ".join(paths)
@@ -53,6 +57,9 @@ class MultiHeld(BaseHeld[K]):
         }
         """The fencing token of each lock, by its path."""
         self._released = Event()
+
+    def _marks(self) -> tuple[str, ...]:
+        return ("tokens " + " ".join(str(token) for token in self.tokens.values()),)
 
     def _release_or_raise(self) -> Flow[None]:
         """See `BaseHeld`."""
@@ -108,6 +115,9 @@ class MultiLock(Acquirable[K, MultiHeld[K]]):
             raise BadArgumentsError("", f"{len(self.paths)} locks, 1 to {LOCKS_MAX} are allowed")
         if len(set(self.paths)) < len(self.paths):
             raise BadArgumentsError("", "a path is named twice: its lock would wait for itself")
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return tuple(self.paths)
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[MultiHeld[K]]:

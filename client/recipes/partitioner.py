@@ -26,6 +26,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any
 
+from raykeeper.client.call_forms import check_callbacks
 from raykeeper.client.core.flows import CallUser, Event, Flow, Gather, Wait
 from raykeeper.client.core.results import path_and_stat_of
 from raykeeper.client.errors import (
@@ -68,6 +69,8 @@ class _PartitionState(Enum):
 class Partition(Recipe[K]):
     """A partition that this member owns until it has returned from `on_released`."""
 
+    _instead = "pass its `name` and `token` on"
+
     def __init__(self, client: FlowRunner, name: str, path: str, token: Zxid) -> None:
         """Use `Client.partitioner`."""
         super().__init__(client)
@@ -80,6 +83,10 @@ class Partition(Recipe[K]):
         """Set when the partition was lost without a release: somebody else may own it."""
         self._state = _PartitionState.ACQUIRED
         """For the partitioner."""
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        state = "lost" if self.lost.is_set() else self._state.name.lower()
+        return self.path, f"token {self.token}", state
 
 
 Listener = Callable[[Partition[K]], object]
@@ -108,6 +115,7 @@ class Partitioner(Startable[K]):
         if len(set(self.partitions)) < len(self.partitions):
             raise BadArgumentsError("", "a partition is named twice")
         self._identifier = checked_identifier(identifier)
+        check_callbacks(client, on_acquired=on_acquired, on_released=on_released)
         self._on_acquired: Listener[K] | None = on_acquired
         self._on_released: Listener[K] | None = on_released
         self._own_partitions: dict[str, Partition[K]] = {}
@@ -115,6 +123,9 @@ class Partitioner(Startable[K]):
         self._wakeup = Event()  # a callback has returned, or `close` was called
         self._follower = SubtreeFollower(path, depth=2, needs_root=True)
         self._callers: list[object] = []  # threads, or tasks, in callbacks
+
+    def _activity(self) -> str:
+        return f"owns {len(self.owned)} of {len(self.partitions)} partitions"
 
     @property
     def owned(self) -> list[Partition[K]]:

@@ -41,6 +41,9 @@ class RoundRobin:
     def __init__(self) -> None:
         self._last: dict[str, tuple[Zxid, str]] = {}  # by service
 
+    def __repr__(self) -> str:
+        return "RoundRobin()"
+
     def __call__(self, instances: list[Instance]) -> Instance:
         """Pick the next instance."""
         service = instances[0].service
@@ -58,6 +61,9 @@ class RandomPick:
         """`rng` is the random generator."""
         self._rng = rng
 
+    def __repr__(self) -> str:
+        return "RandomPick()"
+
     def __call__(self, instances: list[Instance]) -> Instance:
         """Pick an instance."""
         return self._rng.choice(instances)
@@ -70,6 +76,9 @@ class Sticky:
         """`choose` picks the first instance, and another one when that is gone."""
         self._choose = choose
         self._last: dict[str, tuple[Zxid, str]] = {}
+
+    def __repr__(self) -> str:
+        return f"Sticky({self._choose!r})"
 
     def __call__(self, instances: list[Instance]) -> Instance:
         """Pick an instance."""

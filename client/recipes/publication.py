@@ -61,7 +61,7 @@ from raykeeper.client.recipes.primitives import (
     is_same,
     transact,
 )
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
 from raykeeper.client.recipes.znode_follower import State, ZnodeFollower, start_following
 from raykeeper.znodes.paths import is_valid_name, join
 from raykeeper.znodes.requests import (
@@ -96,7 +96,7 @@ class _ReadyRecord(Struct, frozen=True):
     count: int
 
 
-class Published(Recipe[K]):
+class Published(PortableRecipe[K]):
     """Values by name, published as a whole."""
 
     def __init__(self, client: FlowRunner, path: str) -> None:
@@ -170,7 +170,7 @@ class Published(Recipe[K]):
         """
         follower = ZnodeFollower(self._ready)
         live: Live[K, PublishedVersion] = Live(
-            self._client, _identity, follower.close, on_change, on_error
+            self._client, [self.path], _identity, follower.close, on_change, on_error
         )
         yield from start_following(live, follower, partial(self._deliver, live))
         return live

@@ -65,7 +65,7 @@ from raykeeper.client.recipes.primitives import (
     timeout_after,
     transact,
 )
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
     ANY_VERSION,
@@ -119,11 +119,14 @@ class Element(bytes):
         except NodeExistsError:
             return
 
+    def __repr__(self) -> str:
+        return f"Element({bytes(self)!r}, {self.path!r})"
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return bytes, (bytes(self),)
+        return Element, (bytes(self), self.path)
 
 
-class BaseQueue(Recipe[K]):
+class BaseQueue(PortableRecipe[K]):
     """The elements of a queue, and the line of those who wait for them."""
 
     def __init__(self, client: FlowRunner, path: str, size_max: int | None = None) -> None:

@@ -25,7 +25,7 @@ from raykeeper.client.core.flows import Flow
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.lock import Contender, QueuedLock, list_contenders, sort_queue
 from raykeeper.client.recipes.primitives import checked_identifier, checked_root
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
 
 READ = "read-"
 WRITE = "write-"
@@ -52,7 +52,7 @@ class Side(QueuedLock[K, Held[K]]):
         return predecessors_of_writer(names, own)
 
 
-class ReadWriteLock(Recipe[K]):
+class ReadWriteLock(PortableRecipe[K]):
     """A fair read/write lock on a path. Not reentrant, on neither side."""
 
     def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:

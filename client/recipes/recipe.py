@@ -3,16 +3,30 @@
 An `operation` is written once, as a flow (client/core/flows.py). Called on a recipe of a `Client`
 it blocks and returns the result; of an `AsyncClient` it is to be awaited; another flow takes the
 flow itself, `Lock.acquire.flow(lock)`. So there is one class for each recipe, and the type checker
-knows from `Recipe[Blocking]` or `Recipe[Awaited]` which of the two it is.
+knows from `Recipe[Blocking]` or `Recipe[Awaited]` which of the two it is. At run time the client
+knows, and `with` and `async with` refuse the other form (client/call_forms.py).
 """
 
 from collections.abc import Awaitable, Callable
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    overload,
+)
 
+from raykeeper.client.call_forms import check_form
 from raykeeper.client.core.flows import Cancelled, Flow
 from raykeeper.client.errors import RayKeeperError
 from raykeeper.client.recipes.wait_times import wait_times
+from raykeeper.client.session_objects import SessionObject
+from raykeeper.client.unexpected_names import suggest_name
 from raykeeper.zab.ids import Millis
 
 P = ParamSpec("P")
@@ -34,6 +48,9 @@ K = TypeVar("K", Blocking, Awaited)
 class FlowRunner(Protocol):
     """A client, as its recipes need it."""
 
+    _is_awaited: bool
+    """Whether the operations of its recipes are to be awaited."""
+
     def _run_flow(self, flow: Flow[Any], name: str) -> Any:
         """Run it; its result for a blocking client, an awaitable of it for one to await."""
 
@@ -47,7 +64,7 @@ class FlowRunner(Protocol):
         """The client's time, monotonic: that of the step `Now`."""
 
 
-class Recipe(Generic[K]):
+class Recipe(SessionObject, Generic[K]):
     """An object that works through one client.
 
     An operation raises BadArgumentsError if an argument is not acceptable. If one of its requests
@@ -60,6 +77,87 @@ class Recipe(Generic[K]):
     def __init__(self, client: FlowRunner) -> None:
         """Use the method of the client that is named like the recipe."""
         self._client = client
+
+
+class PortableRecipe(Recipe[K]):
+    """A recipe that a process can pass to another one, which makes the same one anew.
+
+    What it knows or holds here is not passed on: it is pickled as the arguments it was made with,
+    with the client, which opens a session of its own there.
+    """
+
+    _made_of: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **named: Any) -> Self:
+        recipe = super().__new__(cls)
+        recipe._made_of = (args, named)
+        return recipe
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return (self.path,)  # type: ignore[attr-defined]  # of a recipe that works at one path
+
+    def _stays(self) -> str:
+        """Return why it cannot be passed on now; "" if it can."""
+        return ""
+
+    def __reduce__(self) -> Any:
+        if self._client._is_awaited:
+            super().__reduce__()  # an AsyncClient belongs to one event loop
+        if reason := self._stays():
+            raise TypeError(f"{reason}: make another {type(self).__name__} in the other process")
+        return _make_anew, (type(self), *self._made_of)
+
+
+def _make_anew(
+    kind: type[PortableRecipe[Any]], args: tuple[Any, ...], named: dict[str, Any]
+) -> PortableRecipe[Any]:
+    return kind(*args, **named)
+
+
+H = TypeVar("H")
+
+
+class BlockRecipe(Recipe[K], Generic[K, H]):
+    """A recipe for the length of a `with` block, of an `async with` block if it is awaited."""
+
+    def _begin_block(self) -> Flow[H] | None:
+        """Return what the beginning of a block runs; None for nothing: the block has the recipe."""
+        return None
+
+    def _block_begun(self, result: H) -> None:
+        """Note in the caller what the beginning of a block gave."""
+
+    def _end_block(self, kind: type[BaseException] | None) -> Flow[None]:
+        """Return what the end of a block runs; `kind` is that of the error that ends the block."""
+        raise NotImplementedError
+
+    def __enter__(self: "BlockRecipe[Blocking, H]") -> H:
+        check_form(self, is_awaited=self._client._is_awaited, in_async_with=False)
+        flow = self._begin_block()
+        if flow is None:
+            return self  # type: ignore[return-value]  # then H is Self
+        result: H = self._client._run_flow(flow, type(self).__name__)
+        self._block_begun(result)
+        return result
+
+    def __exit__(
+        self: "BlockRecipe[Blocking, H]", kind: type[BaseException] | None, *_: object
+    ) -> None:
+        self._client._run_flow(self._end_block(kind), "the end of the block")
+
+    async def __aenter__(self: "BlockRecipe[Awaited, H]") -> H:
+        check_form(self, is_awaited=self._client._is_awaited, in_async_with=True)
+        flow = self._begin_block()
+        if flow is None:
+            return self  # type: ignore[return-value]  # then H is Self
+        result: H = await self._client._run_flow(flow, type(self).__name__)
+        self._block_begun(result)
+        return result
+
+    async def __aexit__(
+        self: "BlockRecipe[Awaited, H]", kind: type[BaseException] | None, *_: object
+    ) -> None:
+        await self._client._run_flow(self._end_block(kind), "the end of the block")
 
 
 def timed(recipe: "Recipe[Any]", flow: Flow[T], operation: str) -> Flow[T]:
@@ -80,7 +178,7 @@ def timed(recipe: "Recipe[Any]", flow: Flow[T], operation: str) -> Flow[T]:
     return result
 
 
-class ClosableRecipe(Recipe[K]):
+class ClosableRecipe(BlockRecipe[K, Any]):
     """A recipe that is closed by its `close`, or by the end of a `with` block."""
 
     def _close(self) -> Flow[None]:
@@ -91,17 +189,15 @@ class ClosableRecipe(Recipe[K]):
         """Close it without waiting: also on behalf of a caller that has given up."""
         raise NotImplementedError
 
-    def __enter__(self) -> Self:
-        return self
+    def _end_block(self, kind: type[BaseException] | None) -> Flow[None]:
+        """See `BlockRecipe`."""
+        return self._close()
 
-    def __exit__(self: "ClosableRecipe[Blocking]", *_: object) -> None:
-        self._client._run_flow(self._close(), "close")
+    if TYPE_CHECKING:  # a block has the recipe itself
 
-    async def __aenter__(self) -> Self:
-        return self
+        def __enter__(self) -> Self: ...
 
-    async def __aexit__(self: "ClosableRecipe[Awaited]", *_: object) -> None:
-        await self._client._run_flow(self._close(), "close")
+        async def __aenter__(self) -> Self: ...
 
 
 class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
@@ -136,7 +232,11 @@ class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
         name, waits = function.__name__, self._waits
 
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-            flow = function(recipe, *args, **kwargs)
+            try:
+                flow = function(recipe, *args, **kwargs)
+            except TypeError as error:
+                suggest_name(error, name, function)
+                raise
             return client._run_flow(timed(recipe, flow, name) if waits else flow, name)
 
         return update_wrapper(run, function)

@@ -16,7 +16,7 @@ Python: `threading.RLock`. Curator: `InterProcessMutex`, which is always reentra
 """
 
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import Generic
 
 from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.errors import LostError, RayKeeperError
@@ -98,9 +98,6 @@ class _HoldsByOwner(Generic[K]):
     def _end(self, owner: object, holds: _OwnerHolds[K]) -> None:
         if self._by_owner.get(owner) is holds:
             del self._by_owner[owner]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _HoldsByOwner, ()
 
 
 class ReentrantLock(QueuedLock[K, ReentrantHeld[K]]):

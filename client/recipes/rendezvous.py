@@ -121,6 +121,10 @@ class Generation(Held[K]):
         self.broken: BrokenEvent[K] = BrokenEvent(client, f"the meeting in {root}")
         """Set when a participant has left or died, unless this one left before."""
 
+    def _marks(self) -> tuple[str, ...]:
+        place = f"rank {self.rank} of {len(self.members)} in generation {self.generation}"
+        return place, *super()._marks(), "broken" if self.broken.is_set() else ""
+
     @operation
     def wait_broken(self, timeout_s: float | None = None) -> Flow[None]:
         """Wait until a participant leaves or dies.
@@ -187,6 +191,9 @@ class Rendezvous(Acquirable[K, Generation[K]]):
         if len(data) * size > DATA_BYTES_MAX:
             bytes_max = DATA_BYTES_MAX // size
             raise BadArgumentsError("", f"data may be {bytes_max} bytes of each, not {len(data)}")
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.path, f"size {self.size}"
 
     @operation
     def join(self, timeout_s: float | None = None) -> Flow[Generation[K]]:

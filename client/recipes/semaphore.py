@@ -66,6 +66,9 @@ class Semaphore(QueuedLock[K, Held[K]]):
             raise BadArgumentsError(path, f"permits must be 1 to {PERMITS_MAX}, not {permits!r}")
         self.permits = permits
 
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.path, f"{self.permits} permits"
+
     @operation
     def holders(self) -> Flow[list[Contender]]:
         """List the holders of permits: the first contenders."""

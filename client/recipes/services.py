@@ -13,11 +13,13 @@ Curator: `ServiceDiscovery`, `ServiceCache`, `ServiceProvider`.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
+from raykeeper.client.call_forms import check_callbacks
 from raykeeper.client.core.flows import CallInCaller, CallUser, Cancelled, Flow
 from raykeeper.client.errors import BadArgumentsError, LostError, RayKeeperError
 from raykeeper.client.recipes.background_recipe import Startable
@@ -29,7 +31,8 @@ from raykeeper.client.recipes.group import (
 )
 from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
 from raykeeper.client.recipes.primitives import checked_root, timeout_after
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import ClosableRecipe, FlowRunner, K, operation
+from raykeeper.client.recipes.round_trip import difference, has_fields
 from raykeeper.client.recipes.subtree_follower import SubtreeFollower
 from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeMirror
 from raykeeper.client.recipes.value_types import checked_classes, decoder_of
@@ -63,7 +66,10 @@ class ServiceChange(Struct, frozen=True):
 
 
 class Registration(EphemeralMember[K]):
-    """A registered instance, until `leave` or the end of the session."""
+    """A registered instance, until `leave`, the end of a `with` block or the end of the session."""
+
+    _read_metadata: Callable[[bytes], Any]
+    """Reads metadata as the `ServiceDiscovery` that registered the instance does."""
 
     @operation
     def announce(self, address: str, port: int, metadata: Any = None) -> Flow[None]:
@@ -78,21 +84,28 @@ class Registration(EphemeralMember[K]):
             BadArgumentsError: an argument is not acceptable; nothing has changed.
             LostError: the registration is lost, or was left.
         """
-        yield from self._replace_data(_encode_instance(address, port, metadata))
+        value = _encode_instance(address, port, metadata, self._read_metadata)
+        yield from self._replace_data(value)
 
 
-class ServiceWatch(Recipe[K]):
+class ServiceWatch(ClosableRecipe[K]):
     """Reports changes of services, until it is closed."""
+
+    _instead = "pass the path on, and watch it there"
 
     def __init__(
         self, client: FlowRunner, service: str | None, callback: Callable[[ServiceChange], object]
     ) -> None:
         """Use `ServiceDiscovery.watch`."""
         super().__init__(client)
+        check_callbacks(client, callback=callback)
         self.service = service
         """None for all."""
         self._callback = callback
         self._is_closed = False
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        return self.service or "all services", "closed" if self._is_closed else "open"
 
     @property
     def is_closed(self) -> bool:
@@ -133,6 +146,7 @@ class ServiceDiscovery(Startable[K]):
         super().__init__(client, f"the cache of {path}")
         self.path = path
         self._metadata = decoder_of(kind, checked_classes(path, kind))
+        check_callbacks(client, on_malformed=on_malformed)
         self._on_malformed = on_malformed
         self._choose: Choose = RoundRobin()
         self._is_loaded = False
@@ -140,6 +154,16 @@ class ServiceDiscovery(Startable[K]):
         self._services: dict[str, list[Instance]] = {}
         self._malformed: dict[str, str] = {}
         self._watches: list[ServiceWatch[K]] = []
+
+    def _stays(self) -> str:
+        """See `PortableRecipe`: another process has a cache of its own."""
+        return f"{self._what} was closed" if self.is_closed else ""
+
+    def _life(self) -> str:
+        return "not used yet" if self._task is None and not self._is_closed else super()._life()
+
+    def _activity(self) -> str:
+        return f"{len(self._services)} services" if self._is_loaded else "loads"
 
     @operation
     def register(
@@ -157,7 +181,8 @@ class ServiceDiscovery(Startable[K]):
             service: The name of the service, which is a part of a path.
             address: The address of the instance; any text.
             port: 0 to 65535.
-            metadata: A value that msgspec can encode as JSON: a Struct, a dict, ...
+            metadata: A value that msgspec can encode as JSON, and that is read back as it is: a
+                Struct, a dataclass, a dict, ...
             name: None for a new name. If another session has the name, `register` waits for it.
 
         Raises:
@@ -165,12 +190,14 @@ class ServiceDiscovery(Startable[K]):
             BadArgumentsError: an argument is not acceptable.
         """
         below = join(self.path, checked_name(self.path, service))
-        value = _encode_instance(address, port, metadata)
+        read = self._metadata.decode
+        value = _encode_instance(address, port, metadata, read)
         if name is not None:
             checked_name(below, name)
         yield timeout_after(timeout_s, f"{below} has another instance {name}")
         made = yield from become_member(self._client, below, name, value, Registration, PREFIX)
         registration: Registration[K] = made
+        registration._read_metadata = read
         return registration
 
     @operation
@@ -310,15 +337,38 @@ def _change_between(service: str, old: list[Instance], new: list[Instance]) -> S
     )  # the user may change the list
 
 
-def _encode_instance(address: object, port: object, metadata: Any) -> bytes:
+def _encode_instance(
+    address: object, port: object, metadata: Any, read: Callable[[bytes], Any]
+) -> bytes:
+    """Encode an instance; `read` decodes metadata.
+
+    Raises:
+        BadArgumentsError: an argument is not acceptable, or JSON would change the metadata.
+    """
     if not isinstance(address, str):
         raise BadArgumentsError("", f"address must be text, not {address!r}")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
         raise BadArgumentsError("", f"port must be a number up to 65535, not {port!r}")
-    if isinstance(metadata, Struct):
-        checked_classes("metadata", type(metadata))
+    own = type(metadata) if has_fields(type(metadata)) else Any
+    classes = checked_classes("metadata", own)
     try:
-        raw = msgspec.Raw(msgspec.json.encode(metadata))
-        return msgspec.json.encode(_InstanceRecord(address, port, raw))
+        raw = msgspec.json.encode(metadata)
+        readers = read, decoder_of(own, classes).decode
+        changed = _change_of_metadata(metadata, raw, readers)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadArgumentsError("", f"metadata: {error}") from None
+    if changed:
+        detail = "give them as they are read, or `services` the `kind` that says what they are"
+        raise BadArgumentsError("", f"JSON would change the metadata: {changed}; {detail}")
+    return msgspec.json.encode(_InstanceRecord(address, port, msgspec.Raw(raw)))
+
+
+def _change_of_metadata(
+    metadata: Any, raw: bytes, readers: tuple[Callable[[bytes], Any], Callable[[bytes], Any]]
+) -> str:
+    """Return what reading changes: as the kind of the discovery, or else as the metadata's own."""
+    as_kind, as_own = readers
+    with suppress(Exception):  # metadata of another kind, which others may read
+        if not difference(metadata, as_kind(raw)):
+            return ""
+    return difference(metadata, as_own(raw))

@@ -16,9 +16,10 @@ Curator: `TreeCache`, `PathChildrenCache`, `CuratorCache`. kazoo: `TreeCache`, `
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from raykeeper.client.arguments import checked_path
+from raykeeper.client.call_forms import check_callbacks
 from raykeeper.client.core.flows import CallUser, Flow, Spawn
 from raykeeper.client.errors import BadArgumentsError, CacheFullError, KeeperError, RecipeError
 from raykeeper.client.recipes.live import FollowingRecipe, OnError, call_guarded, log_failure
@@ -61,6 +62,7 @@ class _BaseCache(FollowingRecipe[K]):
         for callback in (on_change, on_error):
             if callback is not None and not callable(callback):
                 raise BadArgumentsError(path, f"a callback must be callable, not {callback!r}")
+        check_callbacks(client, on_change=on_change, on_error=on_error)
         self._on_change = on_change
         self._on_error = on_error
         self._follower = SubtreeFollower(self.path, self._depth, znodes_max)
@@ -68,6 +70,15 @@ class _BaseCache(FollowingRecipe[K]):
         self._was_started = False
         self._is_open = False
         self._error: Exception | None = None
+
+    def _repr_parts(self) -> tuple[str, ...]:
+        if self._error is not None:
+            state = f"failed: {self._error}"
+        elif not self._was_started:
+            state = "not started"
+        else:
+            state = "current" if self.is_current else "not current any more"
+        return self.path, f"{len(self._mirror)} znodes", state
 
     @property
     def is_current(self) -> bool:
@@ -131,16 +142,9 @@ class _BaseCache(FollowingRecipe[K]):
         if isinstance(self._error, CacheFullError):
             raise self._error
 
-    def __enter__(self) -> Self:
-        self._client._run_flow(self._start(), type(self).__name__)
-        return self
-
-    async def __aenter__(self) -> Self:
-        await self._client._run_flow(self._start(), type(self).__name__)
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a cache cannot be passed to another process: make one there")
+    def _begin_block(self) -> Flow[Self]:
+        """See `BlockRecipe`."""
+        return self._start()
 
 
 class TreeCache(_BaseCache[K]):

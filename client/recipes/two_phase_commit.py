@@ -58,7 +58,7 @@ from raykeeper.client.recipes.primitives import (
     timeout_after,
     transact,
 )
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.paths import join, parent_of
 from raykeeper.znodes.requests import (
@@ -102,7 +102,7 @@ class CommitProgress(Struct, frozen=True):
     """The sites that have joined and whose sessions are alive."""
 
 
-class TwoPhaseCommit(Recipe[K]):
+class TwoPhaseCommit(PortableRecipe[K]):
     """One transaction of several sites, as its coordinator, a site or a successor sees it.
 
     Every operation but `begin` raises NoNodeError if the transaction was not begun, or is finished.

@@ -79,6 +79,24 @@ def test_members_join_and_leave(connect: Open) -> None:
     watch.close()
 
 
+def test_what_is_held_ends_with_a_block(connect: Open) -> None:
+    one, other = connect(), connect()
+    with (
+        one.group("/workers").join("first") as member,
+        one.services("/services").register("web", "10.0.0.7", 80) as registration,
+        one.lock("/x").acquire(timeout_s=10) as held,
+        one.multi_lock(["/y", "/z"]).acquire(timeout_s=10),
+    ):
+        assert [each.name for each in other.group("/workers").members()] == ["first"]
+        assert other.services("/services").instances("web")[0].token == registration.token
+        for hold in (member, registration, held):
+            hold.lost.check()
+    assert other.group("/workers").members() == []
+    assert other.get_children("/services/web") == []
+    assert other.multi_lock(["/x", "/y", "/z"]).acquire(timeout_s=0).tokens.keys() > {"/x"}
+    registration.leave()  # again: nothing
+
+
 def test_services_are_picked(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     seen = other.services("/services")

@@ -112,6 +112,28 @@ def test_elements_are_worked_on_by_one_thread_at_a_time(
     assert sum(pool.map(work, range(4))) == 12
 
 
+def test_a_pipeline_does_each_element_once(pool: ThreadPoolExecutor, connect: Open) -> None:
+    clients = [connect() for _ in range(3)]
+    clients[0].lock_queue("/jobs").put_many([b"%d" % n for n in range(12)])
+    clients[0].ensure_path("/results")
+
+    def work(client: Any) -> None:
+        jobs = client.lock_queue("/jobs")
+        while jobs.size():
+            try:
+                job = jobs.get(timeout_s=0.1)
+            except WaitTimeoutError:
+                continue
+            with job, client.transaction() as t:
+                t.consume(getattr(job, "_thing", job))
+                t.create(f"/results/{job.value.decode()}")
+
+    list(pool.map(work, clients))
+    done = clients[0].get_children("/results")
+    assert sorted(done, key=int) == [str(n) for n in range(12)]
+    assert clients[0].lock_queue("/jobs").held() == 0
+
+
 def test_an_interrupt_during_a_get_puts_the_element_back(room: Room) -> None:
     client: Client = open_blocking(room)()
     client.queue("/queues/x").put(b"1")

@@ -116,6 +116,8 @@ class RecipeStage:
 class Member(RecipeMethods[Blocking]):
     """A client whose recipe operations return or raise, if they need no act of another client."""
 
+    _is_awaited = False
+
     def __init__(
         self,
         stage: RecipeStage,

@@ -3,11 +3,13 @@
 Ray pickles them by value, so that a worker need not find this file.
 """
 
+import asyncio
 import gc
 import os
 import signal
 import socket
 import sys
+import threading
 import time
 from typing import Any
 
@@ -15,12 +17,14 @@ import psutil
 import ray
 from ray import cloudpickle
 
-from raykeeper.client import AsyncClient, Client, connect
+from raykeeper.client import AsyncClient, Client, connect, with_session
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 TIMEOUT_S = 60.0
 """Of a session that shall not time out in a test."""
+SHORT_S = 2.0
+"""Of one that shall."""
 
 
 class Holder:
@@ -70,6 +74,24 @@ class AsyncHolder:
         return os.getpid()
 
 
+class Replica:
+    """An actor that is registered again whenever it was suspended for too long."""
+
+    def start(self, ensemble: str, name: str) -> int:
+        registered: Any = with_session(ensemble, SHORT_S, restart_on_loss=True)(_registered)
+        threading.Thread(target=registered, args=(name,), daemon=True).start()
+        return os.getpid()
+
+
+class AsyncReplica:
+    """An async actor that is."""
+
+    async def start(self, ensemble: str, name: str) -> int:
+        registered: Any = with_session(ensemble, SHORT_S, restart_on_loss=True)(_registered_async)
+        self._registered = asyncio.create_task(registered(name))
+        return os.getpid()
+
+
 def hold_in_a_task(ensemble: str, path: str) -> None:
     """A task that does not come to its end."""
     _hold(ensemble, path)
@@ -87,6 +109,16 @@ def hold_in_a_driver(ensemble: str, path: str) -> None:
 def start(ensemble: str, path: str, timeout_s: float = TIMEOUT_S, **options: Any) -> Any:
     """A `Holder`."""
     return ray.remote(num_cpus=0, **options)(Holder).remote(ensemble, path, timeout_s)
+
+
+def _registered(client: Client, name: str) -> None:
+    with client.services("/replicas").register(name, "10.0.0.7", 80, name="1") as me:
+        me.lost.wait()
+
+
+async def _registered_async(client: AsyncClient, name: str) -> None:
+    async with await client.services("/replicas").register(name, "10.0.0.7", 80, name="1") as me:
+        await me.lost.wait()
 
 
 def _hold(ensemble: str, path: str) -> Client:

@@ -19,7 +19,7 @@ from raykeeper.client import Client
 from raykeeper.clusters import Ensemble, launch
 from tests.ray import holders
 from tests.ray.conftest import all_serve, eventually, new_name
-from tests.ray.holders import AsyncHolder
+from tests.ray.holders import AsyncHolder, AsyncReplica, Replica
 from tests.ray.programs import ROOT, run_module
 
 AT_ONCE_S = 0.4
@@ -192,6 +192,24 @@ def doubtful(shared: Ensemble, over_calls: Ensemble) -> Iterator[dict[str, Doubt
 def test_in_doubt_only_the_timeout_ends_a_session(doubtful: dict[str, Doubtful], path: str) -> None:
     assert doubtful[path].lives, "no doubt: it is dead"
     assert doubtful[path].has_session
+
+
+@pytest.mark.parametrize("kind", [Replica, AsyncReplica])
+def test_a_suspended_replica_registers_again(shared: Ensemble, kind: type) -> None:
+    name = kind.__name__
+    actor = ray.remote(num_cpus=0)(kind).remote()
+    pid = ray.get(actor.start.remote(shared.name, name), timeout=PATIENCE_S)
+    try:
+        with shared.connect() as client, client.services("/replicas") as services:
+            first = services.pick(name, timeout_s=PATIENCE_S)
+            os.kill(pid, signal.SIGSTOP)
+            eventually(lambda: services.instances(name) == [])
+            os.kill(pid, signal.SIGCONT)
+            second = services.pick(name, timeout_s=PATIENCE_S)
+            assert (second.name, second.port) == (first.name, first.port)
+            assert second.token > first.token
+    finally:
+        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.smoke

@@ -216,6 +216,31 @@ def test_a_deleted_member_joins_again(stage: RecipeStage) -> None:
         membership.update(b"")
 
 
+def test_the_end_of_a_block_leaves(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    with alice.group(PATH).join("one") as membership:
+        assert names(bob) == ["one"]
+    assert names(bob) == [] and membership.is_released
+    with alice.group(PATH).join("one") as membership:
+        membership.leave()
+    with pytest.raises(ZeroDivisionError), alice.group(PATH).join("one"):
+        raise ZeroDivisionError
+    assert names(bob) == []
+
+
+def test_a_block_that_lost_its_membership_says_so(stage: RecipeStage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    with pytest.raises(LostError), alice.group(PATH).join("one") as membership:
+        alice.freeze()
+        stage.pass_time(3_000)
+        assert names(bob) == []
+        alice.thaw()
+        membership.lost.wait()
+    with pytest.raises(ZeroDivisionError), bob.group(PATH).join("one"):
+        bob.close()
+        raise ZeroDivisionError  # the error of the body hides the loss
+
+
 def test_a_leaving_member_is_not_created_again(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     for point in range(1, 4):

@@ -1,11 +1,23 @@
 """The lock queue: who holds an element, what a crash of its consumer does, who may remove it."""
 
+from typing import Any
+
 import pytest
 
-from raykeeper.client.errors import LostError, RecipeError, SessionExpiredError, WaitTimeoutError
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    LostError,
+    NodeExistsError,
+    RecipeError,
+    SessionExpiredError,
+    WaitTimeoutError,
+)
+from raykeeper.client.recipes.lock_queue import HeldElement
 from raykeeper.client.recipes.primitives import get_children
-from raykeeper.znodes.requests import Delete
-from tests.harness.recipe_stage import Member, RecipeStage
+from raykeeper.client.request_builder import RequestBuilder
+from raykeeper.client.transaction import Transaction
+from raykeeper.znodes.requests import Create, Delete
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 
 PATH = "/queues/x"
 
@@ -217,3 +229,82 @@ def test_a_consume_during_the_end_of_the_session_fails(stage: RecipeStage) -> No
     with pytest.raises(LostError):
         held.consume()
     assert bob.lock_queue(PATH).get().value == b"0"
+
+
+def transaction_of(member: Member, job: HeldElement[Any]) -> Transaction:
+    """Begin a transaction that consumes the element and says what was done."""
+    t = Transaction(member, RequestBuilder(1_000))
+    t.consume(job)
+    t.create("/done", job.value)
+    return t
+
+
+def committed(member: Member, t: Transaction) -> Outcome:
+    return member.begin(lambda: member.do(t._flow()))
+
+
+def test_an_element_is_consumed_together_with_its_effect(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 2)
+    with alice.lock_queue(PATH).get() as job:
+        t = transaction_of(alice, job)
+        assert committed(alice, t).value == [None, None, "/done"]
+    stage.pass_time(100)
+    assert (t.succeeded, job.is_released, job.lost.is_set()) == (True, True, False)
+    assert left(bob) == [1, 0, 0]
+    assert alice.lock_queue(PATH).get().value == b"1"
+
+
+def test_a_transaction_that_does_nothing_keeps_the_element(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 1)
+    job = alice.lock_queue(PATH).get()
+    unmet = transaction_of(alice, job)
+    unmet.when("/none", "exists", "==", True)
+    assert (committed(alice, unmet).value, unmet.succeeded) == ([], False)
+    alice.ask(Create("/done", b"", 0, None, 0))
+    with pytest.raises(NodeExistsError):
+        _ = committed(alice, transaction_of(alice, job)).value
+    assert (job.is_released, job.lost.is_set(), left(bob)) == (False, False, [1, 1, 0])
+    bob.ask(Delete(job.path, -1))  # the guard goes on
+    assert job.lost.is_set()
+
+
+def test_an_element_that_was_lost_is_not_consumed(stage: RecipeStage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    filled(alice, 1)
+    job = alice.lock_queue(PATH).get()
+    alice.cut()
+    carol.ask(Delete(job.path, -1))
+    other = bob.lock_queue(PATH).get()
+    t = transaction_of(alice, job)
+    outcome = committed(alice, t)  # before it can know
+    alice.mend()
+    assert (outcome.value, t.succeeded, job.lost.is_set()) == ([], False, True)
+    assert not other.lost.is_set()
+    with pytest.raises(LostError):
+        transaction_of(alice, job)
+
+
+def test_a_consumption_over_a_lost_link_is_no_loss(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 1)
+    job = alice.lock_queue(PATH).get()
+    alice.cut()
+    outcome = committed(alice, transaction_of(alice, job))
+    alice.mend()
+    assert outcome.value == [None, None, "/done"]
+    assert (job.is_released, job.lost.is_set(), left(bob)) == (True, False, [0, 0, 0])
+
+
+def test_an_element_that_cannot_be_consumed_is_refused(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 1)
+    job = alice.lock_queue(PATH).get()
+    with pytest.raises(BadArgumentsError, match="another client"):
+        transaction_of(bob, job)
+    with pytest.raises(BadArgumentsError, match="named twice"):
+        transaction_of(alice, job).consume(job)
+    job.release()
+    with pytest.raises(RecipeError, match="released or consumed before"):
+        transaction_of(alice, job)

@@ -1,7 +1,5 @@
 """The queue: who gets what, the bound, who is woken, what a crash leaves."""
 
-import pickle
-
 import pytest
 
 from raykeeper.client.core.flows import Flow
@@ -38,8 +36,6 @@ def test_an_element_is_bytes_with_a_priority(stage: RecipeStage) -> None:
     value = alice.queue(PATH).get()
     assert isinstance(value, bytes) and isinstance(value, Element)
     assert value.priority == 100
-    again = pickle.loads(pickle.dumps(value))
-    assert (type(again), again) == (bytes, b"1")
 
 
 def test_each_element_goes_to_one_of_many_consumers(stage: RecipeStage) -> None:

@@ -1,6 +1,5 @@
 """The reentrant lock: who its owner is, what a hold costs, and which release gives it back."""
 
-import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -143,9 +142,3 @@ def test_a_failed_release_may_be_tried_again(
     assert not held.is_released
     held.release()
     assert lock.contenders() == []
-
-
-def test_a_pickled_lock_carries_no_holds(stage: RecipeStage) -> None:
-    lock = stage.member().reentrant_lock(PATH)
-    lock.acquire()
-    assert pickle.loads(pickle.dumps(lock._holds)).get(threading.current_thread()) is None

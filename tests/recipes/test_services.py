@@ -1,5 +1,6 @@
 """Service discovery: who is there, what the cache costs, what is told, what is malformed."""
 
+import math
 from random import Random
 
 import pytest
@@ -252,6 +253,23 @@ def test_bad_arguments_are_refused(stage: RecipeStage) -> None:
         services.register("web", "host", 1, name="a/b")
     with pytest.raises(BadArgumentsError):
         stage.member().services("services")
+
+
+def test_metadata_that_reading_would_change_are_refused(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    me = alice.services(PATH).register("web", "host", 1, Meta(3))  # others may read it as Meta
+    for metadata in ({"a": (1,)}, {1: "a"}, {"a": math.nan}, [Meta(3)], {"a": {1}}):
+        asked = alice.asked.total()
+        for act in (alice.services(PATH).register, lambda _, *args: me.announce(*args)):
+            with pytest.raises(BadArgumentsError, match="JSON would change the metadata: "):
+                act("web", "host", 1, metadata)
+        assert alice.asked.total() == asked
+    of_kind = alice.services(PATH, dict[int, tuple[int, ...]])
+    with of_kind.register("db", "host", 1, {1: (2, 3)}) as registered:
+        registered.announce("host", 2, {1: (4,)})
+        assert of_kind.instances("db")[0].metadata == {1: (4,)}
+    assert bob.services(PATH, Meta).instances("web")[0].metadata == Meta(3)
+    assert bob.services(PATH).names() == ["web"]
 
 
 class Strict(Struct):

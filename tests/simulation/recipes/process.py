@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 class Process(RecipeMethods[Blocking]):
     """The recipes of one session, and the scripts that use them."""
 
+    _is_awaited = False
+
     def __init__(self, member: "Member", core: ClientCore, random: Random) -> None:
         self.member = member
         self.name = f"{member.name}.{member.life}"

@@ -214,6 +214,8 @@ async def groups(client: AsyncClient) -> None:
     membership = await group.join("me", b"data")
     assert_type(membership, Membership[Awaited])
     await membership.update(b"new")
+    async with await group.join("me") as joined:
+        assert_type(joined, Membership[Awaited])
     await membership.leave()
     assert_type(await group.members(), list[Member])
 
@@ -334,6 +336,9 @@ async def queues(client: AsyncClient) -> None:
     assert_type(job, HeldElement[Awaited])
     assert_type(job.value, Element)
     await job.consume()
+    async with await locked.get() as held, client.transaction() as t:
+        assert_type(held, HeldElement[Awaited])
+        t.consume(held)
     assert_type(await locked.held(), int)
 
 

@@ -268,6 +268,9 @@ def groups(client: Client) -> None:
     assert_type(membership, Membership[Blocking])
     assert_type(membership.name, str)
     assert_type(membership.update(b"new"), None)
+    with group.join("me") as joined, client.lock("/locks/a").acquire(timeout_s=3) as held:
+        assert_type(joined, Membership[Blocking])
+        assert_type(held, Held[Blocking])
     assert_type(group.members(), list[Member])
 
     def changed(change: GroupChange) -> None:
@@ -417,6 +420,9 @@ def queues(client: Client) -> None:
     assert_type(job, HeldElement[Blocking])
     assert_type(job.value, Element)
     assert_type(job.consume(), None)
+    with locked.get() as held, client.transaction() as t:
+        assert_type(held, HeldElement[Blocking])
+        t.consume(held)
     assert_type(locked.held(), int)
 
 

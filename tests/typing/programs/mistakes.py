@@ -43,6 +43,12 @@ async def kinds(client: Client, awaited: AsyncClient) -> None:
         pass
     with awaited.transaction():  # type: ignore
         pass
+    with await awaited.group("/a").join():  # type: ignore
+        pass
+    async with client.transaction():  # type: ignore
+        pass
+    async with awaited.group("/a").join():  # type: ignore
+        pass
     held: Held[Awaited] = awaited.lock("/a").acquire()  # type: ignore
     held = client.lock("/a").acquire()  # type: ignore
     number: int = awaited.counter("/a").value  # type: ignore

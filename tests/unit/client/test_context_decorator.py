@@ -101,3 +101,18 @@ def test_coroutines_run_inside_the_context() -> None:
     assert inspect.isasyncgenfunction(context_decorator(count, lambda: story))
     asyncio.run(main())
     assert story.lines == ["aenter", "work", "aexit", "aenter", "end", "aexit"]
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "generator", "async_generator"])
+def test_a_plain_function_whose_work_is_yet_to_be_done_is_refused(kind: str) -> None:
+    async def work() -> None:
+        raise AssertionError("it runs outside of its context")
+
+    async def stream() -> AsyncIterator[int]:
+        yield 7
+
+    made = {"coroutine": work, "generator": lambda: (n for n in (1, 2)), "async_generator": stream}
+    story = Story()
+    with pytest.raises(TypeError, match=f"returned a {kind}, which would run after its context"):
+        context_decorator(lambda: made[kind](), lambda: story)()
+    assert story.lines == ["enter", "exit TypeError"]

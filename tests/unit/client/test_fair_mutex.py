@@ -1,7 +1,6 @@
 """FairMutex: turns in order, for threads and tasks, and no turn is lost."""
 
 import asyncio
-import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -89,9 +88,3 @@ async def test_a_loop_is_not_blocked() -> None:
         turns.acquire()
     turns.release()
     assert not turns._is_taken
-
-
-def test_a_pickled_mutex_is_unlocked() -> None:
-    turns = FairMutex()
-    turns.acquire()
-    pickle.loads(pickle.dumps(turns)).acquire()

@@ -1,7 +1,6 @@
 """FencedResource: which tokens pass, are refused or wait. The durable one: tests/recipes."""
 
 import asyncio
-import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -69,11 +68,6 @@ def test_a_use_blocks_later_holders_until_it_ends() -> None:
     with guard.use(3):  # a refused token keeps no other one out
         written.append(3)
     assert written == [1, 2, 3]
-
-
-def test_a_guard_is_not_copied() -> None:
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(FencedResource())
 
 
 def test_tasks_wait_for_each_other() -> None:

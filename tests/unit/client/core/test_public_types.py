@@ -13,3 +13,4 @@ def test_states_are_their_names() -> None:
 
 def test_a_client_id_is_a_pair() -> None:
     assert ClientId(SessionId(1), b"secret") == (1, b"secret")
+    assert repr(ClientId(SessionId(1), b"secret")) == "ClientId(session_id=1, password=...)"

@@ -2,12 +2,14 @@
 
 import os
 import pickle
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from raykeeper.client.errors import BadArgumentsError, LostError, WrongContextError
-from raykeeper.client.ray_tools import ConcurrencyLimit, Gang
+from raykeeper.client.ray_tools import ConcurrencyLimit, ElectedActor, Gang, RateLimit
 from raykeeper.client.ray_tools.tool import ContextTool, Tool
 from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.requests import Delete
@@ -40,6 +42,24 @@ async def test_an_event_loop_is_not_blocked() -> None:
     with pytest.raises(WrongContextError, match="close"):
         tool.close()
     await tool.aclose()
+
+
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        (lambda: ConcurrencyLimit("coord", "/x", 1).__enter__(), "`async with`"),
+        (lambda: ConcurrencyLimit("coord", "/x", 1).acquire(), "`await ....acquire_async(...)`"),
+        (lambda: RateLimit("coord", "/x", 1).__enter__(), "`async with`"),
+        (lambda: Gang("coord", "/x", 1).run(print), "`await ....run_async(...)`"),
+        (lambda: ElectedActor("coord", "/x").call("x"), "`await ....call_async(...)`"),
+    ],
+)
+async def test_a_blocking_call_in_an_event_loop_names_the_awaited_one(
+    call: Callable[[], Any], instead: str
+) -> None:
+    text = f"would block the running event loop; use {instead}"
+    with pytest.raises(WrongContextError, match=re.escape(text)):
+        call()
 
 
 def test_a_with_block_acquires_and_releases() -> None:

@@ -84,3 +84,11 @@ def test_a_group_pickles_as_its_settings() -> None:
     workers = WorkerGroup("coord", PATH, session_timeout_s=3)
     copy = pickle.loads(pickle.dumps(workers))
     assert (copy.ensemble, copy.path, copy._session_timeout_s) == ("coord", PATH, 3)
+
+
+def test_a_watch_takes_no_coroutine() -> None:
+    async def told(change: WorkersChange) -> None:
+        raise AssertionError("it runs")
+
+    with pytest.raises(BadArgumentsError, match="a coroutine function: see watch_async"):
+        group_of(RecipeStage().member()).watch(told)
