@@ -246,6 +246,7 @@ class AsyncSession(Session):
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._driver.loop:
+            self._check_process()
             raise WrongContextError("this AsyncClient belongs to another event loop")
 
 

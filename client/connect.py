@@ -56,8 +56,8 @@ def connect(
         BadArgumentsError: an argument makes no sense.
         InvalidAclError: the default ACL is malformed.
         EnsembleNotFoundError: there is no such ensemble; the text lists the ensembles.
-        WrongContextError: inside an event loop (use AsyncClient there), without a Ray cluster, or
-            through `ray://`; the text says what to do.
+        WrongContextError: inside an event loop (use AsyncClient there), without a Ray cluster,
+            through `ray://`, or in a fork of a process that uses Ray; the text says what to do.
         ConnectionLossError: no server took the session within `timeout_s`; the text says which
             servers were tried and how each failed.
         SessionExpiredError: the session to take over is over.

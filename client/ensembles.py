@@ -10,6 +10,7 @@ from typing import Any
 
 from raykeeper.client import arguments
 from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
+from raykeeper.client.forks import refuse_inherited_ray
 from raykeeper.client.ray_address import join_problem, running_address
 from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import Dialer, Link, LinkEvents
@@ -144,10 +145,11 @@ def check_joined() -> None:
     """Refuse to ask Ray after `ray.shutdown()`: Ray would start or join some cluster by itself.
 
     Raises:
-        WrongContextError: this process has left its cluster.
+        WrongContextError: this process has left its cluster, or has that of its parent.
     """
     import ray
 
+    refuse_inherited_ray()
     if not ray.is_initialized():
         raise WrongContextError(
             "Ray is shut down in this process, so servers cannot be looked up: call ray.init() and "
@@ -159,8 +161,10 @@ def join_cluster() -> None:
     """Connect this process to the Ray cluster of its machine unless it is connected.
 
     Raises:
-        WrongContextError: there is none, or the process is a `ray://` client.
+        WrongContextError: there is none, the process is a `ray://` client, or it was forked off
+            one that uses Ray.
     """
+    refuse_inherited_ray()
     import ray
     from ray.util.client import ray as ray_client
 

@@ -104,8 +104,8 @@ class EnsembleNotFoundError(RayKeeperError):
 class WrongContextError(RayKeeperError):
     """Raised when a call cannot work in its context; the text says what to do instead.
 
-    Contexts are a blocking call inside a running event loop, a handle used after a fork, and a
-    process that cannot reach the Ray cluster. Nothing was sent.
+    Contexts are a blocking call inside a running event loop, a child that was forked off a process
+    with Ray, and a process that cannot reach the Ray cluster. Nothing was sent.
     """
 
 

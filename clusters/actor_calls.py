@@ -9,6 +9,7 @@ import ray.util
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client.ensembles import servers_among
+from raykeeper.client.forks import refuse_inherited_ray
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.links.ray_names import NAMESPACE
 from raykeeper.zab.ids import ServerId
@@ -45,7 +46,11 @@ def call_actors(
     """Call a method on every actor at once; a string tells why an actor did not answer.
 
     Several methods divide the handles evenly among them, in order. All are given `given`.
+
+    Raises:
+        WrongContextError: this process was forked off one that uses Ray.
     """
+    refuse_inherited_ray()
     handles = list(handles)
     share = len(handles) // len(methods) if handles else 1
     calls = [(handle, methods[index // share]) for index, handle in enumerate(handles)]

@@ -16,6 +16,7 @@ from typing import Any
 import ray
 import ray.exceptions
 
+from raykeeper.client.forks import refuse_inherited_ray
 from raykeeper.client.ray_address import join_problem, running_address
 from raykeeper.clusters.local_head import find_head
 from raykeeper.zab.errors import RayKeeperError
@@ -42,7 +43,9 @@ def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
 
     Raises:
         RayNotFoundError: no cluster was found, or it requires a token that this user lacks.
+        WrongContextError: this process was forked off one that uses Ray.
     """
+    refuse_inherited_ray()
     if ray.is_initialized() and address is None:
         return
     found = running_address() if address in (None, "auto") else address

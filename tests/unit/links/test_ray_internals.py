@@ -40,6 +40,17 @@ def test_each_access_has_a_result_for_a_ray_that_lacks_it() -> None:
 
 
 @pytest.mark.usefixtures("lacking_ray")
+def test_a_forked_child_bears_a_ray_without_hooks() -> None:
+    child = os.fork()
+    if not child:
+        try:
+            ray_internals.abandon_inherited()
+        finally:
+            os._exit(1 if sys.exc_info()[0] else 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.usefixtures("lacking_ray")
 def test_the_record_stays_if_ray_does_not_locate_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
