@@ -34,8 +34,9 @@ def connect(
 ) -> Client:
     """Open a session with the ensemble `name` of this Ray cluster.
 
-    A process without `ray.init` joins the cluster that runs on its machine. A session that a Ray
-    task leaves open ends with the task (client/task_sessions.py).
+    A process without `ray.init` joins the cluster of RAY_ADDRESS, else that of `raykeeper up`, else
+    the one that `ray start` started last on its machine (client/ray_address.py). A session that a
+    Ray task leaves open ends with the task (client/task_sessions.py).
 
     Args:
         name: The ensemble. With a path, "coord/app1", the znode /app1 is the root of the handle

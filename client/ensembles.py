@@ -6,7 +6,7 @@ Ray is imported inside the functions only, so that the rest of the client loads 
 import threading
 from collections.abc import Hashable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from raykeeper.client import arguments
 from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
@@ -21,6 +21,10 @@ from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
 from raykeeper.links.server_directory import ServerDirectory, shared_directory
 from raykeeper.zab.ids import Millis, ServerId
 
+_NO_SESSION: Final = (
+    ", which cannot hold a session: its calls go through a proxy. Call connect() inside a Ray task "
+    "or actor, or start the program on a machine of the cluster (ray job submit)"
+)
 _join_lock = threading.Lock()  # Ray refuses one of two threads at once, or hangs
 
 
@@ -169,11 +173,7 @@ def join_cluster() -> None:
     from ray.util.client import ray as ray_client
 
     if ray_client.is_connected():  # type: ignore[no-untyped-call]
-        raise WrongContextError(
-            "this process is connected through ray://, which cannot hold a session: its calls "
-            "go through a proxy. Call connect() inside a Ray task or actor, or start the program "
-            "on a machine of the cluster (ray job submit)"
-        )
+        raise WrongContextError(f"this process is connected through ray://{_NO_SESSION}")
     with _join_lock:
         if ray.is_initialized():
             return
@@ -183,10 +183,12 @@ def join_cluster() -> None:
                 "no Ray cluster runs on this machine: call ray.init() or start one "
                 "(ray start --head, raykeeper up) before connect()"
             )
+        if address.startswith("ray://"):
+            raise WrongContextError(f"RAY_ADDRESS is {address}{_NO_SESSION}")
         problem = join_problem(address)
         if problem is not None:
             raise WrongContextError(problem)
         try:
-            ray.init(address="auto")
+            ray.init(address=address)
         except ConnectionError as error:
             raise WrongContextError(f"cannot join the Ray cluster at {address}: {error}") from error

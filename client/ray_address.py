@@ -1,15 +1,21 @@
-"""Finds the Ray cluster that `ray.init()` would join.
+"""Finds the Ray cluster that a process joins which is in none: the same for every way to join one.
 
-It is that of RAY_ADDRESS, else the cluster that `ray start` started last on this machine. Ray waits
-for a cluster that is gone as if it were slow (more than ten minutes, measured with 2.60), and for
-one that wants another token for twenty seconds and twenty lines of log, so this file tries the
-address first.
+`connect`, the tools, `launch`, `attach` and every command ask here. In this order:
+
+1. the address in RAY_ADDRESS, unless it is "auto";
+2. the head that `raykeeper up` has started for this user, while it runs (client/head_record.py);
+3. the cluster that `ray start` started last on this machine, whose it may be, if it answers.
+
+`ray.init()` knows nothing of the second. Ray waits for a cluster that is gone as if it were slow
+(more than ten minutes, measured with 2.60), and for one that wants another token for twenty seconds
+and twenty lines of log, so this file tries the address first.
 """
 
 import os
 import socket
 from typing import Final
 
+from raykeeper.client.head_record import find_head
 from raykeeper.links.ray_internals import (
     enable_token,
     has_token,
@@ -22,20 +28,23 @@ _PUT_TOKEN: Final = "put the token of the cluster into ~/.ray/auth_token or RAY_
 
 
 def running_address() -> str | None:
-    """Return the address that `ray.init()` would join, None if that cluster is gone."""
+    """Return the address of the cluster to join, None if there is none."""
     from_environment = os.environ.get("RAY_ADDRESS")
     if from_environment and from_environment != "auto":
         return from_environment
+    head = find_head()
+    if head is not None:
+        return head.address
     known = last_started_address()
     return known if known is not None and answers_at(known) else None
 
 
-def join_problem(address: str, *, is_own: bool = False) -> str | None:
+def join_problem(address: str) -> str | None:
     """Return why this process cannot join the cluster at `address`, in one line; None if it may.
 
     Ray itself sends this user's token only to a cluster that it finds on this machine, and not to
-    an address. This function has it sent to the address of that cluster too, and to a cluster of
-    this user's own (`is_own`); no other cluster receives the token. It is sent only if the cluster
+    an address. This function has it sent to the address of that cluster too, and to the head that
+    `raykeeper up` started; no other cluster receives the token. It is sent only if the cluster
     wants one: a process with a token answers no cluster without, whose GCS then believes that the
     process has dropped every actor that it creates.
     """
@@ -45,7 +54,7 @@ def join_problem(address: str, *, is_own: bool = False) -> str | None:
         return f"RAY_AUTH_MODE is token, but there is none: {_PUT_TOKEN}"
     if _host_and_port(address) is None or not is_refused(address):
         return None
-    if not _sends_token() and (is_own or address == last_started_address()):
+    if not _sends_token() and _is_of_this_user(address):
         enable_token()
         if _sends_token() and not is_refused(address):
             return None
@@ -53,6 +62,12 @@ def join_problem(address: str, *, is_own: bool = False) -> str | None:
         return f"the Ray cluster at {address} wants another token than this user's: {_PUT_TOKEN}"
     put_token = "" if has_token() else f"; {_PUT_TOKEN}"
     return f"the Ray cluster at {address} wants a token: export RAY_AUTH_MODE=token{put_token}"
+
+
+def _is_of_this_user(address: str) -> bool:
+    """Return whether this user's token may be sent to the address, which anyone could own."""
+    head = find_head()
+    return address in (last_started_address(), None if head is None else head.address)
 
 
 def _sends_token() -> bool:

@@ -658,7 +658,7 @@ class Ensemble:
 def attach(name: str) -> Ensemble:
     """Return a handle of the ensemble `name`, which runs in this Ray cluster.
 
-    A process without `ray.init` joins the cluster that `ray.init()` would choose.
+    A process without `ray.init` joins the cluster that `connect` would join.
 
     Raises:
         EnsembleNotFoundError: no ensemble of that name runs; the message lists the others.

@@ -1,7 +1,7 @@
 """Connect to Ray, or start it: the first step of `launch`, `attach` and every command.
 
 A process that has called `ray.init` keeps its cluster. Any other process joins the cluster that
-`ray.init()` would choose (client/ray_address.py).
+client/ray_address.py chooses, as `connect` does.
 """
 
 import logging
@@ -18,7 +18,6 @@ import ray.exceptions
 
 from raykeeper.client.forks import refuse_inherited_ray
 from raykeeper.client.ray_address import join_problem, running_address
-from raykeeper.clusters.local_head import find_head
 from raykeeper.zab.errors import RayKeeperError
 
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -33,12 +32,12 @@ class RayNotFoundError(RayKeeperError):
 
 
 def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
-    """Connect this process to the Ray cluster at `address`, or else to that of `ray.init()`.
+    """Connect this process to the Ray cluster at `address`, or else to the one that is found.
 
     Does nothing if the process is connected already and no address is given.
 
     Args:
-        address: The address of the cluster.
+        address: The address of the cluster; None and "auto" as client/ray_address.py says.
         is_quiet: Show neither Ray's own messages and warnings nor the output of its workers.
 
     Raises:
@@ -54,8 +53,7 @@ def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
             "no Ray cluster runs here: start one with `raykeeper up` or `ray start --head`, "
             "or name one in RAY_ADDRESS"
         )
-    head = find_head()
-    problem = join_problem(found, is_own=head is not None and found == head.address)
+    problem = join_problem(found)
     if problem is not None:
         raise RayNotFoundError(problem)
     if is_quiet:
@@ -64,7 +62,7 @@ def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
         with warnings.catch_warnings():
             if is_quiet:
                 warnings.simplefilter("ignore", FutureWarning)
-            ray.init(address=address or "auto", **(_QUIET if is_quiet else {}))
+            ray.init(address=found, **(_QUIET if is_quiet else {}))
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise RayNotFoundError(f"cannot join the Ray cluster at {found}: {error}") from error
 
