@@ -15,7 +15,9 @@ import os
 import socket
 from typing import Final
 
+from raykeeper.client.errors import RayUnavailableError
 from raykeeper.client.head_record import find_head
+from raykeeper.client.ray_lookups import left_s
 from raykeeper.links.ray_internals import (
     enable_token,
     has_token,
@@ -47,21 +49,36 @@ def join_problem(address: str) -> str | None:
     `raykeeper up` started; no other cluster receives the token. It is sent only if the cluster
     wants one: a process with a token answers no cluster without, whose GCS then believes that the
     process has dropped every actor that it creates.
+
+    Raises:
+        RayUnavailableError: the cluster does not answer in time.
     """
     if not answers_at(address):
         return f"no Ray cluster answers at {address}"
     if _sends_token() and not has_token():
         return f"RAY_AUTH_MODE is token, but there is none: {_PUT_TOKEN}"
-    if _host_and_port(address) is None or not is_refused(address):
+    if _host_and_port(address) is None or not _is_refused(address):
         return None
     if not _sends_token() and _is_of_this_user(address):
         enable_token()
-        if _sends_token() and not is_refused(address):
+        if _sends_token() and not _is_refused(address):
             return None
     if _sends_token():
         return f"the Ray cluster at {address} wants another token than this user's: {_PUT_TOKEN}"
     put_token = "" if has_token() else f"; {_PUT_TOKEN}"
     return f"the Ray cluster at {address} wants a token: export RAY_AUTH_MODE=token{put_token}"
+
+
+def _is_refused(address: str) -> bool:
+    """Return whether the cluster refuses this process for lack of the right token.
+
+    Raises:
+        RayUnavailableError: it does not answer in time.
+    """
+    try:
+        return is_refused(address, left_s())
+    except TimeoutError:
+        raise RayUnavailableError(f"the Ray cluster at {address} does not answer in time") from None
 
 
 def _is_of_this_user(address: str) -> bool:
@@ -81,7 +98,9 @@ def answers_at(address: str) -> bool:
         host_and_port = _host_and_port(address)
         if host_and_port is None:
             return True
-        socket.create_connection(host_and_port, CONNECT_TIMEOUT_S).close()
+        # A timeout of 0 would be another mode.
+        timeout_s = max(0.001, min(CONNECT_TIMEOUT_S, left_s()))
+        socket.create_connection(host_and_port, timeout_s).close()
     # ValueError and OverflowError: a name no host, or a number no port can have.
     except (OSError, ValueError, OverflowError):
         return False

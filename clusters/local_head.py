@@ -23,9 +23,9 @@ from pathlib import Path
 import msgspec
 import psutil
 import ray
-import ray.util
 
 from raykeeper.client.head_record import LocalHead, head_folder, record_file
+from raykeeper.client.ray_lookups import list_actors
 from raykeeper.links.processes import started_at, this_pid_namespace
 from raykeeper.links.ray_internals import forget_started_address, has_token, is_refused
 from raykeeper.links.ray_names import replicas_among
@@ -118,7 +118,7 @@ def _has_ensembles() -> bool:
     try:
         if not ray.is_initialized():
             return False
-        return bool(replicas_among(ray.util.list_named_actors(all_namespaces=True)))
+        return bool(replicas_among(list_actors()))
     except Exception:  # a Ray that does not answer, with any error, is of no use
         return False
 
@@ -138,9 +138,18 @@ def _ray() -> list[str]:
 
 
 def _wants_token(address: str) -> bool:
-    """Return whether the head requires a token; by default that depends on Ray's version."""
+    """Return whether the head requires a token; by default that depends on Ray's version.
+
+    Raises:
+        LocalHeadError: it does not answer.
+    """
     mode = os.environ.get("RAY_AUTH_MODE")
-    return mode.lower() == "token" if mode is not None else is_refused(address)
+    if mode is not None:
+        return mode.lower() == "token"
+    try:
+        return is_refused(address, _START_TIMEOUT_S)
+    except TimeoutError:
+        raise LocalHeadError(f"the Ray at {address} was started, and does not answer") from None
 
 
 def _ensure_token() -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import ray.exceptions
 
 from raykeeper.client.forks import refuse_inherited_ray
-from raykeeper.client.ray_address import join_problem, running_address
+from raykeeper.client.joining import join_at
+from raykeeper.client.ray_address import running_address
 from raykeeper.zab.errors import RayKeeperError
 
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -34,7 +34,7 @@ class RayNotFoundError(RayKeeperError):
 def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
     """Connect this process to the Ray cluster at `address`, or else to the one that is found.
 
-    Does nothing if the process is connected already and no address is given.
+    Does nothing if the process is connected already, to that cluster if an address is given.
 
     Args:
         address: The address of the cluster; None and "auto" as client/ray_address.py says.
@@ -42,29 +42,27 @@ def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
 
     Raises:
         RayNotFoundError: no cluster was found, or it requires a token that this user lacks.
+        RayUnavailableError: the cluster does not answer in time; see client/ray_lookups.py.
         WrongContextError: this process was forked off one that uses Ray.
     """
     refuse_inherited_ray()
-    if ray.is_initialized() and address is None:
-        return
+    if ray.is_initialized():
+        joined = str(ray.get_runtime_context().gcs_address)
+        if address in (None, "auto", joined):
+            return
+        raise RayNotFoundError(f"cannot join {address}: this process is in the cluster at {joined}")
     found = running_address() if address in (None, "auto") else address
     if found is None:
         raise RayNotFoundError(
             "no Ray cluster runs here: start one with `raykeeper up` or `ray start --head`, "
             "or name one in RAY_ADDRESS"
         )
-    problem = join_problem(found)
-    if problem is not None:
-        raise RayNotFoundError(problem)
     if is_quiet:
         logging.getLogger("ray").setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            if is_quiet:
-                warnings.simplefilter("ignore", FutureWarning)
-            ray.init(address=found, **(_QUIET if is_quiet else {}))
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise RayNotFoundError(f"cannot join the Ray cluster at {found}: {error}") from error
+    with warnings.catch_warnings():
+        if is_quiet:
+            warnings.simplefilter("ignore", FutureWarning)
+        join_at(found, RayNotFoundError, **(_QUIET if is_quiet else {}))
 
 
 def leave_ray() -> None:

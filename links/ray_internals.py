@@ -10,15 +10,19 @@ Ray is imported inside the functions only, so that the client loads without it.
 import atexit
 import ctypes
 import importlib
+import logging
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+
+from raykeeper.links.daemon_threads import begin_in_daemon_thread
 
 _AUTH_MODE_SETTING: Final = "RAY_AUTH_MODE"
 _GCS_THREAD: Final = "gcs_client_io"
@@ -170,23 +174,43 @@ def enable_token() -> None:
         config.initialize("")
 
 
-def is_refused(address: str) -> bool:
+def is_refused(address: str, timeout_s: float) -> bool:
     """Return whether the cluster at `host:port` refuses this process for lack of the right token.
 
     Takes milliseconds, where `ray.init` goes on trying for twenty seconds and says so in twenty
     lines. The process must have a token if it is to send one: without, Ray aborts it.
 
     Where Ray lacks the means: False; `ray.init` finds out.
+
+    Raises:
+        TimeoutError: the cluster does not answer in time; Ray itself waits 30 s.
     """
     client = _import_attribute("ray._raylet", "GcsClient")
     if client is None or _import_attribute("ray._raylet", "AuthenticationTokenLoader") is None:
         return False
     with _without_lines_of("gcs_client.cc"):
         try:
-            client(address=address)
+            begin_in_daemon_thread(partial(client, address=address)).result(timeout_s)
+        except TimeoutError:
+            raise
         except Exception as error:
             return "InvalidAuthToken" in str(error)
     return False
+
+
+@contextmanager
+def without_sigterm_warning() -> Iterator[None]:
+    """Drop Ray's warning that `ray.init` in this thread sets no handler of SIGTERM."""
+    logger = logging.getLogger("ray._private.worker")
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("SIGTERM handler is not set")
+
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
 
 
 def has_threads() -> bool:
