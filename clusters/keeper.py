@@ -22,6 +22,7 @@ import ray.exceptions
 from msgspec.structs import replace
 
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.process_priority import raise_priority
 from raykeeper.actors.ray_actors import start_actor
 from raykeeper.actors.sidecars import first_line
 from raykeeper.client import Client
@@ -74,6 +75,7 @@ class Keeper:
         What a keeper has written into the tree counts more than `nodes`.
         """
         share_fate_with_raylet()
+        raise_priority(config.niceness)
         self._config = config
         self._locations = {server: ServerLocation(node, node[:8]) for server, node in nodes.items()}
         self._status = KeeperStatus(leads=False, problem="it is starting")

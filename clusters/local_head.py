@@ -34,6 +34,8 @@ from raykeeper.zab.errors import RayKeeperError
 _log = logging.getLogger("raykeeper.clusters")
 _STARTED = re.compile(r"ray start --address='([^']+)'")
 _POLL_S = 0.05
+_PROMPT_WORKERS = {"RAY_worker_niceness": "0"}
+"""Ray gives its workers, and so the servers, the priority of its own processes."""
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 
@@ -62,6 +64,7 @@ def start_head() -> LocalHead:
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=Path.home(),
+            env=_PROMPT_WORKERS | os.environ,
             start_new_session=True,  # a ^C for the command must not end the head
         )
     try:

@@ -42,6 +42,7 @@ FORMAT_S: Final = 60.0
 _PIN_CPU_SHARE = 0.001
 _SAME_FOR_SERVERS = (
     *("watch_history_changes", "watch_history_bytes", "promotion_lag_max", "promotion_wait_ms"),
+    "niceness",
 )
 """Settings that a server has under the same name, with the same meaning."""
 _log = logging.getLogger("raykeeper.clusters")

@@ -162,6 +162,7 @@ def server_facts(
         sessions=answer.sessions,
         sessions_max=answer.sessions_max,
         niceness=answer.niceness,
+        priority_problem=answer.priority_problem,
         clock_ahead_ms=ahead_ms(answer.wall_ms, began, ended),
     )
 
