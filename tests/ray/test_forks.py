@@ -104,6 +104,7 @@ OUTPUT = {
 }
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("way", FORKS)
 def test_a_forked_child_is_refused_and_its_parent_works_on(
     way: str, shared: Ensemble, driver_environment: dict[str, str], tmp_path: Path
