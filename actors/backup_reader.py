@@ -10,7 +10,7 @@ server may remove those files meanwhile. It ends with the process that has start
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
@@ -31,10 +31,9 @@ from raykeeper.actors.disk.snapshot_files import (
     snapshot_zxids,
 )
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError, storage_errors
+from raykeeper.actors.process_priority import LOWEST_PRIORITY
 from raykeeper.actors.ray_actors import start_private_actor
 from raykeeper.zab.ids import Zxid
-
-_LOWEST_PRIORITY: Final = 19
 
 
 class OpenedSnapshot(Struct, frozen=True):
@@ -59,7 +58,7 @@ class BackupReader:
 
     def lower_priority(self) -> None:
         """Give way to every other process of the machine."""
-        os.setpriority(os.PRIO_PROCESS, 0, _LOWEST_PRIORITY)
+        os.setpriority(os.PRIO_PROCESS, 0, LOWEST_PRIORITY)
 
     def open_snapshot(self) -> OpenedSnapshot | None:
         """Open the newest whole snapshot; None if the server has made none yet.

@@ -46,15 +46,6 @@ def read_process_facts(folder: Path) -> ProcessFacts:
     )
 
 
-def niceness_below_parent() -> int:
-    """Return how much lower the priority of this process is than its parent's, in steps of `nice`.
-
-    Ray starts its workers 15 steps below the raylet, their parent (`RAY_worker_niceness`).
-    """
-    mine, parent = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, os.getppid()))
-    return max(0, mine - parent)
-
-
 def _disk_sizes(folder: Path) -> tuple[int, int]:
     """Return the bytes of the file system, and those that are free; 0 without the folder."""
     try:

@@ -18,7 +18,7 @@ from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
 from raykeeper.actors.operator_answers import OperatorAnswers
-from raykeeper.actors.process_facts import niceness_below_parent
+from raykeeper.actors.process_priority import raise_priority, read_niceness
 from raykeeper.actors.ray_actors import own_node_host, own_node_id, start_actor
 from raykeeper.actors.replica_config import CLIENTS_MAX_CEILING, ReplicaConfig
 from raykeeper.actors.replica_logger import ReplicaLogger
@@ -88,7 +88,9 @@ class Replica:
         self._log.attach_to_ray(config.log_format, config.log_file_bytes, config.log_files_kept)
         share_fate_with_raylet(lambda: self._log.line("replica.orphaned"))
         self._node_id = own_node_id()
-        self._niceness = niceness_below_parent()
+        self._priority_problem = raise_priority(config.niceness)
+        if self._priority_problem:
+            self._log.line("replica.low_priority", reason=self._priority_problem)
         self._failure: RayKeeperError | None = None
         self._retried_error: RayKeeperError | None = None
         self._runner: ServerRunner | None = None
@@ -171,7 +173,8 @@ class Replica:
             node_id=self._node_id,
             failure=str(self._failure or self._retried_error or ""),
             wall_ms=read_clocks().wall,
-            niceness=self._niceness,
+            niceness=read_niceness(),
+            priority_problem=self._priority_problem,
             versions=running_versions(),
             log_file=str(self._log.file or ""),
         )

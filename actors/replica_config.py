@@ -118,6 +118,9 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     promotion_lag_max: int = 1_000
     promotion_wait_ms: Millis = Millis(2_000)
     """An observer gets a vote when it has lacked at most so many transactions for so long."""
+    niceness: int = 0
+    """What the threads of the server and of its SessionTracker have at most, where the system
+    allows that."""
 
     def __reduce__(self) -> tuple[Callable[..., "ReplicaConfig"], tuple[dict[str, Any]]]:
         return known_config, ({name: getattr(self, name) for name in self.__struct_fields__},)
@@ -151,6 +154,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("watch_history_bytes", self.watch_history_bytes, 0, 1 << 34),
             ("promotion_lag_max", self.promotion_lag_max, 0, 10**9),
             ("promotion_wait_ms", self.promotion_wait_ms, 0, 600_000),
+            ("niceness", self.niceness, -20, 19),
             ("zookeeper_port", self.zookeeper_port, 0, 65_535),
             ("zookeeper_admin_port", self.zookeeper_admin_port, 0, 65_535),
             ("zookeeper_tls_port", self.zookeeper_tls_port, 0, 65_535),

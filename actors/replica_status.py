@@ -81,7 +81,7 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     wall_ms: int = 0
     """The wall clock of its node."""
     niceness: int = 0
-    """How much lower its priority is than that of the raylet that started it."""
+    """What its process has, as of `nice`; the lowest priority is 19."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """What its process has loaded, by name: raykeeper, its formats, Ray, Python."""
     # Later fields only at the end, with a default (docs/UPGRADING.md).
@@ -103,6 +103,8 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     member_plan: bytes = b""
     """The plan of an operator's change of the members that has not ended, as it stands in this
     server's tree; b"" if there is none."""
+    priority_problem: str = ""
+    """Why its process has not the niceness that its settings ask for."""
 
 
 class TransferOutcome(Struct, frozen=True):

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.process_priority import LOWEST_PRIORITY, raise_priority
 from raykeeper.actors.ray_actors import start_actor
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.links.ray_names import tracker_name
@@ -20,8 +21,10 @@ from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, decode_report
 class SessionTracker:
     """The actor. Its only caller has one call under way at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, niceness: int = LOWEST_PRIORITY) -> None:
+        """`niceness` is what the settings ask for; the system may not allow it."""
         share_fate_with_raylet()
+        raise_priority(niceness)
         self._expiry = SessionExpiry()
 
     def track(self, report: bytes) -> list[ExpiryProposal] | None:
@@ -39,4 +42,5 @@ class SessionTracker:
 
 def start_tracker(config: ReplicaConfig, node_id: str | None = None) -> Any:
     """Return the SessionTracker beside a server, started if there is none."""
-    return start_actor(SessionTracker, tracker_name(config.ensemble, config.server_id), node_id)
+    name = tracker_name(config.ensemble, config.server_id)
+    return start_actor(SessionTracker, name, node_id, config.niceness)

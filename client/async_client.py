@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 
 from msgspec import structs
 
-from raykeeper.client import task_sessions
+from raykeeper.client import arguments, task_sessions
 from raykeeper.client.call_forms import AwaitedForm, AwaitedFuture, UnawaitedCall, awaited_call
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.flows import CallInCaller, Flow
@@ -93,8 +93,9 @@ class AsyncClient(
         For the arguments and the errors see `connect` in connect.py.
         """
         # Imported here: a process may use the client without Ray.
-        from raykeeper.client.ensembles import dialer_of, find_servers
+        from raykeeper.client.ensembles import dialer_of, find_servers_async
         from raykeeper.client.identity import identity_of_process
+        from raykeeper.client.ray_lookups import fail_after, left_s
 
         ensemble, chroot = split_ensemble_name(name)
         options = SessionOptions(
@@ -108,11 +109,13 @@ class AsyncClient(
         )
         sessions = task_sessions.task_sessions
         task = sessions.current_task()
-        # They ask Ray's GCS, or wait, which would block the loop.
-        servers = await to_daemon_thread(find_servers, ensemble)
-        await to_daemon_thread(sessions.close_leftovers, timeout_s)
-        options = structs.replace(options, identity=identity_of_process())
-        dialer = dialer_of(ensemble, session_timeout_s, servers)
+        with fail_after(arguments.milliseconds("timeout_s", timeout_s) / 1000):
+            servers = await find_servers_async(ensemble)
+            if sessions.has_leftovers():
+                await to_daemon_thread(sessions.close_leftovers, left_s())
+            dialer = dialer_of(ensemble, session_timeout_s, servers)
+            identity = identity_of_process()
+            options = structs.replace(options, identity=identity, open_timeout_s=left_s())
         client = await cls.open(servers, dialer, options)
         client._place = name
         sessions.add(task, client._session)
@@ -277,6 +280,7 @@ class AsyncSession(Session):
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._driver.loop:
+            self._check_process()
             raise WrongContextError("this AsyncClient belongs to another event loop")
 
 

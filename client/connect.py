@@ -5,13 +5,14 @@ from functools import partial
 
 from msgspec import structs
 
-from raykeeper.client import task_sessions
+from raykeeper.client import arguments, task_sessions
 from raykeeper.client.client import Client
 from raykeeper.client.core.public_types import ClientId
-from raykeeper.client.ensembles import dialer_of, find_servers
+from raykeeper.client.ensembles import begin_search, dialer_of
 from raykeeper.client.identity import identity_of_process
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.process_metrics import process_metrics
+from raykeeper.client.ray_lookups import fail_after, left_s
 from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import (
     VALUE_BYTES_MAX,
@@ -34,8 +35,9 @@ def connect(
 ) -> Client:
     """Open a session with the ensemble `name` of this Ray cluster.
 
-    A process without `ray.init` joins the cluster that runs on its machine. A session that a Ray
-    task leaves open ends with the task (client/task_sessions.py).
+    A process without `ray.init` joins the cluster of RAY_ADDRESS, else that of `raykeeper up`, else
+    the one that `ray start` started last on its machine (client/ray_address.py). A session that a
+    Ray task leaves open ends with the task (client/task_sessions.py).
 
     Args:
         name: The ensemble. With a path, "coord/app1", the znode /app1 is the root of the handle
@@ -56,10 +58,10 @@ def connect(
         BadArgumentsError: an argument makes no sense.
         InvalidAclError: the default ACL is malformed.
         EnsembleNotFoundError: there is no such ensemble; the text lists the ensembles.
-        WrongContextError: inside an event loop (use AsyncClient there), without a Ray cluster, or
-            through `ray://`; the text says what to do.
+        WrongContextError: inside an event loop (use AsyncClient there), without a Ray cluster,
+            through `ray://`, or in a fork of a process that uses Ray; the text says what to do.
         ConnectionLossError: no server took the session within `timeout_s`; the text says which
-            servers were tried and how each failed.
+            servers were tried and how each failed, or that Ray does not answer.
         SessionExpiredError: the session to take over is over.
         AuthFailedError: its password is wrong, or not its password any more.
     """
@@ -80,12 +82,16 @@ def connect(
 
 
 def _open(ensemble: str, options: SessionOptions) -> BlockingSession:
-    servers = find_servers(ensemble)
-    sessions = task_sessions.task_sessions
-    task = sessions.current_task()
-    sessions.close_leftovers(options.timeout_s)
-    options = structs.replace(options, identity=identity_of_process())
-    dialer = dialer_of(ensemble, options.session_timeout_s, servers)
+    with fail_after(arguments.milliseconds("timeout_s", options.timeout_s) / 1000):
+        found = begin_search(ensemble)
+        # What can be done while Ray answers.
+        sessions = task_sessions.task_sessions
+        task = sessions.current_task()
+        sessions.close_leftovers(left_s())
+        identity = identity_of_process()
+        servers = found()
+        dialer = dialer_of(ensemble, options.session_timeout_s, servers)
+        options = structs.replace(options, identity=identity, open_timeout_s=left_s())
     session = BlockingSession.open(servers, dialer, options)
     sessions.add(task, session)
     process_metrics.add(ensemble, session.core, session.now)

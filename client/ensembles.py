@@ -3,16 +3,26 @@
 Ray is imported inside the functions only, so that the rest of the client loads without it.
 """
 
-import threading
-from collections.abc import Hashable, Iterable
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from raykeeper.client import arguments
-from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
-from raykeeper.client.ray_address import join_problem, running_address
+from raykeeper.client.errors import (
+    ConnectionLossError,
+    EnsembleNotFoundError,
+    RayUnavailableError,
+    WrongContextError,
+)
+from raykeeper.client.forks import refuse_inherited_ray
+from raykeeper.client.joining import join_at
+from raykeeper.client.ray_address import running_address
+from raykeeper.client.ray_lookups import begin_listing, list_actors_async
 from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import Dialer, Link, LinkEvents
+from raykeeper.links.daemon_threads import to_daemon_thread
 from raykeeper.links.hello import Hello, client_hello
 from raykeeper.links.limits import CLIENT_KEEPALIVE_MS_MAX
 from raykeeper.links.processes import this_process
@@ -20,21 +30,72 @@ from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
 from raykeeper.links.server_directory import ServerDirectory, shared_directory
 from raykeeper.zab.ids import Millis, ServerId
 
-_join_lock = threading.Lock()  # Ray refuses one of two threads at once, or hangs
+_NO_SESSION: Final = (
+    ", which cannot hold a session: its calls go through a proxy. Call connect() inside a Ray task "
+    "or actor, or start the program on a machine of the cluster (ray job submit)"
+)
+
+
+def begin_search(ensemble: str) -> Callable[[], list[ServerId]]:
+    """Join the cluster, and begin to ask Ray for the servers of an ensemble.
+
+    Returns:
+        A function that waits for the ids of the servers that Ray knows, in order. It raises
+        EnsembleNotFoundError if there are none, with the ensembles that there are, and
+        ConnectionLossError if Ray does not answer in time; see client/ray_lookups.py.
+
+    Raises:
+        WrongContextError: there is no cluster, or it cannot be used from this process.
+        ConnectionLossError: the cluster does not answer in time.
+    """
+    with _as_lost_connection():
+        join_cluster()
+        listing = begin_listing()
+
+    def wait() -> list[ServerId]:
+        with _as_lost_connection():
+            actors = listing()
+        return servers_among(ensemble, actors)
+
+    return wait
 
 
 def find_servers(ensemble: str) -> list[ServerId]:
-    """Return the ids of the ensemble's servers that Ray knows, in order; join the cluster first.
+    """Return what the search of `begin_search` finds.
 
     Raises:
         EnsembleNotFoundError: Ray knows none; the text lists the ensembles there are.
         WrongContextError: there is no cluster, or it cannot be used from this process.
+        ConnectionLossError: Ray does not answer in time.
     """
-    import ray.util
+    return begin_search(ensemble)()
 
-    join_cluster()
-    actors: list[dict[str, Any]] = ray.util.list_named_actors(all_namespaces=True)
+
+async def find_servers_async(ensemble: str) -> list[ServerId]:
+    """`find_servers`, to be awaited.
+
+    Raises:
+        EnsembleNotFoundError: Ray knows none; the text lists the ensembles there are.
+        WrongContextError: there is no cluster, or it cannot be used from this process.
+        ConnectionLossError: Ray does not answer in time.
+    """
+    with _as_lost_connection():
+        ray = sys.modules.get("ray")
+        if ray is not None and ray.is_initialized():
+            join_cluster()  # which only checks that
+        else:
+            await to_daemon_thread(join_cluster)
+        actors = await list_actors_async()
     return servers_among(ensemble, actors)
+
+
+@contextmanager
+def _as_lost_connection() -> Iterator[None]:
+    """Raise what a client expects that finds no server, in place of an error about Ray."""
+    try:
+        yield
+    except RayUnavailableError as error:
+        raise ConnectionLossError("", str(error)) from error
 
 
 def servers_among(ensemble: str, actors: list[dict[str, Any]]) -> list[ServerId]:
@@ -144,10 +205,11 @@ def check_joined() -> None:
     """Refuse to ask Ray after `ray.shutdown()`: Ray would start or join some cluster by itself.
 
     Raises:
-        WrongContextError: this process has left its cluster.
+        WrongContextError: this process has left its cluster, or has that of its parent.
     """
     import ray
 
+    refuse_inherited_ray()
     if not ray.is_initialized():
         raise WrongContextError(
             "Ray is shut down in this process, so servers cannot be looked up: call ray.init() and "
@@ -159,30 +221,24 @@ def join_cluster() -> None:
     """Connect this process to the Ray cluster of its machine unless it is connected.
 
     Raises:
-        WrongContextError: there is none, or the process is a `ray://` client.
+        WrongContextError: there is none, the process is a `ray://` client, or it was forked off
+            one that uses Ray.
+        RayUnavailableError: the cluster does not answer in time.
     """
+    refuse_inherited_ray()
     import ray
     from ray.util.client import ray as ray_client
 
     if ray_client.is_connected():  # type: ignore[no-untyped-call]
+        raise WrongContextError(f"this process is connected through ray://{_NO_SESSION}")
+    if ray.is_initialized():
+        return
+    address = running_address()
+    if address is None:
         raise WrongContextError(
-            "this process is connected through ray://, which cannot hold a session: its calls "
-            "go through a proxy. Call connect() inside a Ray task or actor, or start the program "
-            "on a machine of the cluster (ray job submit)"
+            "no Ray cluster runs on this machine: call ray.init() or start one "
+            "(ray start --head, raykeeper up) before connect()"
         )
-    with _join_lock:
-        if ray.is_initialized():
-            return
-        address = running_address()
-        if address is None:
-            raise WrongContextError(
-                "no Ray cluster runs on this machine: call ray.init() or start one "
-                "(ray start --head, raykeeper up) before connect()"
-            )
-        problem = join_problem(address)
-        if problem is not None:
-            raise WrongContextError(problem)
-        try:
-            ray.init(address="auto")
-        except ConnectionError as error:
-            raise WrongContextError(f"cannot join the Ray cluster at {address}: {error}") from error
+    if address.startswith("ray://"):
+        raise WrongContextError(f"RAY_ADDRESS is {address}{_NO_SESSION}")
+    join_at(address, WrongContextError)

@@ -4,6 +4,7 @@
     ├── KeeperError             the answer to a request; one class per ZooKeeper code
     ├── EnsembleNotFoundError   there is no ensemble of that name
     ├── WrongContextError       a call that cannot work in this context
+    ├── RayUnavailableError     Ray does not answer
     ├── LostError               a lock, membership or session is gone
     │   ├── SessionExpiredError, SessionMovedError     with the session; KeeperErrors too
     │   └── StaleTokenError     a holder with a newer fencing token was here first
@@ -58,6 +59,7 @@ __all__ = [
     "error_for",
     "EnsembleNotFoundError",
     "WrongContextError",
+    "RayUnavailableError",
     "LostError",
     "RecipeError",
     "WaitTimeoutError",
@@ -104,8 +106,16 @@ class EnsembleNotFoundError(RayKeeperError):
 class WrongContextError(RayKeeperError):
     """Raised when a call cannot work in its context; the text says what to do instead.
 
-    Contexts are a blocking call inside a running event loop, a handle used after a fork, and a
-    process that cannot reach the Ray cluster. Nothing was sent.
+    Contexts are a blocking call inside a running event loop, a child that was forked off a process
+    with Ray, and a process that cannot reach the Ray cluster. Nothing was sent.
+    """
+
+
+class RayUnavailableError(RayKeeperError):
+    """Raised when Ray does not answer in time, or answers with an error; the text says what of.
+
+    Its GCS is away or too busy. An ensemble that runs goes on without it. The caller should try
+    again. `connect` raises ConnectionLossError instead.
     """
 
 

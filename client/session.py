@@ -22,6 +22,7 @@ from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEve
 from raykeeper.client.core.scheduler import Scheduler, Task
 from raykeeper.client.driver import Driver, client_clock
 from raykeeper.client.errors import OperationTimeoutError, SessionExpiredError, WrongContextError
+from raykeeper.client.forks import ADVICE
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
 from raykeeper.client.request_future import RequestFuture
 from raykeeper.client.scheduler_host import DriverHost, wait_cleaned_up
@@ -64,6 +65,7 @@ class Session(ABC):
         Raises:
             BadArgumentsError: an option makes no sense.
         """
+        self._forks = _forks
         self.requests = new_request_builder(options)
         self.identity = options.identity
         """The line that names this process; see client/identity.py."""
@@ -144,6 +146,17 @@ class Session(ABC):
     def _call_user(self, call: Callable[[], object]) -> object:
         """Make a call of the user's in order with the other callbacks and replies."""
 
+    def _check_process(self) -> None:
+        """Refuse a handle in a child of the process that opened it.
+
+        Raises:
+            WrongContextError: this is one.
+        """
+        if self._forks != _forks:
+            raise WrongContextError(
+                f"this handle was opened before a fork, and works in the parent alone: {ADVICE}"
+            )
+
     def _call_listener(self, listener: Listener, state: ClientState) -> object:
         returned = listener(state)
         if returned is True:
@@ -168,7 +181,6 @@ class BlockingSession(Session):
     ) -> None:
         self._timeout_s = options.timeout_s
         self._loop = loop
-        self._forks = _forks
         self._callbacks = CallbackThread()
         super().__init__(servers, dialer, options, loop, clock)
 
@@ -327,9 +339,3 @@ class BlockingSession(Session):
         await wait_cleaned_up(self._flows, self._driver)
         self._driver.close()
         await asyncio.shield(self._driver.finished)
-
-    def _check_process(self) -> None:
-        if self._forks != _forks:
-            raise WrongContextError(
-                "this Client was made before a fork; a child process must connect() anew"
-            )

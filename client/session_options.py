@@ -13,7 +13,7 @@ from raykeeper.client.core.limits import ClientLimits
 from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.request_builder import RequestBuilder
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Acl, Acls
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.requests import PASSWORD_BYTES
@@ -26,6 +26,8 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
 
     session_timeout_s: float = 10.0
     timeout_s: float = 30.0
+    open_timeout_s: float | None = None
+    """What is left of `timeout_s` for opening the session; None for all of it."""
     value_bytes_max: int = VALUE_BYTES_MAX
     default_acl: Acls | None = None
     """The default ACL, which has been checked."""
@@ -59,13 +61,17 @@ def new_core(servers: list[ServerId], options: SessionOptions) -> ClientCore:
     Raises:
         BadArgumentsError: a timeout is not a positive number, or `client_id` is malformed.
     """
-    takeover, timeout_s = options.client_id, options.timeout_s
+    takeover, timeout_s, open_s = options.client_id, options.timeout_s, options.open_timeout_s
+    limits = ClientLimits(
+        request_timeout_ms=arguments.milliseconds("timeout_s", timeout_s),
+        open_timeout_ms=None if open_s is None else Millis(max(1, round(open_s * 1000))),
+    )
     return ClientCore(
         os.urandom(PASSWORD_BYTES),
         arguments.milliseconds("session_timeout_s", options.session_timeout_s),
         servers,
         Random(),
-        ClientLimits(request_timeout_ms=arguments.milliseconds("timeout_s", timeout_s)),
+        limits,
         takeover=None if takeover is None else arguments.checked_client_id(takeover),
         chroot=Chroot(options.chroot),
         read_only=options.read_only,

@@ -79,9 +79,13 @@ class TaskSessions:
 
     def close_leftovers(self, timeout_s: float) -> None:
         """Close the sessions that ended tasks left open; wait at most `timeout_s` for the end."""
-        if self._open or self._closing:
+        if self.has_leftovers():
             self._begin_closing_leftovers()
             wait(self._closing, timeout_s)
+
+    def has_leftovers(self) -> bool:
+        """Return whether there may be any."""
+        return bool(self._open or self._closing)
 
     def _poll(self) -> None:
         self._begin_closing_leftovers()

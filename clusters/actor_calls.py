@@ -1,16 +1,15 @@
 """Calls of the actors of an ensemble, of which any may be dead, late or away."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 import ray
-import ray.util
 
-from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client.ensembles import servers_among
+from raykeeper.client.forks import refuse_inherited_ray
+from raykeeper.client.ray_lookups import find_actor, find_actors, list_actors
 from raykeeper.clusters.local_ray import join_ray
-from raykeeper.links.ray_names import NAMESPACE
+from raykeeper.links.ray_names import replica_name
 from raykeeper.zab.ids import ServerId
 
 ANSWER_TIMEOUT_S: Final = 2.0
@@ -27,13 +26,11 @@ def find_replicas(name: str) -> dict[ServerId, Any]:
     Raises:
         EnsembleNotFoundError: no server of the ensemble runs.
         RayNotFoundError: there is no Ray cluster.
+        RayUnavailableError: Ray does not answer in time.
     """
     join_ray()
-    handles = {}
-    for server in servers_among(name, ray.util.list_named_actors(all_namespaces=True)):
-        with suppress(ValueError):  # it ended after it was listed
-            handles[server] = find_replica(name, server)
-    return handles
+    names = {replica_name(name, each): each for each in servers_among(name, list_actors())}
+    return {names[actor]: handle for actor, handle in find_actors(names).items()}
 
 
 def call_actors(
@@ -45,7 +42,11 @@ def call_actors(
     """Call a method on every actor at once; a string tells why an actor did not answer.
 
     Several methods divide the handles evenly among them, in order. All are given `given`.
+
+    Raises:
+        WrongContextError: this process was forked off one that uses Ray.
     """
+    refuse_inherited_ray()
     handles = list(handles)
     share = len(handles) // len(methods) if handles else 1
     calls = [(handle, methods[index // share]) for index, handle in enumerate(handles)]
@@ -92,15 +93,11 @@ def _answer(ref: "ray.ObjectRef[Any]", timeout_s: float) -> Any:
 
 
 def stop_actor(name: str) -> None:
-    """End an actor of an ensemble for good, if there is one."""
+    """End an actor of an ensemble for good, if there is one.
+
+    Raises:
+        RayUnavailableError: Ray does not answer in time.
+    """
     handle = find_actor(name)
     if handle is not None:
         ray.kill(handle, no_restart=True)
-
-
-def find_actor(name: str) -> Any | None:
-    """Return an actor of an ensemble by its name; None if there is none."""
-    try:
-        return ray.get_actor(name, namespace=NAMESPACE)
-    except ValueError:
-        return None

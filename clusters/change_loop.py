@@ -12,6 +12,7 @@ from typing import Final
 import ray.exceptions
 
 from raykeeper.actors.sidecars import first_line
+from raykeeper.client.errors import RayUnavailableError
 from raykeeper.clusters.member_steps.next_act import next_act
 from raykeeper.clusters.member_steps.vocabulary import Act, Done, MemberChangeError, Plan, Wait
 from raykeeper.clusters.members_view import MembersView
@@ -77,7 +78,7 @@ class ChangeLoop:
                 if isinstance(act, Wait):
                     raise NotYetError(act.reason)
                 self._act(act, seen)
-            except (NotYetError, ray.exceptions.RayError) as error:
+            except (NotYetError, RayUnavailableError, ray.exceptions.RayError) as error:
                 why = first_line(error)
                 if self._clock() > deadline:
                     raise MemberChangeError(

@@ -419,6 +419,13 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     connection. Beyond it the connections with the most are closed.
     """
 
+    niceness: Annotated[int, Meta(ge=-20, le=19, description="a whole number from -20 to 19")] = 0
+    """The niceness that a server, its session tracker and the keeper have at most: Ray starts them
+    with 15, behind all other work of the node. To go lower needs root, CAP_SYS_NICE or a limit
+    (`ulimit -e`); without them they keep what they have, and the doctor tells it. 19 leaves it to
+    Ray.
+    """
+
     metrics: Annotated[bool, Meta(description="on or off")] = True
     """on: each server tells its metrics to Ray once a second, see docs/METRICS.md."""
 

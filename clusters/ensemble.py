@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ray
-import ray.util
 
 from raykeeper.actors.replica_status import (
     ReplicaDescription,
@@ -20,15 +19,19 @@ from raykeeper.actors.replica_status import (
 )
 from raykeeper.client import Client
 from raykeeper.client import connect as connect_client
-from raykeeper.client.arguments import checked_path
+from raykeeper.client.arguments import checked_path, milliseconds
 from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.ensembles import servers_among
-from raykeeper.client.errors import EnsembleNotFoundError
+from raykeeper.client.errors import (
+    ConnectionLossError,
+    EnsembleNotFoundError,
+    RayUnavailableError,
+)
+from raykeeper.client.ray_lookups import GRACE_S, fail_after, find_actor, list_actors
 from raykeeper.client.session_options import VALUE_BYTES_MAX
 from raykeeper.clusters.actor_calls import (
     ANSWER_TIMEOUT_S,
     call_actors,
-    find_actor,
     find_replicas,
     stop_actor,
 )
@@ -79,7 +82,11 @@ class NoLeaderError(RayKeeperError):
 
 
 class Ensemble:
-    """An ensemble of the Ray cluster, by name. Returned by `launch` and `attach`."""
+    """An ensemble of the Ray cluster, by name. Returned by `launch` and `attach`.
+
+    Every method asks Ray where the servers are, and raises RayUnavailableError if Ray does not
+    answer in time (client/ray_lookups.py); `connect` raises ConnectionLossError then.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -109,18 +116,23 @@ class Ensemble:
             BadArgumentsError: an argument is invalid.
             InvalidAclError: the default ACL is malformed.
             EnsembleNotFoundError: no server of the ensemble runs.
-            ConnectionLossError: no server accepted the session within `timeout_s`.
+            ConnectionLossError: no server accepted the session within `timeout_s`, or Ray does not
+                answer.
         """
-        described = self.describe()
-        return connect_client(
-            self.name + (checked_path(chroot) if chroot else ""),
-            session_timeout_s,
-            timeout_s,
-            value_bytes_max=VALUE_BYTES_MAX if described is None else described.value_bytes_max,
-            default_acl=default_acl,
-            client_id=client_id,
-            read_only=read_only,
-        )
+        name = self.name + (checked_path(chroot) if chroot else "")
+        with fail_after(milliseconds("timeout_s", timeout_s) / 1000):
+            try:
+                described = self.describe()
+            except RayUnavailableError as error:
+                raise ConnectionLossError("", str(error)) from error
+            bytes_max = VALUE_BYTES_MAX if described is None else described.value_bytes_max
+            return connect_client(
+                *(name, session_timeout_s, timeout_s),
+                value_bytes_max=bytes_max,
+                default_acl=default_acl,
+                client_id=client_id,
+                read_only=read_only,
+            )
 
     def describe(self) -> ReplicaDescription | None:
         """Return the first server's description of the ensemble; None when no server answers.
@@ -181,17 +193,20 @@ class Ensemble:
         Raises:
             NoLeaderError: there was no leader within `timeout_s`; the message tells why.
             EnsembleNotFoundError: no server of the ensemble runs.
+            RayUnavailableError: Ray does not answer within `timeout_s`.
         """
         deadline = time.monotonic() + timeout_s
-        while True:
-            report = self.status()
-            if report.leader is not None:
-                return report.leader
-            if time.monotonic() > deadline:
-                raise NoLeaderError(
-                    f"ensemble {self.name!r} has no leader after {timeout_s:g} s: {report.reason}"
-                )
-            time.sleep(_POLL_S)
+        with fail_after(timeout_s + GRACE_S):
+            while True:
+                report = self.status()
+                if report.leader is not None:
+                    return report.leader
+                if time.monotonic() > deadline:
+                    raise NoLeaderError(
+                        f"ensemble {self.name!r} has no leader after {timeout_s:g} s: "
+                        f"{report.reason}"
+                    )
+                time.sleep(_POLL_S)
 
     def transfer_leadership(
         self, to: int | None = None, *, timeout_s: float = 2.0, lag_max: int = 1_000
@@ -662,14 +677,15 @@ class Ensemble:
 def attach(name: str) -> Ensemble:
     """Return a handle of the ensemble `name`, which runs in this Ray cluster.
 
-    A process without `ray.init` joins the cluster that `ray.init()` would choose.
+    A process without `ray.init` joins the cluster that `connect` would join.
 
     Raises:
         EnsembleNotFoundError: no ensemble of that name runs; the message lists the others.
         RayNotFoundError: there is no Ray cluster.
+        RayUnavailableError: Ray does not answer in time.
     """
     join_ray()
-    servers_among(name, ray.util.list_named_actors(all_namespaces=True))
+    servers_among(name, list_actors())
     return Ensemble(name)
 
 
@@ -678,9 +694,10 @@ def list_ensembles() -> list[str]:
 
     Raises:
         RayNotFoundError: there is no Ray cluster.
+        RayUnavailableError: Ray does not answer in time.
     """
     join_ray()
-    return list(replicas_among(ray.util.list_named_actors(all_namespaces=True)))
+    return list(replicas_among(list_actors()))
 
 
 def _number_or_ids(asked: int | Iterable[int] | None) -> int | tuple[ServerId, ...] | None:
@@ -689,10 +706,9 @@ def _number_or_ids(asked: int | Iterable[int] | None) -> int | tuple[ServerId, .
 
 def _actors_of(ensemble: str) -> set[str]:
     """Return the names of all actors of the ensemble that Ray knows."""
-    actors = ray.util.list_named_actors(all_namespaces=True)
     return {
         actor["name"]
-        for actor in actors
+        for actor in list_actors()
         if actor["namespace"] == NAMESPACE and actor["name"].startswith(f"{ensemble}/")
     }
 

@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import ray
@@ -21,11 +22,13 @@ import ray.exceptions
 from msgspec.structs import replace
 
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.process_priority import raise_priority
 from raykeeper.actors.ray_actors import start_actor
 from raykeeper.actors.sidecars import first_line
 from raykeeper.client import Client
 from raykeeper.client import connect as connect_client
-from raykeeper.client.errors import LostError, WaitTimeoutError
+from raykeeper.client.errors import LostError, RayUnavailableError, WaitTimeoutError
+from raykeeper.client.ray_lookups import ask_ray
 from raykeeper.client.recipes.election import Leadership
 from raykeeper.clusters.config import EnsembleConfig
 from raykeeper.clusters.healing.keeper_loop import BUSY_PAUSE_MS, KeeperLoop
@@ -73,6 +76,7 @@ class Keeper:
         What a keeper has written into the tree counts more than `nodes`.
         """
         share_fate_with_raylet()
+        raise_priority(config.niceness)
         self._config = config
         self._locations = {server: ServerLocation(node, node[:8]) for server, node in nodes.items()}
         self._status = KeeperStatus(leads=False, problem="it is starting")
@@ -201,7 +205,8 @@ class _Leader:
             try:
                 view = self._executor.observe(self._journal.read_drains())
                 return replace(view, turn=self._members.read_holder())
-            except ray.exceptions.RayError as error:  # what is unknown is no reason to resign
+            # What is unknown is no reason to resign.
+            except (RayUnavailableError, ray.exceptions.RayError) as error:
                 self._report(f"Ray does not answer: {first_line(error)}")
                 time.sleep(BUSY_PAUSE_MS / 1000)
 
@@ -239,9 +244,14 @@ def heal_settings(config: EnsembleConfig) -> HealSettings:
 
 
 def start_keeper(config: EnsembleConfig, nodes: Mapping[ServerId, str]) -> Any:
-    """Return the keeper of an ensemble, started if there is none; `nodes` are those of servers."""
+    """Return the keeper of an ensemble, started if there is none; `nodes` are those of servers.
+
+    Raises:
+        RayUnavailableError: Ray does not answer in time.
+    """
     name = keeper_name(config.name)
-    return start_actor(Keeper, name, None, config, nodes, max_concurrency=_CALLS)
+    start = partial(start_actor, Keeper, name, None, config, nodes, max_concurrency=_CALLS)
+    return ask_ray("the start of the keeper", start)
 
 
 def _millis(seconds: float) -> Millis:

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import ray.util
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.storage_errors import StorageError
-from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import ReplicaDescription
+from raykeeper.client.ray_lookups import GRACE_S, fail_after, find_actors
 from raykeeper.clusters.config import (
     EnsembleConfig,
     resolve_requested,
@@ -38,6 +37,7 @@ from raykeeper.clusters.running_servers import (
 )
 from raykeeper.clusters.running_settings import adopt_settings, check_settings
 from raykeeper.clusters.starting import FORMAT_S, start_planned
+from raykeeper.links.ray_names import replica_name
 from raykeeper.zab.ids import ServerId
 
 _GRACE_S = 2.0
@@ -83,13 +83,15 @@ def launch(
         StorageError: a folder belongs to another ensemble, cannot be written, or is not made within
             `timeout_s`, or a majority cannot start; names node and folder.
         NoLeaderError: no leader within `timeout_s`; tells why. Launching again is safe.
+        RayUnavailableError: Ray does not answer within `timeout_s`. Launching again is safe.
     """
     deadline = time.monotonic() + timeout_s
     given = {key: value for key, value in settings.items() if value is not None}
     resolved, stated = resolve_requested(config, given)
-    join_or_start_ray()
-    ensemble, resolved = complete(resolved, stated, check_settings, deadline)
-    start_missing_keeper(resolved)
+    with fail_after(timeout_s + GRACE_S):
+        join_or_start_ray()
+        ensemble, resolved = complete(resolved, stated, check_settings, deadline)
+        start_missing_keeper(resolved)
     return ensemble
 
 
@@ -239,11 +241,13 @@ def _wait_until_ready(
     waiting: dict[ray.ObjectRef[Any], ServerId] = {}
     problems: dict[ServerId, StorageError | str] = {}
     started: set[ServerId] = set()
+    replicas = find_actors(replica_name(name, server) for server in members.servers)
     for server in members.servers:
-        try:
-            waiting[find_replica(name, server).ready.remote()] = server
-        except ValueError:  # the ensemble was stopped, or the server killed for good
+        handle = replicas.get(replica_name(name, server))
+        if handle is None:  # the ensemble was stopped, or the server killed for good
             problems[server] = refused.get(server, _WAS_STOPPED)
+        else:
+            waiting[handle.ready.remote()] = server
     while waiting and len(voters & (started | set(waiting.values()))) >= majority:
         is_enough = len(voters & started) >= majority
         left_s = max(0.0, deadline - time.monotonic())

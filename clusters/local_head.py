@@ -1,9 +1,9 @@
 """A Ray head that outlives the command that started it.
 
 `ray.init` starts a Ray that ends with its process, so `raykeeper up` runs `ray start --head
---block` as a separate process and keeps a record of it. That process ends its whole node on
-SIGTERM, so one signal to one pid stops the head. `ray stop` is never used: it ends every Ray on
-the machine.
+--block` as a separate process and keeps a record of it (client/head_record.py). That process ends
+its whole node on SIGTERM, so one signal to one pid stops the head. `ray stop` is never used: it
+ends every Ray on the machine.
 
 The head listens on all interfaces, as any Ray head does. Ray's token guards its ports; one is
 generated if there is none. Ray before 2.52 has no token, and before 2.59 it requires one only if
@@ -23,16 +23,19 @@ from pathlib import Path
 import msgspec
 import psutil
 import ray
-import ray.util
-from msgspec import Struct
 
+from raykeeper.client.head_record import LocalHead, head_folder, record_file
+from raykeeper.client.ray_lookups import list_actors
+from raykeeper.links.processes import started_at, this_pid_namespace
 from raykeeper.links.ray_internals import forget_started_address, has_token, is_refused
 from raykeeper.links.ray_names import replicas_among
-from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
+from raykeeper.zab.errors import RayKeeperError
 
 _log = logging.getLogger("raykeeper.clusters")
 _STARTED = re.compile(r"ray start --address='([^']+)'")
 _POLL_S = 0.05
+_PROMPT_WORKERS = {"RAY_worker_niceness": "0"}
+"""Ray gives its workers, and so the servers, the priority of its own processes."""
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 
@@ -42,37 +45,6 @@ class LocalHeadError(RayKeeperError):
 
     The caller should read the file that the message names.
     """
-
-
-class LocalHead(Struct, frozen=True):
-    """The record of a head that was started here."""
-
-    pid: int
-    create_time: float
-    """Distinguishes the process from a later one with the same pid."""
-    address: str
-    wants_token: bool = False
-    """Whether a program that joins must set RAY_AUTH_MODE=token, which Ray does not tell it."""
-
-    def export_line(self) -> str:
-        """Return the shell command after which programs join this head."""
-        return f"export RAY_ADDRESS={self.address}" + " RAY_AUTH_MODE=token" * self.wants_token
-
-
-def head_folder() -> Path:
-    """Return the folder of the records and logs of local heads."""
-    return Path.home() / ".raykeeper"
-
-
-def find_head() -> LocalHead | None:
-    """Return the head that `start_head` started, if it still runs."""
-    try:
-        head = msgspec.json.decode((head_folder() / "head.json").read_bytes(), type=LocalHead)
-        is_same = psutil.Process(head.pid).create_time() == head.create_time
-    # ValueError: the record has a number that no process can have.
-    except (OSError, ValueError, OverflowError, psutil.Error, *DECODE_ERRORS):
-        return None
-    return head if is_same else None
 
 
 def start_head() -> LocalHead:
@@ -92,13 +64,14 @@ def start_head() -> LocalHead:
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=Path.home(),
+            env=_PROMPT_WORKERS | os.environ,
             start_new_session=True,  # a ^C for the command must not end the head
         )
     try:
         address = _wait_for_address(process, log)
-        create_time = psutil.Process(process.pid).create_time()
-        head = LocalHead(process.pid, create_time, address, _wants_token(address))
-        (head_folder() / "head.json").write_bytes(msgspec.json.encode(head))
+        me = (process.pid, started_at(process.pid), this_pid_namespace())
+        head = LocalHead(*me, address, _wants_token(address))
+        record_file().write_bytes(msgspec.json.encode(head))
     except BaseException:
         process.terminate()
         raise
@@ -122,7 +95,7 @@ def stop_head(head: LocalHead) -> None:
         alive = [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
         if alive:
             raise LocalHeadError(f"processes {[p.pid for p in alive]} of Ray did not end")
-    (head_folder() / "head.json").unlink(missing_ok=True)
+    record_file().unlink(missing_ok=True)
     forget_started_address(head.address)
 
 
@@ -148,7 +121,7 @@ def _has_ensembles() -> bool:
     try:
         if not ray.is_initialized():
             return False
-        return bool(replicas_among(ray.util.list_named_actors(all_namespaces=True)))
+        return bool(replicas_among(list_actors()))
     except Exception:  # a Ray that does not answer, with any error, is of no use
         return False
 
@@ -168,9 +141,18 @@ def _ray() -> list[str]:
 
 
 def _wants_token(address: str) -> bool:
-    """Return whether the head requires a token; by default that depends on Ray's version."""
+    """Return whether the head requires a token; by default that depends on Ray's version.
+
+    Raises:
+        LocalHeadError: it does not answer.
+    """
     mode = os.environ.get("RAY_AUTH_MODE")
-    return mode.lower() == "token" if mode is not None else is_refused(address)
+    if mode is not None:
+        return mode.lower() == "token"
+    try:
+        return is_refused(address, _START_TIMEOUT_S)
+    except TimeoutError:
+        raise LocalHeadError(f"the Ray at {address} was started, and does not answer") from None
 
 
 def _ensure_token() -> None:

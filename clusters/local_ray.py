@@ -1,7 +1,7 @@
 """Connect to Ray, or start it: the first step of `launch`, `attach` and every command.
 
 A process that has called `ray.init` keeps its cluster. Any other process joins the cluster that
-`ray.init()` would choose (client/ray_address.py).
+client/ray_address.py chooses, as `connect` does.
 """
 
 import logging
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import ray.exceptions
 
-from raykeeper.client.ray_address import join_problem, running_address
-from raykeeper.clusters.local_head import find_head
+from raykeeper.client.forks import refuse_inherited_ray
+from raykeeper.client.joining import join_at
+from raykeeper.client.ray_address import running_address
 from raykeeper.zab.errors import RayKeeperError
 
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -32,38 +32,37 @@ class RayNotFoundError(RayKeeperError):
 
 
 def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
-    """Connect this process to the Ray cluster at `address`, or else to that of `ray.init()`.
+    """Connect this process to the Ray cluster at `address`, or else to the one that is found.
 
-    Does nothing if the process is connected already and no address is given.
+    Does nothing if the process is connected already, to that cluster if an address is given.
 
     Args:
-        address: The address of the cluster.
+        address: The address of the cluster; None and "auto" as client/ray_address.py says.
         is_quiet: Show neither Ray's own messages and warnings nor the output of its workers.
 
     Raises:
         RayNotFoundError: no cluster was found, or it requires a token that this user lacks.
+        RayUnavailableError: the cluster does not answer in time; see client/ray_lookups.py.
+        WrongContextError: this process was forked off one that uses Ray.
     """
-    if ray.is_initialized() and address is None:
-        return
+    refuse_inherited_ray()
+    if ray.is_initialized():
+        joined = str(ray.get_runtime_context().gcs_address)
+        if address in (None, "auto", joined):
+            return
+        raise RayNotFoundError(f"cannot join {address}: this process is in the cluster at {joined}")
     found = running_address() if address in (None, "auto") else address
     if found is None:
         raise RayNotFoundError(
             "no Ray cluster runs here: start one with `raykeeper up` or `ray start --head`, "
             "or name one in RAY_ADDRESS"
         )
-    head = find_head()
-    problem = join_problem(found, is_own=head is not None and found == head.address)
-    if problem is not None:
-        raise RayNotFoundError(problem)
     if is_quiet:
         logging.getLogger("ray").setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            if is_quiet:
-                warnings.simplefilter("ignore", FutureWarning)
-            ray.init(address=address or "auto", **(_QUIET if is_quiet else {}))
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise RayNotFoundError(f"cannot join the Ray cluster at {found}: {error}") from error
+    with warnings.catch_warnings():
+        if is_quiet:
+            warnings.simplefilter("ignore", FutureWarning)
+        join_at(found, RayNotFoundError, **(_QUIET if is_quiet else {}))
 
 
 def leave_ray() -> None:

@@ -22,8 +22,10 @@ from msgspec.structs import replace
 from raykeeper.actors.replica_status import REMOVED, ReconfigOutcome, ReplicaStatus
 from raykeeper.actors.sidecars import first_line
 from raykeeper.client import Client
+from raykeeper.client.errors import RayUnavailableError
+from raykeeper.client.ray_lookups import ask_ray, find_actor
 from raykeeper.client.recipes.acquirable import Held
-from raykeeper.clusters.actor_calls import call_actors, find_actor, find_replicas
+from raykeeper.clusters.actor_calls import call_actors, find_replicas
 from raykeeper.clusters.change_loop import POLL_S, ChangeLoop, NotYetError, Tell
 from raykeeper.clusters.config import EnsembleConfig, make_config, warning_of_even
 from raykeeper.clusters.feature_level import feature_level_of, why_members_stay
@@ -132,7 +134,7 @@ class MemberChange:
         try:
             coming = [server for server in plan.newcomers if server in plan.target.servers]
             check_newcomers(self._config, coming, plan.nodes, self._leaving())
-        except (PlacementError, ray.exceptions.RayError) as error:
+        except (PlacementError, RayUnavailableError, ray.exceptions.RayError) as error:
             raise MemberChangeError(f"nothing was changed: {first_line(error)}") from error
         with self._told_if_interrupted(plan):
             self._journal.begin(self._held, plan)
@@ -274,7 +276,7 @@ class MemberChange:
 
     def _leaving(self) -> set[str]:
         """Return the nodes on which no newcomer starts unless the operator has named it."""
-        return {*draining_nodes(), *self._keeper.read_drains()}
+        return {*ask_ray("the nodes that it loses", draining_nodes), *self._keeper.read_drains()}
 
     def _step(self, step: Step, seen: MembersView) -> None:
         leader = seen.view.leader

@@ -8,11 +8,11 @@ from msgspec import Struct
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.actors.sidecars import first_line
 from raykeeper.client import Client
+from raykeeper.client.ray_lookups import list_nodes
 from raykeeper.clusters.actor_calls import find_replicas
 from raykeeper.clusters.member_journal import MemberJournal
 from raykeeper.clusters.member_steps.vocabulary import Plan
 from raykeeper.clusters.members_view import MembersView, look, newest_plan
-from raykeeper.clusters.node_discovery import known_nodes
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import DiskId, ServerId, Zxid
 
@@ -84,7 +84,7 @@ def ask_members_status(ensemble: EnsembleHandle) -> MembersStatus:
         EnsembleNotFoundError: no server of the ensemble runs.
     """
     seen = look(find_replicas(ensemble.name), lambda _: False)
-    names = {node["NodeID"]: str(node["NodeManagerHostname"]) for node in known_nodes()}
+    names = {node["NodeID"]: str(node["NodeManagerHostname"]) for node in list_nodes()}
     plan = newest_plan(seen.statuses.values())
     # Without a leader nobody is asked, as it could take long.
     at_it, problem = "", seen.view.doubt

@@ -73,7 +73,7 @@ def start_newcomer(
         PlacementError: the settings allow no node, or not every node could tell what it has.
         FormatTimeoutError: a StorageError: the node has not made the folder in time.
         StorageError: the folder cannot be written.
-        ray.exceptions.RayError: Ray does not answer.
+        RayUnavailableError, ray.exceptions.RayError: Ray does not answer.
     """
     places = _find_places(config, leaving)
     names = {each.node_id: each.name for each in places.nodes}
@@ -102,7 +102,7 @@ def check_newcomers(
     Raises:
         MemberChangeError: there is none; tells why for each node.
         PlacementError: the settings allow no node, or not every node could tell what it has.
-        ray.exceptions.RayError: Ray does not answer.
+        RayUnavailableError, ray.exceptions.RayError: Ray does not answer.
     """
     if not servers:
         return
@@ -216,7 +216,7 @@ def mark_as_left(
 
     Raises:
         StorageError: it cannot be written.
-        ray.exceptions.RayError: Ray does not answer.
+        RayUnavailableError, ray.exceptions.RayError: Ray does not answer.
     """
     nodes = discover_nodes(config.data_dir, config.name)
     where = (config.data_dir, config.name, server)

@@ -32,6 +32,7 @@ from raykeeper.actors.disk.storage_errors import (
     UnknownVersion,
     storage_errors,
 )
+from raykeeper.client.ray_lookups import ask_ray, list_nodes
 from raykeeper.clusters.node_report import (
     EnsembleRecord,
     FoundFolder,
@@ -80,22 +81,16 @@ def staged_snapshot(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
 
 def discover_nodes(data_dir: str, ensemble: str, timeout_s: float = _TIMEOUT_S) -> list[NodeReport]:
     """Ask every live node what it holds. Changes nothing."""
-    nodes = [node for node in known_nodes() if node["Alive"]]
+    nodes = [node for node in list_nodes() if node["Alive"]]
     asked = [on_node(node["NodeID"], inspect_node, data_dir, ensemble) for node in nodes]
     ray.wait(asked, num_returns=len(asked), timeout=timeout_s)
     reports = [_report(node, ref) for node, ref in zip(nodes, asked, strict=True)]
     return part_superseded(reports)
 
 
-def known_nodes() -> list[dict[str, Any]]:
-    """Return what Ray tells of each node, dead ones included."""
-    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return found
-
-
 def find_live_node(beginning: str) -> tuple[str, str]:
     """Return the id of the only live node whose id begins so; or "", and why there is none."""
-    return choose_node(beginning, [str(n["NodeID"]) for n in known_nodes() if n["Alive"]])
+    return choose_node(beginning, [str(n["NodeID"]) for n in list_nodes() if n["Alive"]])
 
 
 def choose_node(beginning: str, alive: Sequence[str]) -> tuple[str, str]:
@@ -130,13 +125,18 @@ def _report(node: dict[str, Any], ref: "ray.ObjectRef[Any]") -> NodeReport:
 
 
 def on_node(node_id: str, function: Callable[..., Any], *args: object) -> "ray.ObjectRef[Any]":
-    """Run `function` once, on that node only."""
+    """Run `function` once, on that node only.
+
+    Raises:
+        RayUnavailableError: Ray does not take the task in time.
+    """
     task = ray.remote(function).options(
         num_cpus=0,
         max_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
     )
-    ref: ray.ObjectRef[Any] = task.remote(*args)
+    # Ray exports a function to its GCS before its first task.
+    ref: ray.ObjectRef[Any] = ask_ray(f"a task on node {node_id[:8]}", task.remote, *args)
     return ref
 
 

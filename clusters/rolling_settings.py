@@ -24,7 +24,7 @@ import ray.exceptions
 from msgspec.structs import replace
 
 from raykeeper.actors.replica_status import ReplicaDescription
-from raykeeper.clusters.actor_calls import find_actor
+from raykeeper.client.ray_lookups import find_actor
 from raykeeper.clusters.config import EnsembleConfig, make_config, resolve_requested
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.launch import complete, start_missing_keeper, start_stopped

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from raykeeper.actors.disk.identity import DiskIdentity
 from raykeeper.actors.disk.storage_errors import StorageError
+from raykeeper.client.ray_lookups import ask_ray
 from raykeeper.clusters.config import EnsembleConfig, LabelPin, ResourcePin
 from raykeeper.clusters.membership import Membership, founding_members
 from raykeeper.clusters.node_discovery import on_node, prepare_folder, write_record
@@ -41,6 +42,7 @@ FORMAT_S: Final = 60.0
 _PIN_CPU_SHARE = 0.001
 _SAME_FOR_SERVERS = (
     *("watch_history_changes", "watch_history_bytes", "promotion_lag_max", "promotion_wait_ms"),
+    "niceness",
 )
 """Settings that a server has under the same name, with the same meaning."""
 _log = logging.getLogger("raykeeper.clusters")
@@ -85,6 +87,7 @@ def start_planned(
         FormatTimeoutError: a StorageError: a node has not made a folder in time.
         StorageError: a folder cannot be written; names its node. No server was started. Or another
             process founds, or restores, the ensemble now.
+        RayUnavailableError: Ray does not answer in time. Starting them again is safe.
     """
     limit = _Limit(timeout_s, time.monotonic() + timeout_s)
     # A late import: a process that only asks for the status must not load the server.
@@ -100,7 +103,8 @@ def start_planned(
         node_id, pin = _location(config, placement, nodes)
         newest = newest_incarnation(placement.server_id, answers)
         made = replica_config(config, uuid, placement.server_id, newest, first, members)
-        start_replica(made, node_id, pin)
+        what = f"the start of server {placement.server_id}"
+        ask_ray(what, start_replica, made, node_id, pin)
 
 
 def _format(

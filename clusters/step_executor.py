@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.sidecars import first_line
 from raykeeper.client.errors import LostError
+from raykeeper.client.ray_lookups import ask_ray, find_actor, list_nodes
 from raykeeper.client.recipes.acquirable import Held
-from raykeeper.clusters.actor_calls import call_actors, find_actor
+from raykeeper.clusters.actor_calls import call_actors
 from raykeeper.clusters.config import EnsembleConfig
 from raykeeper.clusters.healing.move_steps import MoveError
 from raykeeper.clusters.healing.vocabulary import (
@@ -34,7 +35,7 @@ from raykeeper.clusters.healing.vocabulary import (
 )
 from raykeeper.clusters.keeper_view import make_survey, make_view
 from raykeeper.clusters.membership import known_members
-from raykeeper.clusters.node_discovery import discover_nodes, known_nodes, on_node
+from raykeeper.clusters.node_discovery import discover_nodes, on_node
 from raykeeper.clusters.node_report import NodeReport
 from raykeeper.clusters.placement import PlacementError, place
 from raykeeper.clusters.running_servers import (
@@ -84,11 +85,11 @@ class StepExecutor:
         """Take a look at Ray and the servers; `drained` are the ids of nodes that leave.
 
         Raises:
-            ray.exceptions.RayError: Ray does not answer.
+            RayUnavailableError, ray.exceptions.RayError: Ray does not answer.
         """
-        nodes = known_nodes()
+        nodes = list_nodes()
         self._names = {node["NodeID"]: _name(node) for node in nodes}
-        leaving = dict.fromkeys(draining_nodes(), Cause.PREEMPTED)
+        leaving = dict.fromkeys(ask_ray("the nodes that it loses", draining_nodes), Cause.PREEMPTED)
         leaving |= dict.fromkeys(drained, Cause.DRAINED)
         handles = find_actors(self._config.name)
         actors = {server: actor_id(handle) for server, handle in handles.items()}
@@ -109,7 +110,7 @@ class StepExecutor:
         """Ask all live nodes what they have, and the servers for the member list.
 
         Raises:
-            ray.exceptions.RayError: Ray does not answer.
+            RayUnavailableError, ray.exceptions.RayError: Ray does not answer.
         """
         self._reports = discover_nodes(self._config.data_dir, self._config.name)
         answers = ask_statuses(self._config.name)

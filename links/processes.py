@@ -37,8 +37,13 @@ class Process(Struct, frozen=True, array_like=True):
 def this_process(node: str, worker: str) -> Process:
     """Return the calling process, to which Ray gives these ids."""
     pid = os.getpid()
+    return Process(node, worker, pid, started_at(pid), this_pid_namespace())
+
+
+def started_at(pid: int) -> int:
+    """Return when a process of this machine was started; 0 if the system does not tell."""
     found = _read_state(pid)
-    return Process(node, worker, pid, found[1] if found is not None else 0, this_pid_namespace())
+    return 0 if found is None else found[1]
 
 
 @cache

@@ -7,17 +7,27 @@ and each docstring says what happens with a Ray that lacks the thing or has chan
 Ray is imported inside the functions only, so that the client loads without it.
 """
 
+import atexit
+import ctypes
 import importlib
+import logging
 import os
+import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 
+from raykeeper.links.daemon_threads import begin_in_daemon_thread
+
 _AUTH_MODE_SETTING: Final = "RAY_AUTH_MODE"
+_GCS_THREAD: Final = "gcs_client_io"
+"""The beginning of the name of the thread in which Ray takes the answers of its GCS."""
+_THREADS: Final = Path("/proc/self/task")
 
 
 class WorkerExit(Struct, frozen=True):
@@ -164,23 +174,87 @@ def enable_token() -> None:
         config.initialize("")
 
 
-def is_refused(address: str) -> bool:
+def is_refused(address: str, timeout_s: float) -> bool:
     """Return whether the cluster at `host:port` refuses this process for lack of the right token.
 
     Takes milliseconds, where `ray.init` goes on trying for twenty seconds and says so in twenty
     lines. The process must have a token if it is to send one: without, Ray aborts it.
 
     Where Ray lacks the means: False; `ray.init` finds out.
+
+    Raises:
+        TimeoutError: the cluster does not answer in time; Ray itself waits 30 s.
     """
     client = _import_attribute("ray._raylet", "GcsClient")
     if client is None or _import_attribute("ray._raylet", "AuthenticationTokenLoader") is None:
         return False
     with _without_lines_of("gcs_client.cc"):
         try:
-            client(address=address)
+            begin_in_daemon_thread(partial(client, address=address)).result(timeout_s)
+        except TimeoutError:
+            raise
         except Exception as error:
             return "InvalidAuthToken" in str(error)
     return False
+
+
+@contextmanager
+def without_sigterm_warning() -> Iterator[None]:
+    """Drop Ray's warning that `ray.init` in this thread sets no handler of SIGTERM."""
+    logger = logging.getLogger("ray._private.worker")
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("SIGTERM handler is not set")
+
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
+
+
+def has_threads() -> bool:
+    """Return whether this process has the threads in which Ray takes the answers of its GCS.
+
+    Ray starts them with the first question, before `ray.init` has returned, and they stay after
+    `ray.shutdown`. Where the system does not list threads: whether the process is in a cluster.
+    """
+    ray = sys.modules.get("ray")
+    if ray is None:
+        return False
+    if not _THREADS.is_dir():
+        is_initialized: Callable[[], bool] = getattr(ray, "is_initialized", bool)
+        return is_initialized()
+    for thread in _THREADS.iterdir():
+        with suppress(OSError):  # it has just ended
+            if (thread / "comm").read_text().startswith(_GCS_THREAD):
+                return True
+    return False
+
+
+def abandon_inherited() -> None:
+    """In a forked child, keep the rest of the process from calling the Ray of its parent.
+
+    Ray's hooks for an uncaught error and for the end of a process, the destructors of its objects
+    and those of its library would wait for answers that nobody takes, or write into the parent's
+    connections. So the hooks are removed, the objects are never destroyed, and the process ends,
+    with its exit code, when the interpreter is finished.
+
+    Without `on_exit`, which is GNU's, a child ends by `os._exit` only, as the children of
+    `multiprocessing` do. With a Ray of another make: as without this function.
+    """
+    worker = _import_attribute("ray._private.worker", "global_worker")
+    state = _import_attribute("ray._private.state", "state")
+    hook = _import_attribute("ray._private.worker", "custom_excepthook")
+    if hook is not None and sys.excepthook is hook:
+        sys.excepthook = _import_attribute("ray._private.worker", "normal_excepthook")
+    atexit.unregister(sys.modules["ray"].shutdown)
+    for owner in (worker, state):
+        for kept in getattr(owner, "__dict__", {}).values():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):
+        libc.on_exit(libc._exit, None)  # the first of C's hooks: the last one to be registered
 
 
 @contextmanager

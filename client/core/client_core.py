@@ -186,9 +186,10 @@ class ClientCore:
         self._has_received_frame = False  # this server has sent more than Connected
 
     def start(self, now: Millis) -> None:
-        """Open the session, within `request_timeout_ms`."""
+        """Open the session, within `open_timeout_ms`."""
         assert self._phase is ConnectionPhase.NEW, self._phase
-        self._open_by = Millis(now + self._limits.request_timeout_ms)
+        open_ms = self._limits.open_timeout_ms or self._limits.request_timeout_ms
+        self._open_by = Millis(now + open_ms)
         self.counts.on_disconnected(now)
         self._dial_next(now)
 

@@ -34,7 +34,9 @@ class ClientLimits(Struct, frozen=True):
     """The limits of one handle: outstanding requests, and times."""
 
     request_timeout_ms: Millis = Millis(30_000)
-    """A request without a reply fails after this time; so does the opening of the session."""
+    """A request without a reply fails after this time."""
+    open_timeout_ms: Millis | None = None
+    """The opening of the session fails after this time; None: as a request does."""
     outstanding_max: int = OUTSTANDING_MAX
     """Requests on the wire; further ones wait in the client, in order. A server with many clients
     allows fewer, see `ServerFrame.window`."""

@@ -43,9 +43,11 @@ from raykeeper.client.errors import (
     DeposedError,
     InvalidValueError,
     RayKeeperError,
+    RayUnavailableError,
     WaitTimeoutError,
 )
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
+from raykeeper.client.ray_lookups import ask_ray, find_actors
 from raykeeper.client.ray_tools.candidate import (
     CallOutcome,
     Candidate,
@@ -158,6 +160,7 @@ class ElectedActor(Tool):
         Raises:
             ClosedError: the tool was closed in this process, and not by `stop`.
             BadArgumentsError: the tool was made without a class.
+            RayUnavailableError: Ray does not answer in time. Starting them again is safe.
             WrongContextError: in an event loop.
         """
         import ray
@@ -184,7 +187,8 @@ class ElectedActor(Tool):
                 "max_task_retries": 0,
             }
             # Ray ends an actor that is not detached when the last handle is dropped.
-            self._started[name] = actor.options(**options).remote(spec)
+            start = actor.options(**options).remote
+            self._started[name] = ask_ray(f"the start of {name}", start, spec)
 
     def stop(self) -> None:
         """End all candidates, and this process's session. All that they hold is given back soon.
@@ -192,16 +196,14 @@ class ElectedActor(Tool):
         Every later call of this object raises ClosedError, until `start`.
 
         Raises:
+            RayUnavailableError: Ray does not answer in time. Nothing was ended.
             WrongContextError: in an event loop.
         """
         import ray
 
         refuse_running_loop("stop")
-        for name in self._names():
-            try:
-                ray.kill(ray.get_actor(name, namespace=NAMESPACE))
-            except ValueError:
-                continue  # there is no such actor
+        for candidate in find_actors(self._names(), NAMESPACE).values():
+            ray.kill(candidate)
         self._started.clear()
         self.close()
         self._is_stopped = True
@@ -294,9 +296,7 @@ class ElectedActor(Tool):
         from ray.exceptions import RayActorError, RayTaskError
 
         identity = _identity_of(self.path, leader)
-        handle = self._handles.get(identity.actor)
-        if handle is None:
-            handle = await self._look_up(identity.actor)
+        handle = await self._find(identity.actor, leader, view)
         if handle is None:
             return CallOutcome.NOT_STARTED, None
         call.is_sent = True
@@ -321,15 +321,27 @@ class ElectedActor(Tool):
             changing.cancel()
             answering.cancel()
 
-    def _handle(self, actor: str) -> Any:
-        """Return the handle of the actor of that name; None if Ray knows none."""
-        import ray
+    async def _find(self, actor: str, leader: Leader, view: LeaderView) -> Any:
+        """Return the leader's handle; None if Ray knows none, or another candidate leads by now."""
+        handle = self._handles.get(actor)
+        while handle is None:
+            try:
+                return await self._look_up(actor)
+            except RayUnavailableError:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(view.change(leader), RESEND_DELAY_S)
+                    return None
+        return handle
 
-        try:
-            handle = ray.get_actor(actor, namespace=NAMESPACE)
-        except ValueError:
-            return None
-        self._handles[actor] = handle
+    def _handle(self, actor: str) -> Any:
+        """Return the handle of the actor of that name; None if Ray knows none.
+
+        Raises:
+            RayUnavailableError: Ray does not answer in time.
+        """
+        handle = find_actors([actor], NAMESPACE).get(actor)
+        if handle is not None:
+            self._handles[actor] = handle
         return handle
 
     async def _get_view_async(self) -> LeaderView:

@@ -8,7 +8,8 @@ import ray
 from raykeeper.actors.backup_reader import OpenedSnapshot, start_backup_reader
 from raykeeper.actors.disk.backup_frames import LogBody, SnapshotBody
 from raykeeper.actors.disk.storage_errors import StorageError
-from raykeeper.actors.ray_actors import find_replica
+from raykeeper.client.errors import RayUnavailableError
+from raykeeper.client.ray_lookups import find_actor
 from raykeeper.clusters.actor_calls import call_actors
 from raykeeper.clusters.backups.pace import Pace, read_ahead
 from raykeeper.clusters.backups.server_choice import (
@@ -17,6 +18,7 @@ from raykeeper.clusters.backups.server_choice import (
     await_position,
     position_of,
 )
+from raykeeper.links.ray_names import replica_name
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Zxid
 
@@ -34,7 +36,10 @@ class SourceBehindError(RayKeeperError):
     """
 
 
-READ_ERRORS: Final = (StorageError, SourceBehindError, ray.exceptions.RayError)
+READ_ERRORS: Final = (
+    *(StorageError, SourceBehindError),
+    *(RayUnavailableError, ray.exceptions.RayError),
+)
 """What a source raises when its server, node or disk fails: another server may do."""
 
 
@@ -81,9 +86,8 @@ class SourceFiles:
 
     def now(self) -> tuple[Position | None, str]:
         """Ask the server where it is; None if it is not in step, and its role or what is wrong."""
-        try:
-            handle = find_replica(self._ensemble, self.server.server_id)
-        except ValueError:
+        handle = find_actor(replica_name(self._ensemble, self.server.server_id))
+        if handle is None:
             return None, "it does not run any more"
         (answer,) = call_actors([handle], "status")
         return position_of(answer), answer if isinstance(answer, str) else answer.role

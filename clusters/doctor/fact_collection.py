@@ -14,6 +14,7 @@ import ray
 from msgspec.structs import replace
 
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
+from raykeeper.client.ray_lookups import list_nodes
 from raykeeper.clusters.actor_calls import ANSWER_TIMEOUT_S, call_actors, find_replicas
 from raykeeper.clusters.doctor.node_inspection import NodeQuestion, examine_node
 from raykeeper.clusters.doctor.rules.facts import (
@@ -26,7 +27,7 @@ from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.ensemble_status import summarize
 from raykeeper.clusters.members_status import read_holder
 from raykeeper.clusters.membership import newest_description
-from raykeeper.clusters.node_discovery import known_nodes, on_node
+from raykeeper.clusters.node_discovery import on_node
 from raykeeper.clusters.running_settings import comparable_settings
 from raykeeper.clusters.voting_disks import find_voting_disks
 from raykeeper.links.jute_tls import TlsFiles
@@ -160,6 +161,7 @@ def server_facts(
         sessions=answer.sessions,
         sessions_max=answer.sessions_max,
         niceness=answer.niceness,
+        priority_problem=answer.priority_problem,
         clock_ahead_ms=ahead_ms(answer.wall_ms, began, ended),
     )
 
@@ -192,7 +194,7 @@ def questions_for(
     data_dir = str(PurePosixPath(folder).parent.parent) if folder else ""
     running = {server: each.node_id for server, each in servers.items() if each.node_id}
     questions = []
-    for node in known_nodes():
+    for node in list_nodes():
         if not node["Alive"]:
             continue
         here = tuple(server for server, at in running.items() if at == node["NodeID"])

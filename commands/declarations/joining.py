@@ -1,6 +1,5 @@
 """The Ray cluster and the ensemble that a command means."""
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,9 @@ if TYPE_CHECKING:
 
 
 def join(address: str | None) -> None:
-    """Join the cluster at `address`, at RAY_ADDRESS, of our own head, or the last one started."""
-    from raykeeper.clusters.local_head import find_head
+    """Join the cluster at `address`, else the one that client/ray_address.py chooses."""
     from raykeeper.clusters.local_ray import join_ray
 
-    if address is None and not os.environ.get("RAY_ADDRESS"):
-        head = find_head()
-        address = head.address if head is not None else None
     join_ray(address, is_quiet=True)
 
 

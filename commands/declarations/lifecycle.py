@@ -28,8 +28,8 @@ from raykeeper.zab.errors import RayKeeperError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from raykeeper.client.head_record import LocalHead
     from raykeeper.clusters.ensemble import Ensemble
-    from raykeeper.clusters.local_head import LocalHead
     from raykeeper.clusters.running_settings import SettingsDifferError
 
 out = make_console()
@@ -146,8 +146,9 @@ def down(
     as_json: AsJson = False,
 ) -> None:
     """Stop an ensemble and keep its data."""
+    from raykeeper.client.head_record import find_head
     from raykeeper.clusters.ensemble import attach, list_ensembles
-    from raykeeper.clusters.local_head import find_head, stop_head
+    from raykeeper.clusters.local_head import stop_head
     from raykeeper.clusters.local_ray import RayNotFoundError, leave_ray
 
     head = find_head() if ray else None
@@ -355,7 +356,8 @@ def drain_server(
 
 def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":
     """Start a head for `up` if no Ray runs here or `own_ray` is set; else return None."""
-    from raykeeper.clusters.local_head import find_head, start_head
+    from raykeeper.client.head_record import find_head
+    from raykeeper.clusters.local_head import start_head
     from raykeeper.clusters.local_ray import is_ray_connected
 
     if find_head() is not None or (is_ray_connected() and not own_ray):
@@ -368,7 +370,7 @@ def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":
 
 def _join_for_up(address: str | None, own_ray: bool) -> None:
     """Join the cluster that `up` launches in; an error tells how to start a Ray of one's own."""
-    from raykeeper.clusters.local_head import find_head
+    from raykeeper.client.head_record import find_head
     from raykeeper.clusters.local_ray import RayNotFoundError
 
     if own_ray:
@@ -387,7 +389,7 @@ def _tell_exports(told: "Console") -> None:
     """Print how programs join this Ray, if `up` started it."""
     import ray
 
-    from raykeeper.clusters.local_head import find_head
+    from raykeeper.client.head_record import find_head
 
     head = find_head()
     if head is not None and head.address == ray.get_runtime_context().gcs_address:

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from raykeeper.client import Client
+from raykeeper.client.head_record import head_folder
 from raykeeper.clusters.config import DEFAULTS
 from raykeeper.clusters.ensemble import Ensemble
-from raykeeper.clusters.local_head import head_folder
 from raykeeper.commands.migration.journal import CopyJournal
 from raykeeper.commands.migration.migration import Migration, MigrationReport
 from raykeeper.commands.migration.order import Order, Tls

@@ -178,12 +178,28 @@ def test_ray_up_takes_its_file() -> None:
     assert prepared["max_workers"] == SETTINGS.servers
 
 
+def split_command(text: str) -> tuple[dict[str, str], list[str]]:
+    """The variables of a command of a shell, and its words."""
+    words = shlex.split(text)
+    program = words.index("ray")
+    return dict(word.split("=", 1) for word in words[:program]), words[program:]
+
+
+def test_servers_do_not_run_behind_all_other_work() -> None:
+    (config,) = documents("ray-up.yaml")
+    found = [split_command(config["worker_start_ray_commands"][1])[0]]
+    for group in slots(ray_cluster()).values():
+        (container,) = group["template"]["spec"]["containers"]
+        found.append({each["name"]: each["value"] for each in container["env"]})
+    assert [each["RAY_worker_niceness"] for each in found] == [str(SETTINGS.niceness)] * 4
+
+
 def test_ray_up_starts_nodes_with_the_label_of_the_settings() -> None:
     (config,) = documents("ray-up.yaml")
     for text in (*config["head_start_ray_commands"][1:], *config["worker_start_ray_commands"][1:]):
-        words = shlex.split(text)
-        assert words[:3] == ["RAY_AUTH_MODE=token", "ray", "start"]
-        assert {word.partition("=")[0] for word in words[3:]} <= RAY_START
+        variables, words = split_command(text)
+        assert (variables["RAY_AUTH_MODE"], words[:2]) == ("token", ["ray", "start"])
+        assert {word.partition("=")[0] for word in words[2:]} <= RAY_START
     labels = re.search(r'--labels="(\w+)=', config["worker_start_ray_commands"][1])
     assert labels is not None
     assert SETTINGS.placement == LabelPin(labels[1])

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from raykeeper.client import ray_address
-from raykeeper.clusters import local_head, node_discovery
+from raykeeper.client import head_record, ray_address
+from raykeeper.clusters import node_discovery
 from raykeeper.clusters.config import (
     DEFAULTS,
     SETTINGS,
@@ -170,14 +170,14 @@ def test_random_ensemble_records_are_refused_or_valid(folder: Path, data: bytes)
 
 
 @examples(150)
-@given(hostile_bytes(values_of(local_head.LocalHead).map(msgspec.json.encode)))
-@example(b'{"pid":-1,"create_time":0,"address":""}')
-@example(b'{"pid":9223372036854775808,"create_time":0,"address":""}')
-@example(b'{"pid":1,"create_time":0,"address":"\xff"}')
+@given(hostile_bytes(values_of(head_record.LocalHead).map(msgspec.json.encode)))
+@example(b'{"pid":-1,"started":1,"pid_namespace":"x","address":""}')
+@example(b'{"pid":9223372036854775808,"started":1,"pid_namespace":"x","address":""}')
+@example(b'{"pid":1,"started":1,"pid_namespace":"x","address":"\xff"}')
 @example(b'{"x":' * 20_000)
 def test_random_head_records_are_refused_or_valid(folder: Path, data: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_head, "head_folder", lambda: folder)
+        patch.setattr(head_record, "head_folder", lambda: folder)
         (folder / "head.json").write_bytes(data)
         with bounded(len(data)):
-            assert local_head.find_head() is None
+            assert head_record.find_head() is None

@@ -361,6 +361,7 @@ def test_up_starts_ray_where_there_is_none(
     record = json.loads((home / ".raykeeper/head.json").read_text())
     head = psutil.Process(record["pid"])
     processes = [head, *head.children(recursive=True)]
+    assert {each.nice() for each in processes} == {head.nice()}, "Ray's workers are no later"
     assert (home / ".raykeeper/data/coord/1/identity").is_file()
     assert command("shell", "create", "/a", "kept").stdout == "/a\n"
     assert command("shell", "get", "coord/a").stdout == "kept"

@@ -13,8 +13,10 @@ import ray
 
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica
+from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.client import AsyncClient, connect
 from raykeeper.client.errors import ConnectionLossError, WrongContextError
+from raykeeper.client.ray_lookups import find_actor
 from raykeeper.clusters import (
     ConfigError,
     Ensemble,
@@ -27,6 +29,7 @@ from raykeeper.clusters import (
     list_ensembles,
 )
 from raykeeper.clusters.actor_calls import call_actors, find_replicas
+from raykeeper.links.ray_names import tracker_name
 from raykeeper.zab.ids import ServerId
 from tests.ray import programs
 from tests.ray.conftest import Launch, eventually, new_name
@@ -248,3 +251,18 @@ def test_two_launches_at_once_make_one_ensemble(ray_session: str, tmp_path: Path
     )
     assert [server.problem for server in report.servers] == ["", "", ""]
     ensembles[0].shutdown()
+
+
+def test_a_server_and_its_tracker_have_the_niceness_of_the_setting(launch_one: Launch) -> None:
+    """Ray starts them with 15; threads that Ray has begun before have that as well."""
+    ensemble = launch_one(servers=1, niceness=5)
+    ((server, status),) = ensemble.ask_all()[1].items()
+    assert isinstance(status, ReplicaStatus)
+    if status.priority_problem:
+        assert (status.niceness, "CAP_SYS_NICE" in status.priority_problem) == (15, True)
+        pytest.skip(status.priority_problem)
+    tracker = eventually(lambda: find_actor(tracker_name(ensemble.name, server)))
+    for pid in (status.pid, ray.get(tracker.pid.remote())):
+        threads = [int(each.name) for each in Path(f"/proc/{pid}/task").iterdir()]
+        assert max(os.getpriority(os.PRIO_PROCESS, thread) for thread in threads) == 5
+    assert status.niceness == 5

@@ -1,20 +1,26 @@
 """Ray's GCS does not answer for a while, and a server dies meanwhile: no session is lost."""
 
+import asyncio
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
 import ray
 from ray import cloudpickle
 
-from raykeeper.client import ClientState, connect
+from raykeeper.client import AsyncClient, Client, ClientState, connect, ray_lookups, with_session
+from raykeeper.client.errors import ConnectionLossError, RayUnavailableError
+from raykeeper.clusters import Ensemble, attach, launch, list_ensembles
+from raykeeper.clusters.node_discovery import discover_nodes
 from raykeeper.links import server_directory
 from raykeeper.zab.ids import ServerId
-from tests.ray.conftest import Launch, all_serve, eventually, role_of
+from tests.ray import programs
+from tests.ray.conftest import PATIENCE_S, Launch, Run, all_serve, eventually, new_name, role_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -29,6 +35,7 @@ TIMEOUT_S = 5.0
 REQUEST_S = 15.0
 PROCESSES = 3
 CLIENTS = 4
+SOON_S = 20.0
 SERVERS = [ServerId(1), ServerId(2), ServerId(3)]
 
 
@@ -110,3 +117,57 @@ def test_clients_of_a_dead_leader_are_served_while_the_gcs_is_away(launch_one: L
     assert [problems for _, problems in outcomes] == [[]] * PROCESSES
     assert max(longest_s for longest_s, _ in outcomes) < BACK_S
     eventually(lambda: all_serve(ensemble))
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """Ray itself takes a minute, or for ever, for what takes a second here."""
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < SOON_S
+
+
+def test_calls_end_in_time_with_our_errors_while_the_gcs_is_away(
+    shared: Ensemble, driver_environment: dict[str, str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, served = shared.name, threading.Event()
+    monkeypatch.setenv(ray_lookups.SETTING, "1")
+    lost: list[Callable[[], object]] = [
+        lambda: connect(name, timeout_s=1),
+        lambda: asyncio.run(AsyncClient.connect(name, timeout_s=1)),
+        lambda: shared.connect(timeout_s=1),
+        with_session(name, timeout_s=1)(lambda client: None),
+    ]
+    unavailable: list[Callable[[], object]] = [
+        lambda: shared.wait_for_leader(0.5),
+        lambda: launch(name=name, timeout_s=0.5),
+        lambda: launch(name=new_name(), timeout_s=0.5),
+        lambda: attach(name),
+        list_ensembles,
+        shared.status,
+        shared.members,
+        shared.keeper,
+        lambda: discover_nodes("/nowhere", name),
+    ]
+
+    @with_session(name, timeout_s=1, restart_on_loss=True)
+    def serve(client: Client) -> None:
+        served.set()
+
+    server = threading.Thread(target=serve, daemon=True)
+    program = f"from raykeeper.client import connect; connect({name!r}, timeout_s=1)"
+    with gcs_away():
+        for error, calls in ((ConnectionLossError, lost), (RayUnavailableError, unavailable)):
+            for call in calls:
+                with soon(), pytest.raises(error, match="its GCS is away"):
+                    call()
+        code, out, err = run("status", name)
+        assert (code, out, err.count("\n")) == (1, "", 1) and "GCS is away" in err
+        server.start()
+        assert not served.is_set()
+    assert served.wait(PATIENCE_S), "a loop goes on when the GCS is back"
+    server.join()
+    with gcs_away():  # and a process that is in no cluster yet
+        done = programs.run([sys.executable, "-c", program], driver_environment)
+    assert done.returncode == 1 and "ConnectionLossError" in done.stderr, done.stderr
+    connect(name).close()

@@ -62,5 +62,10 @@ def test_a_user_without_the_token_gets_an_error_or_their_own_ray(
     tokenless["RAY_AUTH_MODE"] = "token"
     done = command("up", "--own-ray", "--servers", "1", **tokenless)
     assert done.returncode == 0, done.stderr
+    # Theirs is the last that was started here, and a program joins its own user's all the same.
+    program = "import raykeeper.client as c; c.connect('coord').create('/ours')"
+    joined = programs.run([sys.executable, "-c", program], bare_machine)
+    assert joined.returncode == 0, joined.stderr
+    assert command("shell", "get", "/ours").returncode == 0
     assert command("down", "--ray", **tokenless).returncode == 0
     assert command("down", "--ray").returncode == 0

@@ -73,7 +73,7 @@ PURE = {
 }
 SHELLS = {
     "links/ray_calls.py": [*CORE, "raykeeper.links", "ray"],
-    "links/ray_internals.py": [*CORE, "ray"],
+    "links/ray_internals.py": [*CORE, "raykeeper.links.daemon_threads", "ray"],
     "links/ray_metrics.py": [*CORE, "ray"],
     "links/*": [*CORE, "raykeeper.links"],
     "actors/running_versions.py": ["raykeeper", "ray"],

@@ -1,7 +1,7 @@
 """Environments as users have them: a wheel in a virtual environment, and an empty home.
 
-Which Python and which Ray is what pyproject.toml claims: its oldest of both, and the newest Python
-that it names with the newest Ray there is.
+Which Python and which Ray is what pyproject.toml claims: its oldest of both, and with the newest
+Ray the newest Python that it names of which there is an interpreter here.
 """
 
 import json
@@ -19,9 +19,11 @@ import psutil
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PYTHONS = sorted(
-    (found[1] for each in PROJECT["classifiers"] if (found := re.search(r":: (3\.\d+)$", each))),
-    key=lambda version: int(version.partition(".")[2]),
+PYTHONS = tuple(
+    sorted(
+        (x[1] for each in PROJECT["classifiers"] if (x := re.search(r":: (3\.\d+)$", each))),
+        key=lambda version: int(version.partition(".")[2]),
+    )
 )
 (OLDEST_RAY,) = (each.partition(">=")[2] for each in PROJECT["dependencies"] if each[:4] == "ray>")
 
@@ -38,35 +40,39 @@ class NoSuchRelease(Exception):
 class Combination:
     """A Python and a Ray to be tried together."""
 
-    python: str
-    """Its version, such as 3.11."""
+    pythons: tuple[str, ...]
+    """The versions that will do, such as 3.11; the first one that is there is taken."""
     variable: str
     """The environment variable that names another interpreter."""
     ray: str
     """What pip is asked for."""
 
 
-OLDEST = Combination(PYTHONS[0], "PYTHON_OLDEST", f"ray=={OLDEST_RAY}")
-NEWEST = Combination(PYTHONS[-1], "PYTHON_NEWEST", "ray")
+OLDEST = Combination(PYTHONS[:1], "PYTHON_OLDEST", f"ray=={OLDEST_RAY}")
+NEWEST = Combination(tuple(reversed(PYTHONS[1:])), "PYTHON_NEWEST", "ray")
 
 
 def find_python(combination: Combination) -> str | None:
-    """An interpreter that can make virtual environments, None if there is none of that version."""
+    """An interpreter that can make virtual environments, None if there is none of its versions."""
     named = os.environ.get(combination.variable)
     if named:
         return named
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    candidates = [f"python{combination.python}"]
-    candidates += map(str, sorted(pyenv.glob(f"{combination.python}.*/bin/python"), reverse=True))
+    for version in combination.pythons:
+        candidates = [f"python{version}"]
+        candidates += map(str, sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True))
+        for candidate in filter(shutil.which, candidates):
+            if version_of(candidate) == version:
+                return candidate
+    return None
+
+
+def version_of(python: str) -> str:
+    """The version of an interpreter, "" if it cannot make virtual environments."""
     # Without ensurepip, which Debian leaves out, a virtual environment has no pip.
     program = "import ensurepip, sys; print(*sys.version_info[:2], sep='.')"
-    for candidate in filter(shutil.which, candidates):
-        asked = subprocess.run(
-            [candidate, "-c", program], capture_output=True, text=True, check=False
-        )
-        if asked.stdout.strip() == combination.python:
-            return candidate
-    return None
+    asked = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
+    return asked.stdout.strip()
 
 
 def build_wheel(python: str, folder: Path) -> Path:

@@ -88,7 +88,8 @@ def eventually(found: Callable[[], Any]) -> Any:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     python = find_python(NEWEST)
     if python is None:
-        pytest.skip(f"there is no Python {NEWEST.python} here: make test-wheel {NEWEST.variable}=…")
+        versions = " or ".join(NEWEST.pythons)
+        pytest.skip(f"there is no Python {versions} here: make test-wheel {NEWEST.variable}=…")
     wheel = build_wheel(sys.executable, tmp_path_factory.mktemp("wheel"))
     installed = Installed(str(python))
     installed.install(str(wheel), f"{NEWEST.ray.replace('ray', 'ray[default]', 1)}")

@@ -18,12 +18,14 @@ from tests.wheel.environments import (
     NEWEST,
     OLDEST,
     OLDEST_RAY,
+    PYTHONS,
     ROOT,
     Combination,
     Installed,
     NoSuchRelease,
     build_wheel,
     find_python,
+    version_of,
 )
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
@@ -94,14 +96,15 @@ def installed(request: pytest.FixtureRequest, wheel: Path) -> Iterator[Installed
     combination: Combination = request.cls.combination
     python = find_python(combination)
     if python is None:
-        reason = f"there is no Python {combination.python} here; name one: make test-wheel "
+        versions = " or ".join(combination.pythons)
+        reason = f"there is no Python {versions} here; name one: make test-wheel "
         unavailable(f"{reason}{combination.variable}=...", is_excused=False)
     environment = Installed(str(python))
     try:
         environment.install(str(wheel), combination.ray)
         yield environment
     except NoSuchRelease as error:
-        unavailable(f"Python {combination.python}: {error}", is_excused=True)
+        unavailable(f"Python {version_of(str(python))}: {error}", is_excused=True)
     finally:
         environment.remove()
 
@@ -183,6 +186,16 @@ class TestNewest(FirstSteps):
     """The newest Python with the newest Ray."""
 
     combination = NEWEST
+
+
+def test_the_newest_python_that_is_claimed_is_the_one_tried() -> None:
+    """Where there is no interpreter of it, that is told, and the newest one that is there tried."""
+    newest, python = PYTHONS[-1], find_python(NEWEST)
+    tried = version_of(python) if python is not None else "none"
+    if tried != newest:
+        told = f"Python {newest} is claimed, and there is none here; tried is {tried}"
+        pytest.skip(f"{told}: make test-wheel {NEWEST.variable}=/path/to/python{newest}")
+    assert tried in NEWEST.pythons
 
 
 def test_every_program_is_expected() -> None:

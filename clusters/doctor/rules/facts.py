@@ -51,7 +51,9 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     sessions_max: int = 0
     """0: not known."""
     niceness: int = 0
-    """How much lower its priority is than that of Ray on its node: 0 to 39."""
+    """What its process has, as of `nice`."""
+    priority_problem: str = ""
+    """Why that is more than its settings ask for."""
     versions: Mapping[str, str] = {}
     """What its process has loaded, by name; see `NodeFacts.versions`."""
     clock_ahead_ms: int = 0

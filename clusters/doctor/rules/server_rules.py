@@ -71,12 +71,14 @@ def many_sessions(facts: EnsembleFacts) -> Iterator[Fault]:
 def low_priority(facts: EnsembleFacts) -> Iterator[Fault]:
     """A busy node gives its processors to everybody else first."""
     for node in facts.reporting():
-        low = [each for each in facts.answering() if each.node_id == node.node_id and each.niceness]
+        here = (each for each in facts.answering() if each.node_id == node.node_id)
+        low = [each for each in here if each.niceness > each.settings.get("niceness", 0)]
         if low and node.load_percent > BUSY_PERCENT:
             told = (
-                f"runs {servers_text([each.server_id for each in low])} at a priority "
-                f"{low[0].niceness} steps of `nice` below Ray's, and has {node.load_percent} % of "
-                "the work that its processors can do at once"
+                f"has {node.load_percent} % of the work that its processors can do at once, and "
+                f"runs {servers_text([each.server_id for each in low])} at a niceness of "
+                f"{low[0].niceness}, where the setting `niceness` is "
+                f"{low[0].settings.get('niceness', 0)}: {low[0].priority_problem}"
             )
             yield Fault(f"node {node.name}", told)
 
@@ -150,10 +152,11 @@ SERVER_RULES = (
     Rule(
         "cpu.low_priority",
         _W,
-        "Ray gives its workers, and so the servers, a low priority: on a busy node they come last, "
-        "and sessions expire.",
-        "Start Ray with RAY_worker_niceness=0 on the nodes of the servers, or take work away from "
-        "the node.",
+        "Ray gives its workers, and so the servers, a low priority, and they may not raise it: on "
+        "a busy node they come last, and sessions expire.",
+        "Start Ray with RAY_worker_niceness=0 on the nodes of the servers, or with the right to "
+        "raise priorities that the text names; or take work away from the node. Then restart the "
+        "servers (`raykeeper restart {name} --rolling`).",
         low_priority,
     ),
     Rule(

@@ -1,8 +1,6 @@
 """What is told of the process and of its server's folder."""
 
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -53,12 +51,3 @@ def test_the_environment_has_zookeepers_names(tmp_path: Path) -> None:
         *("user.name", "user.home", "user.dir"),
     ]
     assert values["user.dir"] == str(Path.cwd()) and all(values.values())
-
-
-def test_a_process_knows_how_much_lower_its_priority_is_than_its_parents() -> None:
-    program = (
-        "import os; from raykeeper.actors.process_facts import niceness_below_parent as n; "
-        "print(n()); os.nice(3); print(n())"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout.split() == [b"0", b"3"]

@@ -5,11 +5,14 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from raykeeper.client import ensembles
 from raykeeper.client.errors import WrongContextError
+from raykeeper.client.head_record import LocalHead, record_file
 from raykeeper.client.ray_address import answers_at, join_problem, running_address
+from raykeeper.links.processes import started_at, this_pid_namespace
 
 
 @pytest.fixture
@@ -17,8 +20,16 @@ def ray_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the file in which `ray start` notes the cluster's address, on a simulated machine."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "ray").mkdir()
     return tmp_path / "ray/ray_current_cluster"
+
+
+def note_own_head(address: str) -> None:
+    """Write the record of `raykeeper up`: this process stands for the head."""
+    record_file().parent.mkdir()
+    head = LocalHead(os.getpid(), started_at(os.getpid()), this_pid_namespace(), address)
+    record_file().write_bytes(msgspec.json.encode(head))
 
 
 @pytest.fixture
@@ -48,10 +59,25 @@ def test_a_stopped_cluster_is_not_found(ray_note: Path, gone: str) -> None:
     assert running_address() is None
 
 
+@pytest.mark.parametrize("from_environment", [None, "auto"])
+def test_the_head_of_up_comes_before_another_cluster(
+    ray_note: Path, listening: str, from_environment: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever joins a cluster asks here: `connect` and the tools, `launch`, and every command."""
+    if from_environment is not None:
+        monkeypatch.setenv("RAY_ADDRESS", from_environment)
+    ray_note.write_text(listening)
+    note_own_head("10.0.0.1:6379")
+    assert running_address() == "10.0.0.1:6379"
+    record_file().unlink()
+    assert running_address() == listening
+
+
 def test_the_environment_comes_first(
     ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray_note.write_text(listening)
+    note_own_head(listening)
     monkeypatch.setenv("RAY_ADDRESS", "ray://somewhere:10001")
     assert running_address() == "ray://somewhere:10001"
     assert answers_at("ray://somewhere:10001"), "an address of another form is left to Ray"
@@ -64,6 +90,9 @@ def test_connect_does_not_wait_for_a_stopped_cluster(
         ensembles.join_cluster()
     monkeypatch.setenv("RAY_ADDRESS", gone)
     with pytest.raises(WrongContextError, match="no Ray cluster answers at"):
+        ensembles.join_cluster()
+    monkeypatch.setenv("RAY_ADDRESS", "ray://somewhere:10001")
+    with pytest.raises(WrongContextError, match="ray job submit"):
         ensembles.join_cluster()
 
 
@@ -105,11 +134,12 @@ class _Config:
 
 
 @pytest.mark.parametrize(
-    ("wants_token", "is_last_started", "mode", "problem"),
+    ("wants_token", "whose", "mode", "problem"),
     [
-        (False, True, None, None),
-        (True, True, "token", None),
-        (True, False, None, "wants a token"),
+        (False, "the last started", None, None),
+        (True, "the last started", "token", None),
+        (True, "that of `up`", "token", None),
+        (True, "anybody's", None, "wants a token"),
     ],
 )
 def test_the_token_is_sent_only_to_a_cluster_that_wants_it(
@@ -117,7 +147,7 @@ def test_the_token_is_sent_only_to_a_cluster_that_wants_it(
     listening: str,
     monkeypatch: pytest.MonkeyPatch,
     wants_token: bool,
-    is_last_started: bool,
+    whose: str,
     mode: str | None,
     problem: str | None,
 ) -> None:
@@ -132,8 +162,10 @@ def test_the_token_is_sent_only_to_a_cluster_that_wants_it(
     monkeypatch.setattr(ray._raylet, "AuthenticationTokenLoader", _Token, raising=False)
     monkeypatch.setattr(ray._raylet, "Config", _Config)
     monkeypatch.setattr(ray._raylet, "GcsClient", connect)
-    if is_last_started:
+    if whose == "the last started":
         ray_note.write_text(listening)
+    elif whose == "that of `up`":
+        note_own_head(listening)
     told = join_problem(listening)
     assert (told is None) is (problem is None) and (problem or "") in (told or "")
     assert os.environ.get("RAY_AUTH_MODE") == mode

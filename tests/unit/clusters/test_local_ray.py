@@ -13,6 +13,7 @@ def ray_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where `ray start` notes the address of its cluster, in a machine of our own."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "ray").mkdir()
     return tmp_path / "ray/ray_current_cluster"
 

@@ -5,11 +5,12 @@ import contextvars
 import subprocess
 import sys
 import threading
+import time
 from queue import SimpleQueue
 
 import pytest
 
-from raykeeper.links.daemon_threads import SharedCall, to_daemon_thread
+from raykeeper.links.daemon_threads import GroupedCall, SharedCall, to_daemon_thread
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
@@ -103,6 +104,23 @@ async def test_a_failure_reaches_all_present_callers_and_no_later_one() -> None:
     assert [type(each) for each in told] == [ValueError] * 2
     question.answers.put("yes")
     assert await shared() == "yes"
+
+
+def test_who_asks_during_a_call_shares_the_next_one() -> None:
+    question = Question()
+    ask = GroupedCall(question)
+    question.answers.put("first")
+    assert ask().result(20) == "first"
+    running = ask()
+    while len(question.asked) < 2:  # until its thread has begun
+        time.sleep(0.001)
+    later = [ask() for _ in range(3)]
+    question.answers.put(ValueError("no"))
+    with pytest.raises(ValueError, match="no"):
+        running.result(20)
+    question.answers.put("next")
+    assert [each.result(20) for each in later] == ["next"] * 3
+    assert len(question.asked) == 3
 
 
 ENDLESS = """

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -36,7 +37,18 @@ def test_each_access_has_a_result_for_a_ray_that_lacks_it() -> None:
     ray_internals.enable_token()
     assert not ray_internals.has_token()
     assert ray_internals.own_token() is None
-    assert not ray_internals.is_refused("10.0.0.1:6379"), "ray.init finds out"
+    assert not ray_internals.is_refused("10.0.0.1:6379", 60), "ray.init finds out"
+
+
+@pytest.mark.usefixtures("lacking_ray")
+def test_a_forked_child_bears_a_ray_without_hooks() -> None:
+    child = os.fork()
+    if not child:
+        try:
+            ray_internals.abandon_inherited()
+        finally:
+            os._exit(1 if sys.exc_info()[0] else 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.usefixtures("lacking_ray")
@@ -118,8 +130,24 @@ def test_a_refusal_is_found_without_output_of_ray(
 
     monkeypatch.setattr(ray._raylet, "GcsClient", Client)
     monkeypatch.setattr(ray._raylet, "AuthenticationTokenLoader", object, raising=False)
-    assert ray_internals.is_refused("10.0.0.1:6379") is bool(of_cluster)
+    assert ray_internals.is_refused("10.0.0.1:6379", 60) is bool(of_cluster)
     assert capfd.readouterr().err == "mine\n"
+
+
+def test_a_silent_cluster_keeps_no_output(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Ray's client waits half a minute for it, and would keep what others write meanwhile."""
+    import ray
+
+    ends = threading.Event()
+    monkeypatch.setattr(ray._raylet, "GcsClient", lambda address: ends.wait())
+    monkeypatch.setattr(ray._raylet, "AuthenticationTokenLoader", object, raising=False)
+    with pytest.raises(TimeoutError):
+        ray_internals.is_refused("10.0.0.1:6379", 0.01)
+    os.write(2, b"mine\n")
+    assert capfd.readouterr().err == "mine\n"
+    ends.set()
 
 
 class _Loader:

@@ -1,5 +1,7 @@
 """ClientCore: heartbeats, timeouts, and the deadline to let go."""
 
+from typing import Any
+
 import pytest
 
 from raykeeper.client.core.effects import (
@@ -228,8 +230,13 @@ def test_requests_time_out_without_a_server() -> None:
     assert second.token is SET
 
 
-def test_opening_is_bounded_and_names_the_servers_tried() -> None:
-    wire = Wire(servers=2, request_timeout_ms=5000)
+@pytest.mark.parametrize(
+    "limits",
+    # Where the look-up of the servers took its time, less is left than a request may take.
+    [{"request_timeout_ms": 5000}, {"request_timeout_ms": 9000, "open_timeout_ms": 5000}],
+)
+def test_opening_is_bounded_and_names_the_servers_tried(limits: dict[str, Any]) -> None:
+    wire = Wire(servers=2, **limits)
     wire.start()
     while (due := wire.core.deadline() or 0) <= 5999:
         wire.at(due).wake()

@@ -40,6 +40,7 @@ def server(number: int) -> ServerFacts:
         sessions=20,
         sessions_max=100,
         niceness=15,
+        priority_problem="it needs root",
         versions=VERSIONS,
         clock_ahead_ms=100 * number,
         settings=SETTINGS,

@@ -64,6 +64,7 @@ def test_a_server_that_answers() -> None:
             clients_max=9,
             clients_to_move=4,
             niceness=15,
+            priority_problem="it needs root",
             versions={"Ray": "2.60.0"},
         )
     )
@@ -82,6 +83,7 @@ def test_a_server_that_answers() -> None:
         clients_max=9,
         clients_to_move=4,
         niceness=15,
+        priority_problem="it needs root",
         versions={"Ray": "2.60.0"},
         settings=facts.settings,
     )

@@ -52,13 +52,14 @@ PLANTED: Planted = {
             [
                 (
                     "node host2",
-                    "runs server 2 at a priority 15 steps of `nice` below Ray's, and has 101 % of "
-                    "the work that its processors can do at once",
+                    "has 101 % of the work that its processors can do at once, and runs server 2 "
+                    "at a niceness of 15, where the setting `niceness` is 0: it needs root",
                 )
             ],
         ),
         (with_node(2, load_percent=100), []),
         (with_server(2, with_node(2, load_percent=900), niceness=0), []),
+        (with_server(2, with_node(2, load_percent=900), settings={"niceness": 15}), []),
         (with_server(2, with_node(2, load_percent=900), problem="late"), []),
     ],
     "memory.short": [

@@ -4,23 +4,23 @@ import os
 from pathlib import Path
 
 import msgspec
-import psutil
 import pytest
 
-from raykeeper.clusters.local_head import LocalHead, find_head, head_folder
+from raykeeper.client.head_record import LocalHead, find_head, record_file
+from raykeeper.links.processes import started_at, this_pid_namespace
 
-ME = psutil.Process()
+ME, AT, HERE = os.getpid(), started_at(os.getpid()), this_pid_namespace()
 
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    head_folder().mkdir()
-    return head_folder() / "head.json"
+    record_file().parent.mkdir()
+    return record_file()
 
 
 def test_a_living_process_is_found(record: Path) -> None:
-    head = LocalHead(os.getpid(), ME.create_time(), "10.0.0.1:6379")
+    head = LocalHead(ME, AT, HERE, "10.0.0.1:6379")
     record.write_bytes(msgspec.json.encode(head))
     assert find_head() == head
 
@@ -32,10 +32,12 @@ def test_a_living_process_is_found(record: Path) -> None:
         b"{}",
         b"not json",
         # A later process with the same id, and an id that nobody has.
-        msgspec.json.encode(LocalHead(os.getpid(), ME.create_time() - 1, "10.0.0.1:6379")),
-        msgspec.json.encode(LocalHead(2**22 + 1, ME.create_time(), "10.0.0.1:6379")),
+        msgspec.json.encode(LocalHead(ME, AT - 1, HERE, "10.0.0.1:6379")),
+        msgspec.json.encode(LocalHead(2**22 + 1, AT, HERE, "10.0.0.1:6379")),
+        # A process of another machine, whose home this is too.
+        msgspec.json.encode(LocalHead(ME, AT, f"x{HERE}", "10.0.0.1:6379")),
     ],
-    ids=["empty", "no fields", "not JSON", "a later process", "no process"],
+    ids=["empty", "no fields", "not JSON", "a later process", "no process", "elsewhere"],
 )
 def test_a_dead_process_is_not_found(record: Path, content: bytes) -> None:
     record.write_bytes(content)
