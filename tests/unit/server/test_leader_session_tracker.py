@@ -202,6 +202,21 @@ def test_a_suspected_client_that_speaks_again_is_confirmed_by_a_later_report() -
     assert len(suspicions(leader)) == 2
 
 
+def test_an_exhausted_counter_delays_a_suspicion_to_the_next_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = of_level_2()[1]
+    caller = host.caller()
+    host.pass_time(100)
+    monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 1)
+    host.step(SessionsOverdue([proposal(host, caller)]))
+    assert suspicions(host) == []
+    monkeypatch.undo()
+    host.pass_time(500)
+    host.step(SessionsOverdue([proposal(host, caller)]))
+    assert suspicions(host) == [SuspectSessionTxn(caller.session_id, True)]
+
+
 def test_a_touch_after_the_report_outruns_the_expiry_proposal() -> None:
     host = PureServer()
     caller = host.caller()

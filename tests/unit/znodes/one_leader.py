@@ -78,6 +78,14 @@ class OneLeader:
         )
         return None if data is None else self._add(data).body
 
+    def prepare_suspect(self, session_id: SessionId, *, is_suspected: bool) -> TxnBody:
+        zxid = zxid_at(len(self.log) + 1)
+        return self._add(
+            self.preparation.prepare_suspect(
+                zxid, self.wall_ms, session_id, is_suspected=is_suspected
+            )
+        ).body
+
     def prepare_list(self, members: MemberList) -> TxnBody:
         """Prepare to say a member list."""
         zxid = zxid_at(len(self.log) + 1)

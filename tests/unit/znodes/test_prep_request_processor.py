@@ -12,6 +12,7 @@ from raykeeper.znodes.acl import OPEN_ACL, Acl
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.op_preparer import next_version
+from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
 from raykeeper.znodes.refusals import refused_undecoded
 from raykeeper.znodes.requests import (
     AddAuth,
@@ -39,6 +40,7 @@ from raykeeper.znodes.txns import (
     RaiseLevelTxn,
     ReplaceVoterTxn,
     SetDataTxn,
+    SuspectSessionTxn,
     TxnBody,
     decode_txn,
 )
@@ -473,6 +475,28 @@ def test_the_end_of_a_session_takes_its_ephemerals_with_it(end, reason) -> None:
     assert leader.state.sessions.get(session_id) is None
     assert leader.state.sessions.with_password(password(1)) == again.session_id
     assert leader.prepare(session_id, Create("/x", b"", 0)) == expired
+
+
+def test_a_session_is_heard_again_once_the_end_of_its_suspicion_is_applied() -> None:
+    leader, seen = OneLeader(), []
+    session_id = leader.open()
+
+    def look() -> None:
+        is_suspected = leader.preparation.is_suspected(session_id)
+        seen.append((is_suspected, leader.preparation.is_heard(session_id)))
+
+    for is_suspected in (True, False):
+        look()
+        change = leader.prepare_suspect(session_id, is_suspected=is_suspected)
+        assert change == SuspectSessionTxn(session_id, is_suspected)
+        look()
+        leader.apply()
+        assert leader.state.sessions.by_id[session_id].is_suspected is is_suspected
+        next_leader = PrepRequestProcessor(leader.state, leader.limits)
+        assert next_leader.is_suspected(session_id) is is_suspected
+        assert next_leader.is_heard(session_id) is not is_suspected
+    look()
+    assert seen == [(False, True), (True, False), (True, False), (False, False), (False, True)]
 
 
 def test_the_raise_of_a_level_is_a_transaction_without_a_session() -> None:

@@ -24,6 +24,7 @@ from raykeeper.clusters.member_steps.vocabulary import (
     Members,
     Plan,
     decode_plan,
+    how_to_go_on,
 )
 from raykeeper.zab.ids import SERVER_ID_MAX, ServerId
 
@@ -256,6 +257,13 @@ def test_a_plan_is_read_as_it_was_written() -> None:
     assert decode_plan(msgspec.json.encode(SWAPS)) == SWAPS
     assert decode_plan(b"") is None
     assert decode_plan(b'{"text": "add server 4"}') is None
+
+
+def test_what_has_not_ended_says_how_to_go_on_or_back() -> None:
+    ways = "Go on with `raykeeper members resume e`, or back with `raykeeper members undo e`"
+    assert how_to_go_on("e", SWAPS) == f"'{SWAPS.text}', begun by me. {ways}"
+    back = undone(SWAPS, members((1, 2, 3), (4,)))
+    assert str(back) == f"back to voters 1, 2, 3 from '{SWAPS.text}', begun by me"
 
 
 def test_a_plan_names_the_servers_that_it_is_about() -> None:
