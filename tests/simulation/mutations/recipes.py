@@ -19,6 +19,7 @@ from raykeeper.client.recipes import (
     two_phase_commit,
 )
 from raykeeper.client.recipes.acquirable import LostEvent
+from raykeeper.client.recipes.background_recipe import FlowMutex
 from raykeeper.client.recipes.compare_and_set import ObservedValue
 from raykeeper.client.recipes.double_barrier import DoubleBarrier
 from raykeeper.client.recipes.election import Election
@@ -272,6 +273,12 @@ MUTATIONS = [
         "double barrier",
         "an entering process does not wait for the others",
         [(DoubleBarrier, "_read_round", _at_once)],
+        recipe="double_barrier",
+    ),
+    Mutation(
+        "double barrier",
+        "a process enters again before its entry that was given up is withdrawn",
+        [(FlowMutex, "hold", instead(lambda self, flow: flow))],
         recipe="double_barrier",
     ),
     Mutation(

@@ -146,8 +146,11 @@ class Member(SimClient):
                 watcher.set(event._replace(more=watcher in told.are_told_more))
 
     def _becomes(self, state: ClientState) -> None:
-        is_connected = state in (ClientState.CONNECTED, ClientState.CONNECTED_READ_ONLY)
-        if is_connected and self.program is not None:
+        if self.program is None:
+            return
+        if state is ClientState.SUSPENDED:
+            self.program.flows.disconnected()
+        elif state is not ClientState.LOST:
             self.program.flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
 
     def _ended(self) -> None:
