@@ -28,20 +28,16 @@ from typing import Any, Generic
 from msgspec import Struct
 
 from raykeeper.client.core.flows import Flow
-from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
-    NodeExistsError,
-    NoNodeError,
     RecipeError,
     StaleTokenError,
 )
 from raykeeper.client.fair_mutex import FairMutex
-from raykeeper.client.recipes.primitives import ATTEMPTS_MAX, checked_root, create, set_value
+from raykeeper.client.recipes.compare_and_set import compare_and_set, read_current
+from raykeeper.client.recipes.primitives import ATTEMPTS_MAX, checked_root
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
-from raykeeper.znodes.requests import GetData
-from raykeeper.znodes.stat import Stat
 
 
 class NewestTokens(Struct, frozen=True):
@@ -190,18 +186,14 @@ class DurableFencedResource(Recipe[K]):
             return
         for _ in range(ATTEMPTS_MAX):
             # The server of a new guard may lag behind the write of the guard before it.
-            found = yield from self._read()
-            remembered = _decode_tokens(found[0], self.path) if found else NewestTokens()
+            found = yield from read_current(self.path, linearizable=True)
+            remembered = _decode_tokens(found.value, self.path)
             self._seen = self._seen.merge(remembered)
             seen = self._seen.admit(token, shared, self.path)
             if seen != remembered:
-                try:
-                    value = b"%d %d" % (seen.newest, seen.newest_exclusive)
-                    if found is None:
-                        yield from create(self.path, value)
-                    else:
-                        yield from set_value(self.path, value, found[1].version)
-                except (BadVersionError, NodeExistsError, NoNodeError):
+                value = b"%d %d" % (seen.newest, seen.newest_exclusive)
+                is_stored, _ = yield from compare_and_set(self.path, value, found)
+                if not is_stored:
                     continue  # another guard has changed it
             # Another call on this guard may have accepted a newer token since the write.
             self._seen.admit(token, shared, self.path)
@@ -218,15 +210,8 @@ class DurableFencedResource(Recipe[K]):
         """
         return Use(self._turns, partial(self.check, token, shared=shared))
 
-    def _read(self) -> Flow[tuple[bytes, Stat] | None]:
-        try:
-            found: tuple[bytes, Stat] = yield Query(GetData, self.path, linearizable=True)
-        except NoNodeError:
-            return None
-        return found
 
-
-def _decode_tokens(value: bytes, path: str) -> NewestTokens:
+def _decode_tokens(value: bytes | None, path: str) -> NewestTokens:
     if not value:
         return NewestTokens()
     parts = value.split()

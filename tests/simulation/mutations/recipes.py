@@ -130,13 +130,13 @@ def _that_it_is_there(self: ObservedValue, path: str) -> Compare:
     return Compare(path, CompareField.EXISTS, Relation.EQUAL, 0 if self.stat is None else 1)
 
 
-def _read_then_delete(self: Any, name: str) -> Flow[Any]:
+def _read_then_delete(self: Any, name: str, parent: Any) -> Flow[Any]:
     path = join(self._elements, name)
     found = yield from get_or_none(path)
     if found is None:
         return None
     yield from delete(path)
-    return Element(found[0], path)
+    return Element(found[0], path, parent)
 
 
 def _all_but_the_last(right: Any) -> Any:
