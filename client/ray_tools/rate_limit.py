@@ -99,6 +99,7 @@ class Bucket(Recipe[K]):
         before, mine, due = yield from self._reserve(count * self._interval_us, until)
         yield Timeout(None)  # the tokens come in time
         try:
+            yield from checkpoint()  # it may have been given up before the answer came
             while (yield Now()) < due:
                 yield Wait((), due)
         except Cancelled:

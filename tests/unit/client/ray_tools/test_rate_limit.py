@@ -11,6 +11,7 @@ from raykeeper.client.ray_tools import RateLimit
 from raykeeper.client.ray_tools.rate_limit import RELEARN_MS, Bucket
 from raykeeper.znodes.requests import Delete, SetData
 from tests.harness.recipe_stage import STEP_MS, Member, Outcome, RecipeStage
+from tests.recipes.freezing import freeze_at
 
 PATH = "/limits/api"
 
@@ -94,6 +95,24 @@ def test_a_cancelled_acquire_returns_its_tokens_unless_others_queued(stage: Reci
     assert not fourth.is_done
     stage.pass_time(100)
     assert fourth.is_done
+
+
+@pytest.mark.parametrize("timeout_s", [None, 1])
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_an_acquire_given_up_before_its_answer_takes_nothing(
+    stage: RecipeStage, nth: int, timeout_s: float | None
+) -> None:
+    alice, bob = stage.member(), stage.member()
+    freeze_at(alice, nth)  # the last of these takes
+    wait = alice.begin(bucket(alice, per_second=0.01).take, timeout_s=timeout_s)
+    stage.pass_time(1_000)
+    alice._is_frozen = False
+    alice.pass_time()
+    if timeout_s is None:
+        wait.run.cancel()
+    alice.thaw()
+    assert isinstance(wait.error, WaitTimeoutError) == (timeout_s is not None)
+    bucket(bob, per_second=0.01).take(timeout_s=0)
 
 
 def test_an_acquire_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
