@@ -106,6 +106,23 @@ class CommitProgress(Struct, frozen=True):
     """The sites that have joined and whose sessions are alive."""
 
 
+class _Joined(bytes):
+    """The data that a site gets as it joins; it leaves again if nobody takes them."""
+
+    _leave: Multi
+
+    def __new__(cls, data: bytes, leave: Multi) -> "_Joined":
+        joined = super().__new__(cls, data)
+        joined._leave = leave
+        return joined
+
+    def _release(self) -> Flow[None]:
+        yield from best_effort_cleanup([self._leave])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (bytes(self),)
+
+
 class TwoPhaseCommit(Recipe[K]):
     """One transaction of several sites, as its coordinator, a site or a successor sees it.
 
@@ -165,15 +182,15 @@ class TwoPhaseCommit(Recipe[K]):
         is_site, path = self._site_exists(site), join(self._present, site)
         come: TxnOp = Create(path, b"", CreateMode.EPHEMERAL)
         there, read = Compare(path, CompareField.EXISTS, Relation.EQUAL, 1), ReadData(self._sites)
+        own = ReadStat(path)
         # The znode of this site's session from before a crash may still be there for a moment.
-        again: list[TxnOp] = [read, Delete(path, ANY_VERSION), come]
+        again: list[TxnOp] = [read, Delete(path, ANY_VERSION), come, own]
         joined, results = yield from transact(again, [is_site, there], [read])
         if not joined:
-            joined, results = yield from transact([read, come], [is_site], [read])
+            joined, results = yield from transact([read, come, own], [is_site], [read])
         if not joined:
             raise self._unknown_site(site)
-        data: bytes = results[0][0]
-        return data
+        return _Joined(results[0][0], delete_if_same(path, results[-1].czxid))
 
     @operation
     def vote(self, site: str, commit: bool) -> Flow[Decision | None]:
