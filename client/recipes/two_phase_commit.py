@@ -185,12 +185,16 @@ class TwoPhaseCommit(Recipe[K]):
         own = ReadStat(path)
         # The znode of this site's session from before a crash may still be there for a moment.
         again: list[TxnOp] = [read, Delete(path, ANY_VERSION), come, own]
-        joined, results = yield from transact(again, [is_site, there], [read])
-        if not joined:
-            joined, results = yield from transact([read, come, own], [is_site], [read])
-        if not joined:
-            raise self._unknown_site(site)
-        return _Joined(results[0][0], delete_if_same(path, results[-1].czxid))
+        while True:
+            joined, results = yield from transact(again, [is_site, there], [read])
+            if not joined:
+                try:
+                    joined, results = yield from transact([read, come, own], [is_site], [read])
+                except NodeExistsError:
+                    continue  # another process of the site has come in between
+            if not joined:
+                raise self._unknown_site(site)
+            return _Joined(results[0][0], delete_if_same(path, results[-1].czxid))
 
     @operation
     def vote(self, site: str, commit: bool) -> Flow[Decision | None]:
