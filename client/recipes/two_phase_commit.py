@@ -396,7 +396,8 @@ class TwoPhaseCommit(Recipe[K]):
             conditions.append(is_same(self.path, number))
         is_done, results = yield from transact(ops, conditions, [ReadData(self.path)])
         decision = Decision.ABORT if is_done else self._decision_in(results[0], number)
-        assert decision is not None, self.path
+        if decision is None:
+            raise InvalidValueError(f"others have written {self.path}: nothing can be decided")
         return decision
 
     def _read_votes(

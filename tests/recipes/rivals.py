@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raykeeper.client.recipes.primitives import get_children, get_or_none
-from tests.harness.recipe_stage import Outcome, RecipeStage
+from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 from tests.recipes.crew import Between
 from tests.recipes.test_every_step_of_recipes import STEPS_MAX
 
@@ -41,6 +41,14 @@ class Duel:
     rival: Act
     check: Callable[[Scene, Outcome], object]
     prepare: Act = lambda _: None
+
+
+def begun(scene: Scene, member: Member, operation: Callable[..., Any], *args: Any) -> None:
+    scene.notes["other"] = member.begin(operation, *args)
+
+
+def is_in(found: object, allowed: list[Any]) -> None:
+    assert found in allowed
 
 
 def play(duel: Duel) -> None:

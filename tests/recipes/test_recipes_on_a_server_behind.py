@@ -75,6 +75,13 @@ def _leads(identifier: bytes) -> Callable[[Outcome], None]:
     return check
 
 
+def _about(data: bytes) -> Callable[[Outcome], None]:
+    def check(outcome: Outcome) -> None:
+        assert outcome.value.data == data
+
+    return check
+
+
 def _waits(outcome: Outcome) -> None:
     assert not outcome.is_done
 
@@ -119,6 +126,11 @@ NEWEST: dict[
         lambda one: one.election(PATH, b"one").lead(),
         lambda two: two.election(PATH).leader,
         _leads(b"one"),
+    ),
+    "commit.progress": (
+        lambda one: one.two_phase_commit(PATH).begin(["a"], b"about"),
+        lambda two: lambda: two.two_phase_commit(PATH).progress(),
+        _about(b"about"),
     ),
     "guard": (
         lambda one: one.fenced_resource(PATH).check(9),

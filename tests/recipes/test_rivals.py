@@ -12,21 +12,15 @@ import pytest
 from raykeeper.client.errors import (
     BadVersionError,
     LostError,
-    NodeExistsError,
     RecipeError,
     StaleTokenError,
     WaitTimeoutError,
 )
 from raykeeper.client.ray_tools.rate_limit import Bucket
 from raykeeper.client.recipes.primitives import ensure_parent
-from raykeeper.client.recipes.two_phase_commit import Decision
 from raykeeper.znodes.requests import Create, CreateMode, Delete, Multi, SetData
 from tests.harness.recipe_stage import Member, Outcome
-from tests.recipes.rivals import PATH, Act, Duel, Scene, play
-
-
-def _begun(scene: Scene, member: Member, operation: Callable[..., Any], *args: Any) -> None:
-    scene.notes["other"] = member.begin(operation, *args)
+from tests.recipes.rivals import PATH, Act, Duel, Scene, begun, is_in, play
 
 
 def _permits(number: int) -> Callable[[Member], Any]:
@@ -43,7 +37,7 @@ def _one_number(scene: Scene, outcome: Outcome) -> None:
 def _semaphore(prepare: Act) -> Duel:
     return Duel(
         lambda scene: _permits(3)(scene.me),
-        lambda scene: _begun(scene, scene.rival, _permits(2)(scene.rival)),
+        lambda scene: begun(scene, scene.rival, _permits(2)(scene.rival)),
         _one_number,
         prepare,
     )
@@ -59,15 +53,11 @@ def _counter(rival: Callable[[Any, Scene], object], *ends: int) -> Duel:
     return Duel(
         lambda scene: scene.notes["counter"].increment,
         lambda scene: rival(scene.rival.counter(PATH), scene),
-        lambda scene, outcome: _in(
+        lambda scene, outcome: is_in(
             (outcome.value, scene.judge.counter(PATH).get()), [(end, end) for end in ends]
         ),
         prepare,
     )
-
-
-def _in(found: object, allowed: list[Any]) -> None:
-    assert found in allowed
 
 
 def _remake(scene: Scene, path: str, value: bytes) -> None:
@@ -88,52 +78,6 @@ def _sums(scene: Scene, outcome: Outcome) -> None:
     assert outcome.error is None
     found = {path[-1]: each.value for path, each in _both(scene.judge).get().items()}
     assert found == {"a": {"n": 10 * found["b"]["n"]}, "b": {"n": 7}}
-
-
-def _whole(scene: Scene, outcome: Outcome) -> None:
-    published = scene.judge.published(PATH)
-    read = published.read()
-    assert set(read.values.values()) in ({b"mine"}, {b"other"})
-    if outcome.error is None:
-        assert (read.version == outcome.value) == (read.values["a"] == b"mine")
-    else:
-        assert isinstance(outcome.error, BadVersionError)
-        assert read.values["a"] == b"other"
-    assert scene.names(f"{PATH}/publishing") == []
-    assert len(scene.names(f"{PATH}/versions")) == 1
-
-
-def _publish(member: Member, value: bytes) -> Any:
-    return lambda: member.published(PATH).publish({"a": value, "b": value})
-
-
-def _is_lost(scene: Scene, outcome: Outcome) -> None:
-    assert isinstance(outcome.error, LostError) or outcome.error is None
-
-
-def _trip(member: Member) -> Any:
-    return member.two_phase_commit(PATH)
-
-
-def _begin(*sites: str, votes: str = "") -> Act:
-    def prepare(scene: Scene) -> None:
-        _trip(scene.judge).begin(sites)
-        for site in votes:
-            _trip(scene.judge).vote(site, commit=True)
-
-    return prepare
-
-
-def _agreed(scene: Scene, outcome: Outcome) -> None:
-    progress = _trip(scene.judge).progress()
-    assert outcome.value is progress.decision is not None
-    if progress.decision is Decision.COMMIT:
-        assert set(progress.votes.values()) == {Decision.COMMIT}
-
-
-def _voted(scene: Scene, outcome: Outcome) -> None:
-    """A vote that came after the decision was not counted."""
-    assert (outcome.value, _trip(scene.judge).progress().votes) == (Decision.ABORT, {"a": None})
 
 
 def _queue(member: Member, size_max: int | None = None) -> Any:
@@ -234,7 +178,7 @@ def _member(scene: Scene) -> None:
 
 
 def _other_simple(scene: Scene) -> None:
-    _begun(scene, scene.rival, scene.rival.simple_lock(PATH).acquire)
+    begun(scene, scene.rival, scene.rival.simple_lock(PATH).acquire)
 
 
 def _one_holder(scene: Scene, outcome: Outcome) -> None:
@@ -242,6 +186,38 @@ def _one_holder(scene: Scene, outcome: Outcome) -> None:
     assert len(held) == 1
     held[0].value.release()
     assert all(each.is_done for each in (outcome, scene.notes["other"]))
+
+
+def _holds_simple(scene: Scene) -> None:
+    scene.notes["held"] = scene.rival.simple_lock(PATH).acquire()
+
+
+def _delete_it(scene: Scene) -> None:
+    scene.notes["was there"] = scene.value() is not None
+    if scene.notes["was there"]:
+        scene.rival.ask(Delete(PATH, -1))
+
+
+def _is_lost_if_deleted(scene: Scene, outcome: Outcome) -> None:
+    assert isinstance(outcome.error, LostError) == scene.notes["was there"]
+
+
+def _locking(member: Member) -> Any:
+    return member.lock_queue(PATH)
+
+
+def _gets_and_consumes(scene: Scene) -> None:
+    scene.notes["other"] = _locking(scene.rival).get()
+    scene.notes["other"].consume()
+
+
+def _each_has_one(scene: Scene, outcome: Outcome) -> None:
+    assert {bytes(each.value) for each in (outcome.value, scene.notes["other"])} == {b"1", b"2"}
+
+
+def _has_a_job(scene: Scene) -> None:
+    _locking(scene.judge).put(b"1")
+    scene.notes["job"] = _locking(scene.me).get()
 
 
 def _is_owner(scene: Scene, outcome: Outcome) -> None:
@@ -257,6 +233,12 @@ def _delete_owners(scene: Scene) -> None:
     owners = f"{PATH}/owners"
     deletions: list[Any] = [Delete(f"{owners}/{name}", -1) for name in scene.names(owners)]
     scene.rival.ask(Multi([], deletions, []))
+
+
+def _take_partition(scene: Scene) -> None:
+    path = f"{PATH}/owners/a"
+    deletion = [Delete(path, -1)] * (scene.value(path) is not None)
+    scene.rival.ask(Multi([], [*deletion, Create(path, b"theirs", CreateMode.EPHEMERAL)], []))
 
 
 def _partitioner(name: str, member: str) -> Callable[[Scene], Any]:
@@ -281,18 +263,18 @@ DUELS: dict[str, Duel] = {
     "counter, new": Duel(
         lambda scene: scene.me.counter(PATH).increment,
         lambda scene: scene.rival.counter(PATH).add(10),
-        lambda scene, outcome: _in((outcome.value, scene.value()), [(11, b"11")]),
+        lambda scene, outcome: is_in((outcome.value, scene.value()), [(11, b"11")]),
     ),
     "counter, compare": Duel(
         lambda scene: lambda: scene.me.counter(PATH).compare_and_set(5, 7),
         lambda scene: scene.rival.counter(PATH).increment(),
-        lambda scene, outcome: _in((outcome.value, scene.value()), [(False, b"6")]),
+        lambda scene, outcome: is_in((outcome.value, scene.value()), [(False, b"6")]),
         lambda scene: scene.judge.counter(PATH).set(5),
     ),
     "configuration": Duel(
         lambda scene: lambda: _config(scene, scene.me).update(lambda now: {**now, "mine": 1}),
         lambda scene: _config(scene, scene.rival).update(lambda now: {**now, "other": 1}),
-        lambda scene, outcome: _in(
+        lambda scene, outcome: is_in(
             _config(scene, scene.judge).get().value, [{"mine": 1, "other": 1}]
         ),
         lambda scene: _config(scene, scene.judge).set({}),
@@ -310,72 +292,10 @@ DUELS: dict[str, Duel] = {
     "configurations, of a version": Duel(
         lambda scene: lambda: _both(scene.me).set({f"{PATH}/a": {"n": 1}}, {f"{PATH}/b": 0}),
         lambda scene: _both(scene.rival).set({f"{PATH}/b": {"n": 7}}),
-        lambda scene, outcome: _in(
+        lambda scene, outcome: is_in(
             (type(outcome.error), scene.value(f"{PATH}/a")), [(BadVersionError, b"{}")]
         ),
         lambda scene: _both(scene.judge).set({f"{PATH}/a": {}, f"{PATH}/b": {}}),
-    ),
-    "published": Duel(
-        lambda scene: _publish(scene.me, b"mine"),
-        lambda scene: _publish(scene.rival, b"other")(),
-        _whole,
-    ),
-    "published, again": Duel(
-        lambda scene: _publish(scene.me, b"mine"),
-        lambda scene: _publish(scene.rival, b"other")(),
-        _whole,
-        lambda scene: _publish(scene.judge, b"before")(),
-    ),
-    "vote": Duel(
-        lambda scene: lambda: _trip(scene.me).vote("a", commit=True),
-        lambda scene: _trip(scene.rival).abort(),
-        _voted,
-        _begin("a"),
-    ),
-    "decide, abort": Duel(
-        lambda scene: _trip(scene.me).decide,
-        lambda scene: _trip(scene.rival).abort(),
-        _agreed,
-        _begin("a", "b", votes="ab"),
-    ),
-    "decide, last vote": Duel(
-        lambda scene: _trip(scene.me).decide,
-        lambda scene: _trip(scene.rival).vote("b", commit=True),
-        _agreed,
-        _begin("a", "b", votes="a"),
-    ),
-    "decide, no vote": Duel(
-        lambda scene: _trip(scene.me).decide,
-        lambda scene: _trip(scene.rival).vote("b", commit=False),
-        _agreed,
-        _begin("a", "b", votes="a"),
-    ),
-    "outcome": Duel(
-        lambda scene: _trip(scene.me).outcome,
-        lambda scene: _trip(scene.rival).decide(timeout_s=0),
-        _agreed,
-        _begin("a", votes="a"),
-    ),
-    "begin": Duel(
-        lambda scene: lambda: _trip(scene.me).begin(["a"]),
-        lambda scene: _trip(scene.rival).begin(["b"]),
-        lambda scene, outcome: _in(
-            (type(outcome.error), scene.names(f"{PATH}/sites")), [(NodeExistsError, ["b"])]
-        ),
-    ),
-    "join": Duel(
-        lambda scene: lambda: _trip(scene.me).join("a"),
-        lambda scene: _trip(scene.rival).join("a"),
-        lambda scene, outcome: _in(
-            (outcome.value, _trip(scene.judge).progress().present), [(b"", ["a"])]
-        ),
-        _begin("a"),
-    ),
-    "finish": Duel(
-        lambda scene: _trip(scene.me).finish,
-        lambda scene: _trip(scene.rival).join("a"),
-        lambda scene, outcome: _in((outcome.value, scene.names()), [(None, [])]),
-        lambda scene: (_begin("a")(scene), _trip(scene.judge).abort()),
     ),
     "queue, get": Duel(
         lambda scene: _queue(scene.me).get,
@@ -386,15 +306,27 @@ DUELS: dict[str, Duel] = {
     "queue, get now": Duel(
         lambda scene: _queue(scene.me).get_nowait, _gets, _taken_once(b"1"), _puts(b"1")
     ),
+    "queue, get now of two": Duel(
+        lambda scene: _queue(scene.me).get_nowait,
+        _gets,
+        lambda scene, outcome: is_in({outcome.value, scene.notes["got"]}, [{b"1", b"2"}]),
+        _puts(b"1", b"2"),
+    ),
+    "queue, peek": Duel(
+        lambda scene: _queue(scene.me).peek,
+        _gets,
+        lambda scene, outcome: is_in((outcome.value, scene.notes["got"]), [(b"2", b"1")]),
+        _puts(b"1", b"2"),
+    ),
     "queue, put": Duel(
         lambda scene: lambda: _queue(scene.me, 3).put_many([b"1", b"1"]),
-        lambda scene: _begun(scene, scene.rival, _queue(scene.rival, 3).put_many, [b"2", b"2"]),
+        lambda scene: begun(scene, scene.rival, _queue(scene.rival, 3).put_many, [b"2", b"2"]),
         _bounded,
         _puts(b"0", size_max=3),
     ),
     "queue, put where there is none": Duel(
         lambda scene: lambda: _queue(scene.me, 3).put_many([b"1", b"1"]),
-        lambda scene: _begun(scene, scene.rival, _queue(scene.rival, 3).put_many, [b"2", b"2"]),
+        lambda scene: begun(scene, scene.rival, _queue(scene.rival, 3).put_many, [b"2", b"2"]),
         _bounded,
     ),
     "rate limit": Duel(
@@ -417,23 +349,23 @@ DUELS: dict[str, Duel] = {
         lambda scene: _meeting(scene.me),
         _leaves_meeting,
         _met,
-        lambda scene: _begun(scene, scene.rival, _meeting(scene.rival)),
+        lambda scene: begun(scene, scene.rival, _meeting(scene.rival)),
     ),
     "join a group": Duel(
         lambda scene: lambda: scene.me.group(PATH).join("n"),
-        lambda scene: _begun(scene, scene.rival, scene.rival.group(PATH).join, "n"),
+        lambda scene: begun(scene, scene.rival, scene.rival.group(PATH).join, "n"),
         _joined,
     ),
     "update a member": Duel(
         lambda scene: lambda: scene.notes["me"].update(b"new"),
         _remove_member,
-        lambda scene, outcome: _in((outcome.value, scene.value(f"{PATH}/n")), [(None, b"new")]),
+        lambda scene, outcome: is_in((outcome.value, scene.value(f"{PATH}/n")), [(None, b"new")]),
         _member,
     ),
     "update a member whose name was taken": Duel(
         lambda scene: lambda: scene.notes["me"].update(b"new"),
         _take_name,
-        lambda scene, outcome: _in(
+        lambda scene, outcome: is_in(
             (scene.value(f"{PATH}/n"), scene.notes["me"].lost.is_set()), [(b"theirs", True)]
         ),
         _member,
@@ -441,16 +373,55 @@ DUELS: dict[str, Duel] = {
     "leave a group": Duel(
         lambda scene: scene.notes["me"].leave,
         _take_name,
-        lambda scene, outcome: _in(scene.value(f"{PATH}/n"), [b"theirs"]),
+        lambda scene, outcome: is_in(scene.value(f"{PATH}/n"), [b"theirs"]),
         _member,
     ),
     "simple lock": Duel(
         lambda scene: scene.me.simple_lock(PATH).acquire, _other_simple, _one_holder
     ),
+    "simple lock, released": Duel(
+        lambda scene: scene.me.simple_lock(PATH).acquire,
+        lambda scene: scene.notes["held"].release(),
+        lambda scene, outcome: is_in(outcome.value.lost.is_set(), [False]),
+        _holds_simple,
+    ),
+    "simple lock, deleted": Duel(
+        lambda scene: scene.me.simple_lock(PATH).acquire,
+        _delete_it,
+        _is_lost_if_deleted,
+    ),
+    "lock queue, get": Duel(
+        lambda scene: _locking(scene.me).get,
+        lambda scene: scene.notes.update(other=_locking(scene.rival).get()),
+        _each_has_one,
+        lambda scene: _locking(scene.judge).put_many([b"1", b"2"]),
+    ),
+    "lock queue, consume": Duel(
+        lambda scene: _locking(scene.me).get,
+        _gets_and_consumes,
+        _each_has_one,
+        lambda scene: _locking(scene.judge).put_many([b"1", b"2"]),
+    ),
+    "lock queue, a deleted lock": Duel(
+        lambda scene: scene.notes["job"].consume,
+        lambda scene: scene.rival.ask(Delete(scene.notes["job"].path, -1)),
+        lambda scene, outcome: is_in(
+            (type(outcome.error), _locking(scene.judge).size()), [(LostError, 1)]
+        ),
+        _has_a_job,
+    ),
     "partitioner": Duel(
         lambda scene: _partitioner("mine", "me")(scene).start,
         lambda scene: _partitioner("theirs", "rival")(scene).start(),
         _is_owner,
+    ),
+    "partitioner, whose partition is taken": Duel(
+        lambda scene: scene.notes["mine"].close,
+        _take_partition,
+        lambda scene, outcome: is_in(
+            (outcome.error, scene.value(f"{PATH}/owners/a")), [(None, b"theirs")]
+        ),
+        lambda scene: _partitioner("mine", "me")(scene).start(),
     ),
     "partitioner, of others": Duel(
         lambda scene: _partitioner("mine", "me")(scene).start,
