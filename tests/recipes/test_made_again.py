@@ -164,6 +164,26 @@ def test_a_member_of_an_older_gang_does_not_finish_a_newer_one(stage: RecipeStag
     assert late.error is not None
 
 
+def test_a_partitioner_whose_name_was_given_again_gets_a_new_one(stage: RecipeStage) -> None:
+    members = alice, bob, carol = stage.member(), stage.member(), stage.member()
+    parts = [each.partitioner(PATH, "abc") for each in members]
+    parts[0].start()
+    parts[1].start()
+    names = bob.do(get_children(f"{PATH}/members"))
+    alice.freeze()
+    bob.freeze()
+    carol.do(delete_all(f"{PATH}/members"))
+    parts[2].start()
+    assert carol.do(get_children(f"{PATH}/members"))[0] in names
+    alice.thaw()
+    bob.thaw()
+    stage.rest()
+    assert [len(each.owned) for each in parts] == [1, 1, 1]
+    assert [len(part.wait(timeout_s=0)) for part in parts] == [1, 1, 1]
+    parts[0].close()
+    assert sorted(len(each.owned) for each in parts) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("act", ["decide", "outcome", "decide in time"])
 def test_a_transaction_that_was_begun_again_is_not_decided_by_the_old_one(
     stage: RecipeStage, act: str
