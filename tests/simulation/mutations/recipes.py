@@ -103,6 +103,13 @@ def _whatever_holds(right: Any) -> Any:
     return transact
 
 
+def _under_the_first_condition(right: Any) -> Any:
+    def transact(ops: Any, compares: Any = (), otherwise: Any = ()) -> Flow[Any]:
+        return (yield from right(ops, compares[:1], otherwise))
+
+    return transact
+
+
 def _without_sync(self: Any) -> Flow[Any]:
     return (yield from election._read_leader(self.path))
 
@@ -158,9 +165,16 @@ MUTATIONS = [
         recipe="lock",
     ),
     Mutation(
+        "flows",
+        "a caller is told of its timeout before what it made is given back",
+        [(Task, "when_given_back", instead(lambda self, call: call(True)))],
+        recipe="lock",
+    ),
+    Mutation(
         "holders",
         "only the watch reports the loss",
         [(LostEvent, "is_set", instead(lambda self: self._is_set))],
+        100,
         recipe="lock",
     ),
     Mutation(
@@ -209,6 +223,13 @@ MUTATIONS = [
         "semaphore",
         "one more client holds than there are permits",
         [(semaphore.Semaphore, "_predecessors", instead(_one_more))],
+        recipe="semaphore",
+    ),
+    Mutation(
+        "semaphore",
+        "the number of permits is set although others have joined",
+        [(semaphore, "transact", _under_the_first_condition)],
+        100,
         recipe="semaphore",
     ),
     Mutation(

@@ -46,7 +46,7 @@ class Member(SimClient):
     ) -> None:
         super().__init__(plan, nodes, schedule, network, checks)
         self.program: Process | None = None
-        self._scenario = scenario
+        self.scenario = scenario
         self._draws = schedule.stream(f"member.{plan.number}.{plan_name(scenario)}")
         self._flow_tokens: dict[int, Any] = {}
         self._has_asked = False
@@ -70,7 +70,7 @@ class Member(SimClient):
         )
         program = self.program = Process(self, self.core, Random(random.random()))
         self._begin(self.core)
-        program.begin(self._scenario.scripts(program))
+        program.begin(self.scenario.scripts(program))
         self._carry_out()
         if self.is_working and random.random() < 4 * self._plan.close_share:
             program.after(random.randint(0, LEAVES_AFTER_MS), self.leave)
