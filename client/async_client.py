@@ -235,10 +235,14 @@ class AsyncSession(Session):
                 token = _FutureToken(self._driver.loop.create_future())
                 with self._driver.lock:
                     task.caller_returned(token, value, error)
-        except BaseException:
+        except BaseException as error:
             # Awaited in the same task: a cancellation that crosses the outcome comes here too.
+            given_back = self._driver.loop.create_future()
             with self._driver.lock:
                 task.cancel()
+                task.when_given_back(_FutureToken(given_back).succeed)
+            if isinstance(error, asyncio.CancelledError):
+                await given_back  # until it is cancelled again
             raise
         task.result_taken()
         result: T = outcome

@@ -56,8 +56,10 @@ class AsyncFlowRunner:
         try:
             while isinstance(result := await asyncio.wrap_future(reply), CallInCaller):
                 reply = session.continue_flow(task, result)
-        except BaseException:
-            session.cancel_flow(task)
+        except BaseException as error:
+            given_back = session.cancel_flow(task)
+            if isinstance(error, asyncio.CancelledError):
+                await asyncio.wrap_future(given_back)  # until it is cancelled again
             raise
         task.result_taken()
         return result

@@ -126,8 +126,8 @@ class RecipeError(RayKeeperError):
 class WaitTimeoutError(RecipeError, TimeoutError):
     """Raised when the condition that a recipe waits for did not come true within `timeout_s`.
 
-    Nothing is left behind: the recipe deletes what it created to wait, as soon as a server takes
-    the requests. The caller may try again.
+    Nothing is left behind: the recipe has deleted what it created to wait. Without a server it
+    does so as soon as one answers, and the text says that. The caller may try again.
     """
 
 

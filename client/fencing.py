@@ -29,17 +29,15 @@ from msgspec import Struct
 
 from raykeeper.client.call_forms import check_form
 from raykeeper.client.core.flows import Flow
-from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
-    NodeExistsError,
-    NoNodeError,
     RecipeError,
     StaleTokenError,
 )
 from raykeeper.client.fair_mutex import FairMutex
-from raykeeper.client.recipes.primitives import ATTEMPTS_MAX, checked_root, create, set_value
+from raykeeper.client.recipes.compare_and_set import compare_and_set, read_current
+from raykeeper.client.recipes.primitives import ATTEMPTS_MAX, checked_root
 from raykeeper.client.recipes.recipe import (
     Awaited,
     Blocking,
@@ -49,8 +47,6 @@ from raykeeper.client.recipes.recipe import (
     operation,
 )
 from raykeeper.client.session_objects import SessionObject
-from raykeeper.znodes.requests import GetData
-from raykeeper.znodes.stat import Stat
 
 
 class NewestTokens(Struct, frozen=True):
@@ -222,18 +218,14 @@ class DurableFencedResource(PortableRecipe[K]):
             return
         for _ in range(ATTEMPTS_MAX):
             # The server of a new guard may lag behind the write of the guard before it.
-            found = yield from self._read()
-            remembered = _decode_tokens(found[0], self.path) if found else NewestTokens()
+            found = yield from read_current(self.path, linearizable=True)
+            remembered = _decode_tokens(found.value, self.path)
             self._seen = self._seen.merge(remembered)
             seen = self._seen.admit(token, shared, self.path)
             if seen != remembered:
-                try:
-                    value = b"%d %d" % (seen.newest, seen.newest_exclusive)
-                    if found is None:
-                        yield from create(self.path, value)
-                    else:
-                        yield from set_value(self.path, value, found[1].version)
-                except (BadVersionError, NodeExistsError, NoNodeError):
+                value = b"%d %d" % (seen.newest, seen.newest_exclusive)
+                is_stored, _ = yield from compare_and_set(self.path, value, found)
+                if not is_stored:
                     continue  # another guard has changed it
             # Another call on this guard may have accepted a newer token since the write.
             self._seen.admit(token, shared, self.path)
@@ -250,15 +242,8 @@ class DurableFencedResource(PortableRecipe[K]):
         """
         return Use(self, token, shared=shared)
 
-    def _read(self) -> Flow[tuple[bytes, Stat] | None]:
-        try:
-            found: tuple[bytes, Stat] = yield Query(GetData, self.path, linearizable=True)
-        except NoNodeError:
-            return None
-        return found
 
-
-def _decode_tokens(value: bytes, path: str) -> NewestTokens:
+def _decode_tokens(value: bytes | None, path: str) -> NewestTokens:
     if not value:
         return NewestTokens()
     parts = value.split()

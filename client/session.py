@@ -137,7 +137,9 @@ class Session(ABC):
         """For the driver: tell the recipes, and call the listeners."""
         if state is ClientState.LOST:
             self._flows.session_ended(self._core.end_error())
-        elif state is not ClientState.SUSPENDED:
+        elif state is ClientState.SUSPENDED:
+            self._flows.disconnected()
+        else:
             self._flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
         for listener in tuple(self._listeners):
             self._call_user(partial(self._call_listener, listener, state))
@@ -285,9 +287,15 @@ class BlockingSession(Session):
         try:
             while isinstance(result := self.wait(future), CallInCaller):
                 future = self.continue_flow(task, result)
-        except BaseException:
+        except BaseException as error:
             # After an interrupt no caller can release what the recipe acquires: cancel it.
-            self.cancel_flow(task)
+            given_back = self.cancel_flow(task)
+            if not isinstance(error, Exception):
+                self._driver.add_waiting_threads(1)
+                try:
+                    given_back.result()
+                finally:
+                    self._driver.add_waiting_threads(-1)
             raise
         task.result_taken()
         return result
@@ -311,10 +319,17 @@ class BlockingSession(Session):
             task.caller_returned(future, value, error)
         return future
 
-    def cancel_flow(self, task: Task) -> None:
-        """Cancel a task of `begin_flow`: nobody waits for its outcome any more."""
+    def cancel_flow(self, task: Task) -> Future[bool]:
+        """Cancel a task of `begin_flow`: nobody waits for its outcome any more.
+
+        Return the future of `Task.when_given_back`.
+        """
+        given_back: Future[bool] = Future()
+        given_back.set_running_or_notify_cancel()  # only the scheduler may end it
         with self._driver.lock:
             task.cancel()
+            task.when_given_back(given_back.set_result)
+        return given_back
 
     def close(self) -> None:
         """End the session after all submitted requests, and wait for that."""

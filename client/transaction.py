@@ -105,8 +105,8 @@ class Consumable(FencedHold, Protocol):
 
     _client: Any
 
-    def _consumption(self) -> list[Delete]:
-        """Return what removes it.
+    def _consumption(self) -> tuple[list[Compare], list[Delete]]:
+        """Return while what holds it may be removed, and what removes it.
 
         Raises:
             LostError: it is lost.
@@ -267,8 +267,8 @@ class Transaction(Branch):
                 raise BadArgumentsError(element.path, "the element is of another client")
             if element in self._consumed:
                 raise BadArgumentsError(element.path, "the element is named twice")
-            removal = element._consumption()
-            self.when_held(element)
+            conditions, removal = element._consumption()
+            self._compares += conditions
             self.ops += removal
             self._consumed.append(element)
 

@@ -21,8 +21,10 @@ Rules for flows:
     a request, because a request under way has an outcome that somebody must clean up. A flow that
     returns before it comes to a Wait has its result released (`Releasable`).
 -   So a flow cleans up in `except (Cancelled, RayKeeperError)`, or by `with_cleanup`, by requests
-    and without waiting. Never in `finally`: a generator that is dropped would run it anywhere, at
-    any time.
+    and without waiting, except for a flow of its own that it has cancelled: its caller waits until
+    it has ended. The first request gives back what the caller would meet if it asked again, since
+    it may do so at once without a connection. Never in `finally`: a generator that is dropped
+    would run it anywhere, at any time.
 -   A flow calls no code of the user's, because it runs under the lock of its client, in whichever
     thread that is. CallUser and CallInCaller have such code called where nothing is locked.
 -   A request of a flow has an outcome as long as the session lives, however late. The caller is

@@ -32,6 +32,10 @@ interrupted. The states, and every transition by its name:
                     own
     undo            it was cancelled when the result had come, but was not taken: it is released
 
+A caller that gives up is told so, or goes on, when everything is given back: nobody then finds a
+trace of the operation. It does not wait for that while there is no connection to a server with a
+leader, nor for a request that is late (`Task.when_given_back`).
+
 In CLEANING_UP a flow goes on by requests, and a write that a read-only server refuses is sent again
 when there is a leader: otherwise what it gives back would stay for as long as the session lives.
 
@@ -40,6 +44,7 @@ The file is long because Scheduler and Task are the two sides of this diagram.
 
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -123,7 +128,8 @@ class Scheduler:
         self._end_error: KeeperError | None = None
         self._waiting_tasks: dict[Task, None] = {}
         self._cleanups: dict[Task, None] = {}  # cancelled, or releasing a result; not over yet
-        self._accepts_writes = False
+        self.can_write = False
+        """Whether there is a connection to a server with a leader."""
         self._refused_writes: list[tuple[NewRequest, Any]] = []
         self._when_cleaned_up: list[Callable[[], object]] = []
 
@@ -159,11 +165,12 @@ class Scheduler:
             raise
         return task
 
-    def release_result(self, result: Releasable) -> None:
-        """Give back what nobody takes."""
+    def release_result(self, result: Releasable) -> "Task":
+        """Give back what nobody takes; return the task that does so."""
         task = Task(self, result._release(), _NoWaiter(self))
         self.add_cleanup(task)
         task.resume(None, None)
+        return task
 
     @property
     def is_cleaning_up(self) -> bool:
@@ -198,12 +205,21 @@ class Scheduler:
         for task in list(self._waiting_tasks):
             if task in self._waiting_tasks:  # one that was thrown into may have woken another
                 task.throw(cause)
+        self.disconnected()
 
     def connected(self, *, read_only: bool) -> None:
         """Take note of a server; if it has a leader, send what one without refused."""
-        self._accepts_writes = not read_only
-        if self._accepts_writes:
+        if read_only:
+            self.disconnected()
+        else:
+            self.can_write = True
             self._resubmit_refused()
+
+    def disconnected(self) -> None:
+        """Take note that there is no server with a leader: callers that give up wait no longer."""
+        self.can_write = False
+        for task in list(self._cleanups):
+            task.tell_if_given_back(False)
 
     def resubmit_later(self, task: "Task", token: "_Token", error: KeeperError) -> bool:
         """For tokens: whether a write of a cleanup that was refused is kept, to be sent again."""
@@ -211,7 +227,7 @@ class Scheduler:
         if not is_refused or self.has_ended:
             return False
         self._refused_writes.append((token.request, token))
-        if self._accepts_writes:  # it was refused before, and is told so in its turn
+        if self.can_write:  # it was refused before, and is told so in its turn
             self._resubmit_refused()
         return True
 
@@ -261,6 +277,7 @@ class Task:
         self.scheduler = scheduler
         self._flow = flow
         self._waiter: Waiter | None = waiter
+        self._timed_out_waiter: Waiter | None = None  # not told yet
         self._token_type = _Token if fails_late_requests else _OutcomeToken
         self._outcomes: list[Any] = []  # of the requests of the step
         self._outcomes_missing = 0
@@ -270,6 +287,8 @@ class Task:
         self._timeout: Timeout | None = None
         self._cancel_timeout: Callable[[], None] | None = None
         self._result: Any = _NOTHING
+        self._release: Task | None = None  # gives the result back
+        self._when_given_back: list[Callable[[bool], object]] = []
 
     @property
     def is_done(self) -> bool:
@@ -278,7 +297,7 @@ class Task:
 
     def cancel(self) -> None:
         """Take note that nobody waits for the outcome; what it is, or will be, is undone."""
-        self._waiter = None
+        self._waiter = self._timed_out_waiter = None
         if self.state is TaskState.FINISHED:
             self.state = TaskState.UNDONE
             self._release_result()
@@ -290,6 +309,24 @@ class Task:
             if was_waiting:
                 self.state = TaskState.CLEANING_UP
                 self.throw(Cancelled())
+
+    def when_given_back(self, call: Callable[[bool], object]) -> None:
+        """After `cancel`: call `call` with True when everything is given back.
+
+        Call it with False as soon as nobody can know how long that takes: there is no connection to
+        a server with a leader, or a request is late.
+        """
+        task = self._release or self
+        if task.is_done or not self.scheduler.can_write:
+            call(task.is_done)
+        else:
+            task._when_given_back.append(call)
+
+    def tell_if_given_back(self, is_given_back: bool) -> None:
+        """Make the calls of `when_given_back`."""
+        calls, self._when_given_back = self._when_given_back, []
+        for call in calls:
+            call(is_given_back)
 
     def result_taken(self) -> None:
         """Forget the result: the waiter has it, and looks after it from now on."""
@@ -309,7 +346,9 @@ class Task:
         has no hurry.
         """
         waiter = self._waiter
-        if waiter is not None and not isinstance(waiter, _NoWaiter):
+        if waiter is None or isinstance(waiter, _NoWaiter):
+            self.tell_if_given_back(False)
+        else:
             self.cancel()
             waiter.fail(error)
 
@@ -464,10 +503,16 @@ class Task:
             # As soon as it has to wait again.
             self._timeout = replace(timeout, timeout_ms=Millis(0))
             return
-        # The flow first: what it gives back has left before the caller asks for anything else.
         self.cancel()
         if waiter is not None:
-            waiter.fail(WaitTimeoutError(timeout.message))
+            self._timed_out_waiter = waiter
+            self.when_given_back(partial(self._tell_timeout, timeout.message))
+
+    def _tell_timeout(self, message: str, is_given_back: bool) -> None:
+        waiter, self._timed_out_waiter = self._timed_out_waiter, None
+        if waiter is not None:
+            later = "; what it made is given back as soon as a server answers"
+            waiter.fail(WaitTimeoutError(message if is_given_back else message + later))
 
     def _finish(self, result: Any, error: Exception | None) -> None:
         self._clear_timeout()
@@ -486,11 +531,15 @@ class Task:
             self.scheduler.host.report(error)
         self.scheduler.remove_cleanup(self)
         self.done.set()
+        if self._release is None or self._release.is_done:
+            self.tell_if_given_back(True)
+        else:
+            self._release._when_given_back += self._when_given_back
 
     def _release_result(self) -> None:
         result, self._result = self._result, _NOTHING
         if isinstance(result, Releasable):
-            self.scheduler.release_result(result)
+            self._release = self.scheduler.release_result(result)
 
 
 class _Token:

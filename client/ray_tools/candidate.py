@@ -142,7 +142,7 @@ class Candidate:
         # The identity is new for each session: callers that wait for an election that an earlier
         # session of ours won are told at once that their call was not begun.
         self._identity = Identity(spec.actor, uuid.uuid4().hex)
-        await self._set_term(None, self._ended_epoch)
+        await self._set_term(None, 0)  # epochs begin anew if somebody deletes the election
         identifier = encode_identity(self._identity)
         connecting = self._connect(spec.ensemble, spec.session_timeout_s)
         async with await connecting as client:

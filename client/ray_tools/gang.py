@@ -49,7 +49,9 @@ T = TypeVar("T")
 class _FinishedCount(Struct, frozen=True):
     """The value of that child: of the newest generation of which any member has finished."""
 
-    generation: int = 0
+    token: int = 0
+    """Of the member of the generation that joined last: larger than of any generation before. Its
+    number begins anew if somebody deletes the rendezvous."""
     count: int = 0
 
 
@@ -177,14 +179,15 @@ def finish(meeting: Generation[Any]) -> Flow[None]:
         InvalidValueError: the value of the counting znode is not one of a gang.
         KeeperError: as for every call; the session may be over.
     """
-    path, own = join(meeting._root, FINISHED), meeting.generation
-    broken = BrokenBarrierError(f"generation {own} of {meeting._root} broke before all finished")
+    path, own = join(meeting._root, FINISHED), meeting.members[-1].token
+    which = f"generation {meeting.generation} of {meeting._root}"
+    broken = BrokenBarrierError(f"{which} broke before all finished")
 
     def one_more(seen: ObservedValue) -> bytes:
         finished = _finished_of(path, seen.value)
-        if finished.generation > own:
+        if finished.token > own:
             raise broken
-        return _encode(_FinishedCount(own, finished.count + 1 if finished.generation == own else 1))
+        return _encode(_FinishedCount(own, finished.count + 1 if finished.token == own else 1))
 
     def is_complete(value: bytes | None) -> bool:
         return _finished_of(path, value) == _FinishedCount(own, len(meeting.members))

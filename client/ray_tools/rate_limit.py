@@ -28,6 +28,7 @@ more `burst` passes, once. The clocks of clients drift by less than a thousandth
 rate.
 """
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -52,9 +53,12 @@ from raykeeper.zab.ids import Millis
 
 RELEARN_MS: Final = 60_000
 """How long a client extrapolates the leader's time: two clocks drift apart."""
+PER_SECOND_MIN: Final = 0.000_001
+"""One in twelve days. Far below it the time of a burst would not fit into the znode's value."""
 PER_SECOND_MAX: Final = 1_000_000
 BURST_MAX: Final = 1_000_000
-_CONTENT: Final = re.compile(rb"([0-9]{1,20}) ([0-9]{1,20})")
+_NS_OF_MS: Final = 1_000_000
+_CONTENT: Final = re.compile(rb"([0-9]{1,30}) ([0-9]{1,30})")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,11 +67,12 @@ class Bucket(Recipe[K]):
     """The token bucket at a path. All its clients must name the same rate and burst."""
 
     def __init__(self, client: FlowRunner, path: str, per_second: float, burst: int) -> None:
-        """`per_second`: more than 0, at most 1 000 000. `burst`: from 1 to 1 000 000."""
+        """`per_second`: from 0.000001 to 1 000 000. `burst`: from 1 to 1 000 000."""
         super().__init__(client)
         self.client = client
         self.path = checked_root(path)
-        self._interval_us = round(1_000_000 / checked_rate(per_second))
+        # Rounded up: a rate that is a little too low keeps the promise.
+        self._interval_ns = math.ceil(1_000_000_000 / checked_rate(per_second))
         self._burst = checked_burst(burst)
         self._seen: ObservedValue | None = None
         self._leader_offset_ms = -(1 << 62)  # the leader's time minus ours, at least
@@ -97,9 +102,10 @@ class Bucket(Recipe[K]):
         begun = yield Now()
         yield Timeout(timeout_ms or None, f"no answer about {self.path}")
         until = None if timeout_ms is None else Millis(begun + timeout_ms)
-        before, mine, due = yield from self._reserve(count * self._interval_us, until)
+        before, mine, due = yield from self._reserve(count * self._interval_ns, until)
         yield Timeout(None)  # the tokens come in time
         try:
+            yield from checkpoint()  # it may have been given up before the answer came
             while (yield Now()) < due:
                 yield Wait((), due)
         except Cancelled:
@@ -108,7 +114,7 @@ class Bucket(Recipe[K]):
             raise
 
     def _reserve(
-        self, span_us: int, until: Millis | None
+        self, span_ns: int, until: Millis | None
     ) -> Flow[tuple[ObservedValue, ObservedValue, Millis]]:
         """Take from the bucket; return it before and after, and when our tokens are there.
 
@@ -120,24 +126,26 @@ class Bucket(Recipe[K]):
         assert self._seen is not None
         for _ in range(ATTEMPTS_MAX):
             before, now = self._seen, (yield Now())
-            leader_us = self._leader_time_us(before, now)
-            full_us = max(self._parse(before)[0], leader_us) + span_us
-            due = self._due(full_us, now)
+            leader_ns = self._leader_time_ns(before, now)
+            full_ns = max(self._parse(before)[0], leader_ns) + span_ns
+            due = self._due(full_ns, now)
             if until is not None and due > until:
                 raise WaitTimeoutError(f"{self.path}: no token for {due - now} ms")
-            value = b"%d %d" % (full_us, leader_us)
+            value = b"%d %d" % (full_ns, leader_ns)
             is_done, now_there = yield from compare_and_set(self.path, value, before)
             self._seen = now_there
             if is_done:
                 now = yield from self._learn_time_from(now_there)
-                return before, now_there, self._due(full_us, now)
+                return before, now_there, self._due(full_ns, now)
             yield from checkpoint()
         raise contention_error(self.path)
 
-    def _due(self, full_us: int, now: Millis) -> Millis:
+    def _due(self, full_ns: int, now: Millis) -> Millis:
         """Return when the tokens that were taken last are there, by our clock."""
-        wait_us = full_us - self._burst * self._interval_us - (now + self._leader_offset_ms) * 1000
-        return Millis(now + max(-(-wait_us // 1000), 0))
+        wait_ns = (
+            full_ns - self._burst * self._interval_ns - (now + self._leader_offset_ms) * _NS_OF_MS
+        )
+        return Millis(now + max(-(-wait_ns // _NS_OF_MS), 0))
 
     def _learn(self) -> Flow[None]:
         """Learn the leader's time, by a write that changes nothing."""
@@ -154,19 +162,19 @@ class Bucket(Recipe[K]):
     def _learn_time_from(self, written: ObservedValue) -> Flow[Millis]:
         """Learn the leader's time from our own write; return the time by our clock."""
         self._learned_ms = now = yield Now()
-        self._leader_time_us(written, now)
+        self._leader_time_ns(written, now)
         return Millis(now)
 
-    def _leader_time_us(self, seen: ObservedValue, now: Millis) -> int:
+    def _leader_time_ns(self, seen: ObservedValue, now: Millis) -> int:
         """Return the leader's time, not before any time that the writer of `seen` knew."""
-        known_ms = self._parse(seen)[1] // 1000
+        known_ms = self._parse(seen)[1] // _NS_OF_MS
         if seen.stat is not None:
             known_ms = max(known_ms, seen.stat.mtime)
         self._leader_offset_ms = max(self._leader_offset_ms, known_ms - now)
-        return (now + self._leader_offset_ms) * 1000
+        return (now + self._leader_offset_ms) * _NS_OF_MS
 
     def _parse(self, seen: ObservedValue) -> tuple[int, int]:
-        """Return when the bucket is full, and a lower bound of the time, in microseconds."""
+        """Return when the bucket is full, and a lower bound of the time, in nanoseconds."""
         if not seen.value:
             return 0, 0
         found = _CONTENT.fullmatch(seen.value)
@@ -197,7 +205,7 @@ class RateLimit(Tool):
         Args:
             ensemble: The name of the ensemble.
             path: The path of the bucket; all who use it must name the same rate and burst.
-            per_second: How many may be taken in the long run: above 0, at most 1 000 000.
+            per_second: How many may be taken in the long run: from 0.000001 to 1 000 000.
             burst: How many may be taken at once after a pause: from 1 to 1 000 000.
             session_timeout_s: The timeout of the sessions that take.
 
@@ -264,9 +272,9 @@ def checked_rate(per_second: object) -> float:
         BadArgumentsError: it is not a number, or out of bounds.
     """
     is_number = isinstance(per_second, int | float) and not isinstance(per_second, bool)
-    if not is_number or not 0 < per_second <= PER_SECOND_MAX:  # type: ignore[operator]
+    if not is_number or not PER_SECOND_MIN <= per_second <= PER_SECOND_MAX:  # type: ignore[operator]
         raise BadArgumentsError(
-            "", f"per_second must be above 0 and at most {PER_SECOND_MAX}: {per_second!r}"
+            "", f"per_second must be from {PER_SECOND_MIN} to {PER_SECOND_MAX}: {per_second!r}"
         )
     return float(per_second)  # type: ignore[arg-type]
 

@@ -10,10 +10,18 @@ Curator: the recipes with `start` and `close`, each of which has its own executo
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from raykeeper.client.call_forms import check_callbacks
-from raykeeper.client.core.flows import CallUser, Cancelled, Event, Flow, Spawn, Wait
+from raykeeper.client.core.flows import (
+    CallUser,
+    Cancelled,
+    Event,
+    Flow,
+    Spawn,
+    Wait,
+    with_cleanup,
+)
 from raykeeper.client.core.scheduler import Task
 from raykeeper.client.errors import ClosedError, KeeperError, RayKeeperError, RecipeError
 from raykeeper.client.recipes.primitives import timeout_after
@@ -24,6 +32,8 @@ from raykeeper.client.recipes.recipe import (
     PortableRecipe,
     operation,
 )
+
+T = TypeVar("T")
 
 
 class Condition:
@@ -52,6 +62,34 @@ class Condition:
             if event in self._events:
                 self._events.remove(event)
             raise
+
+
+class FlowMutex:
+    """Has flows of one object wait for each other."""
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._released = Condition()
+
+    def wait(self) -> Flow[None]:
+        """Wait until no flow holds it.
+
+        Raises:
+            KeeperError: the session is over.
+        """
+        while self._is_held:
+            yield from self._released.wait()
+
+    def hold(self, flow: Flow[T]) -> Flow[T]:
+        """Hold it while `flow` runs, its clean-up included."""
+
+        def release(_: bool) -> Flow[None]:
+            yield from ()
+            self._is_held = False
+            self._released.notify_all()
+
+        self._is_held = True
+        return (yield from with_cleanup(flow, release))
 
 
 class BackgroundRecipe(ClosableRecipe[K]):
@@ -131,7 +169,7 @@ class BackgroundRecipe(ClosableRecipe[K]):
         self._task = yield Spawn(self._run_work())
 
     def _start_until(self, predicate: Callable[[], object]) -> Flow[None]:
-        """Start it, and wait until `predicate` is true. It ends if that is cancelled.
+        """Start it, and wait until `predicate` is true. It has ended if that is cancelled.
 
         Raises:
             KeeperError: it failed.
@@ -141,6 +179,8 @@ class BackgroundRecipe(ClosableRecipe[K]):
             yield from self._wait_until(predicate)
         except (Cancelled, RayKeeperError):
             yield from self._release()
+            if self._task is not None and not self._task.is_done:
+                yield Wait((self._task.done,))
             raise
 
     def _close(self) -> Flow[None]:

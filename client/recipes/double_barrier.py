@@ -35,7 +35,7 @@ The file is long because entering and leaving share the conditions of one round.
 
 from typing import Any, Literal
 
-from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait, with_cleanup
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import (
@@ -50,6 +50,8 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
+from raykeeper.client.recipes.background_recipe import FlowMutex
+from raykeeper.client.recipes.compare_and_set import checkpoint
 from raykeeper.client.recipes.lock import sequence_number, sort_queue
 from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
@@ -121,7 +123,7 @@ class Entered(SessionObject):
 
     def _release(self) -> Flow[None]:
         """Withdraw as a crash would, since nobody waits for the round any more."""
-        yield from self._barrier._withdraw(self)
+        yield from self._barrier._entering.hold(self._barrier._withdraw(self))
 
 
 class DoubleBarrier(PortableRecipe[K]):
@@ -148,6 +150,7 @@ class DoubleBarrier(PortableRecipe[K]):
         self._parameters = f"{size} {on_crash}".encode()
         self._round = join(path, "round")
         self._entered: Entered | None = None
+        self._entering = FlowMutex()
 
     def _repr_parts(self) -> tuple[str, ...]:
         return self.path, f"size {self.size}", "outside" if self._entered is None else "inside"
@@ -195,37 +198,54 @@ class DoubleBarrier(PortableRecipe[K]):
         yield from self._enter()
         yield from self._leave()
 
-    def _withdraw(self, entered: Entered) -> Flow[None]:
-        """Withdraw as a crash would, as far as possible: the caller has an error to raise."""
+    def _withdraw(self, entered: Entered, near: dict[str, Event] | None = None) -> Flow[None]:
+        """Withdraw as a crash would, as far as possible: the caller has an error to raise.
+
+        First of all the participant's znode goes, unless all have come: it must not count twice.
+        """
         if self._entered is entered:
             self._entered = None
+        own: str = entered._member_path
+        gathering: list[Compare] = self._is_round(entered.round, GATHERING)
+        is_empty = self._participants_compare(Relation.EQUAL, 0)
+        deletions: list[Multi | str] = [
+            Multi(gathering, [Delete(own, ANY_VERSION)], []),
+            Multi([*gathering, is_empty], [Delete(self._round, ANY_VERSION)], []),
+            self._mark_path(entered),
+        ]
+        watches = [(self._round, entered._changed), *pending_watches(near or {})]
+        yield from best_effort_cleanup(deletions, watches)
         try:
-            if self._aborts:
-                yield from self._break_round(entered.round)
-            else:
+            if not self._aborts:
                 yield from self._leave_without_mark(entered)
+            else:
+                is_inside = own.rpartition("/")[2] in (yield from get_children(self._round))
+                yield from self._break_round(entered.round, None if is_inside else GATHERING)
         except RayKeeperError:
             pass  # the participant's znode is gone, or goes with the session
-        yield from best_effort_cleanup([], [(self._round, entered._changed)])
 
     # Entering.
 
     def _enter(self) -> Flow[Entered]:
+        yield from self._entering.wait()  # one that was given up is counted until it is withdrawn
         if self._entered is not None:
             raise RecipeError(f"this participant has entered {self.path} already")
+        return (yield from self._entering.hold(self._enter_round()))
+
+    def _enter_round(self) -> Flow[Entered]:
         while True:
             entered, names = yield from self._join()
             if not (self._aborts and _has_anyone_left(names) and len(names) == 1):
                 break
             yield from self._break_round(entered.round)  # all who came before have left again
+        near: dict[str, Event] = {}
         try:
-            yield from self._wait_until_open(entered, names)
+            yield from self._watch_until_open(entered, names, near)
+            yield from checkpoint()  # else whoever enters next would find this one inside
         except (Cancelled, RayKeeperError):
-            yield from self._withdraw(entered)
+            yield from self._withdraw(entered, near)
             raise
-        if self._entered is not None:  # by a concurrent call, perhaps one whose caller gave up
-            yield from self._withdraw(entered)
-            raise RecipeError(f"this participant has entered {self.path} already")
+        yield from best_effort_cleanup([], pending_watches(near))
         self._entered = entered
         return entered
 
@@ -269,18 +289,13 @@ class DoubleBarrier(PortableRecipe[K]):
         except NoNodeError:
             yield from ensure_parent(self.path)
 
-    def _wait_until_open(self, entered: Entered, names: list[str]) -> Flow[None]:
-        """Wait until the round is open. Afterwards its watch is set, for the end of the round."""
-        near: dict[str, Event] = {}
-        yield from with_cleanup(
-            self._watch_until_open(entered, names, near),
-            lambda _: best_effort_cleanup([], pending_watches(near)),
-        )
-
     def _watch_until_open(
         self, entered: Entered, names: list[str], near: dict[str, Event]
     ) -> Flow[None]:
-        """`near`: the watch of the participant that came right before, if there is one."""
+        """Wait until the round is open. Afterwards its watch is set, for the end of the round.
+
+        `near` gets the watch of the participant that came right before, if there is one.
+        """
         changed = Event()
         has_gone = self._aborts and _has_anyone_left(names)
         while True:
@@ -355,9 +370,6 @@ class DoubleBarrier(PortableRecipe[K]):
                 yield Wait((entered._changed,))
         except (Cancelled, RayKeeperError):
             yield from self._withdraw(entered)
-            yield from best_effort_cleanup(
-                [Multi([], [Delete(self._mark_path(entered), ANY_VERSION)], [])]
-            )
             raise
         if self._aborts and not is_last:
             # One transaction for both: a separate read that is repeated after a lost connection
@@ -424,8 +436,7 @@ class DoubleBarrier(PortableRecipe[K]):
         Raises:
             LostError: somebody deleted it before.
         """
-        ended, _ = yield from self._delete_own(entered, [], [], [])
-        return ended
+        return (yield from self._delete_own(entered, [], [], []))[0]
 
     def _delete_own(
         self,
@@ -452,23 +463,18 @@ class DoubleBarrier(PortableRecipe[K]):
         alone: list[Compare] = [*is_it, self._participants_compare(Relation.EQUAL, 1), *if_all]
         end: list[TxnOp] = [seat, Delete(self._round, ANY_VERSION), *at_end]
         with_others: list[Compare] = [*is_it, self._participants_compare(Relation.GREATER, 1)]
-        for _ in range(ATTEMPTS_MAX):
-            try:
-                is_done, results = yield from transact([seat, *also], with_others)
-                if is_done:
-                    return False, results
-                is_done, results = yield from transact(end, alone, [ReadStat(self._round)])
-            except NoNodeError as error:
-                if error.failed:
-                    raise
-                break
+        try:
+            is_done, results = yield from transact([seat, *also], with_others)
             if is_done:
-                return True, []
-            stat = results[0]
-            if stat is None or stat.czxid != entered.round or stat.num_children <= 1:
-                break
-            # Somebody has entered in between.
-        raise LostError(f"somebody deleted {entered._member_path}")
+                return False, results
+            is_done, _ = yield from transact(end, alone)
+        except NoNodeError as error:
+            is_done = False
+            if error.failed:
+                raise
+        if not is_done:
+            raise LostError(f"somebody deleted {entered._member_path}")
+        return True, []
 
     def _break_round(self, number: Zxid, phase: int | None = None) -> Flow[None]:
         """End the round for all, unless it is over, or in a phase other than `phase`.
@@ -476,9 +482,7 @@ class DoubleBarrier(PortableRecipe[K]):
         Raises:
             KeeperError: a request failed.
         """
-        is_it = self._is_round(number)
-        if phase is not None:
-            is_it.append(Compare(self._round, CompareField.VERSION, Relation.EQUAL, phase))
+        is_it = self._is_round(number, phase)
         for _ in range(ATTEMPTS_MAX):
             names = yield from get_children(self._round)
             ops: list[TxnOp] = [Delete(join(self._round, name), ANY_VERSION) for name in names]
@@ -488,8 +492,11 @@ class DoubleBarrier(PortableRecipe[K]):
                 continue  # somebody came or went in between
             return
 
-    def _is_round(self, number: Zxid) -> list[Compare]:
-        return [is_same(self._round, number)]
+    def _is_round(self, number: Zxid, phase: int | None = None) -> list[Compare]:
+        is_it = [is_same(self._round, number)]
+        if phase is not None:
+            is_it.append(Compare(self._round, CompareField.VERSION, Relation.EQUAL, phase))
+        return is_it
 
     def _participants_compare(self, relation: Relation, count: int) -> Compare:
         return Compare(self._round, CompareField.NUM_CHILDREN, relation, count)

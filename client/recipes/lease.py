@@ -78,9 +78,7 @@ class HeldLease(Held[K], Generic[K]):
             # Somebody may have seen the old end by now, so it stands.
             self.lost._set()
             raise LostError(f"{self._what} ended before it was renewed")
-        self.lost._deadline = max(
-            self.lost._deadline or asked_at, Millis(asked_at + self._duration_ms)
-        )
+        self.lost._deadline = Millis(asked_at + self._duration_ms)
 
     def _guard(self) -> Flow[None]:
         """Set `lost` when the duration is over, or the znode is deleted."""

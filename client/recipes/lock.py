@@ -33,6 +33,7 @@ from raykeeper.client.recipes.primitives import (
     get_all,
     get_children,
     identifier_of,
+    remove_watch,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.znodes.errors import KeeperError, NoNodeError, ThrottledOpError
@@ -191,6 +192,8 @@ def _wait_for_turn(
     path, _, own = place.path.rpartition("/")
     is_there, names = yield from _look(place, likely, changed, watched)
     while True:
+        if place._changed.is_set():
+            is_there = yield from place._reread()
         if not is_there or (names is not None and own not in names):
             raise LostError(f"somebody deleted {place.path} while it waited")
         before = list(watched)
@@ -203,8 +206,6 @@ def _wait_for_turn(
             for event in changed.drain():
                 if event.type is not EventType.NONE:
                     watched.pop(event.path, None)
-        if place._changed.is_set():
-            is_there = yield from place._reread()
         names = yield from get_children(path)
 
 
@@ -228,7 +229,12 @@ def _look(
     if isinstance(listed, ThrottledOpError):
         listed = None if watched else (yield from get_children(path))
     raise_unexpected([listed])
-    return not isinstance(mine, NoNodeError), listed
+    if isinstance(mine, NoNodeError):
+        return False, listed
+    if mine[1].czxid != place.token:  # somebody deleted it, and its number was given again
+        yield from remove_watch(place.path, place._changed)
+        return False, listed
+    return True, listed
 
 
 def _children_or_result(reply: SuccessReply) -> Any:

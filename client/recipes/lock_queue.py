@@ -12,8 +12,9 @@
 The lock of an element is an ephemeral znode of the same name below `PATH/locks`; the transaction
 that creates it also reads the value. The invariant of this file: at most one consumer holds an
 element, and only a consumer that still holds it removes it: the removal depends on the czxid of the
-consumer's own lock. So each element is worked on at least once. Two consumers work on it only if
-the first one lost it; its `lost` is set before that, and the second one's token is larger.
+consumer's own lock, and on that of the element, since a queue that was made again has others of the
+same names. So each element is worked on at least once. Two consumers work on it only if the first
+one lost it; its `lost` is set before that, and the second one's token is larger.
 
 The queue does not count how often an element was tried.
 
@@ -33,14 +34,21 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.recipes.acquirable import Held, spawn_guard
-from raykeeper.client.recipes.primitives import ensure_parent, timeout_after, transact
-from raykeeper.client.recipes.queue import Element, PriorityProducer, sort_elements
+from raykeeper.client.recipes.primitives import ensure_parent, is_same, timeout_after, transact
+from raykeeper.client.recipes.queue import (
+    Element,
+    Listing,
+    PriorityProducer,
+    listing_of,
+    sort_elements,
+)
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.simple_lock import watch_own_znode
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
     ANY_VERSION,
+    Compare,
     Create,
     CreateMode,
     Delete,
@@ -54,11 +62,14 @@ from raykeeper.znodes.requests import (
 class HeldElement(Held[K]):
     """An element that this consumer has locked. `release` lets another consumer have it."""
 
-    def __init__(self, client: FlowRunner, path: str, token: Zxid, value: Element) -> None:
-        """Use `LockQueue.get`."""
+    def __init__(
+        self, client: FlowRunner, path: str, token: Zxid, value: Element, element: Zxid
+    ) -> None:
+        """Use `LockQueue.get`. `element` is the czxid of the element's znode."""
         super().__init__(client, f"the element {value.path}", path, token)
         self.value = value
         """The value of the element, as bytes."""
+        self._element = element
         self._transactions = 0
         """Transactions under way that consume it."""
         self._transaction_over = Event()
@@ -73,26 +84,28 @@ class HeldElement(Held[K]):
             RecipeError: the element was released or consumed before.
             KeeperError: either the element is removed or another consumer gets it.
         """
-        removal = self._consumption()
+        conditions, removal = self._consumption()
         self._is_released = True
         try:
-            is_mine, _ = yield from transact(removal, [self._still_held_compare()])
-        except NoNodeError:  # somebody removed the element, which only its holder may do
-            yield from self._remove()
-            raise LostError(f"somebody deleted {self.value.path}") from None
+            is_removed, stats = yield from transact(removal, conditions, [ReadStat(self.path)])
         except KeeperError:
             self._is_released = False
             raise
-        if not is_mine:
-            self.lost._set()
-            raise LostError(f"{self._what} was lost before it was consumed")
+        if is_removed:
+            return
+        if stats[0] is not None and stats[0].czxid == self.token:
+            yield from self._remove()  # somebody removed the element, which only its holder may do
+            raise LostError(f"somebody deleted {self.value.path}")
+        self.lost._set()
+        raise LostError(f"{self._what} was lost before it was consumed")
 
-    def _consumption(self) -> list[Delete]:
-        """Return what removes the element while it is held; see `Consumable`."""
+    def _consumption(self) -> tuple[list[Compare], list[Delete]]:
+        """Return what removes the element, and while what holds; see `Consumable`."""
         if self.is_released:
             raise RecipeError(f"{self._what} was released or consumed before")
         self.lost.check()
-        return [Delete(self.path, ANY_VERSION), Delete(self.value.path, ANY_VERSION)]
+        conditions = [self._still_held_compare(), is_same(self.value.path, self._element)]
+        return conditions, [Delete(self.path, ANY_VERSION), Delete(self.value.path, ANY_VERSION)]
 
     def _transaction_begins(self) -> None:
         """See `Consumable`."""
@@ -143,27 +156,31 @@ class LockQueue(PriorityProducer[K]):
             return 0
         return len(names)
 
-    def _available(self, lists: list[list[str]]) -> list[str]:
-        """Return the elements that nobody has locked."""
-        elements, locks = lists
-        taken = set(locks)
-        return [name for name in sort_elements(elements) if name not in taken]
+    def _available(self, lists: list[Listing]) -> Listing:
+        """Return the elements that nobody has locked; all, if only they are listed."""
+        elements, *locks = lists
+        taken = {name for each in locks for name in each.names}
+        names = [name for name in sort_elements(elements.names) if name not in taken]
+        return Listing(names, elements.parent)
 
-    def _list_free(self) -> Flow[list[str]]:
-        lists = yield Gather([Query(GetChildren, path) for path in self._watched_paths])
+    def _list_free(self) -> Flow[Listing]:
+        asks = [Query(GetChildren, path) for path in self._watched_paths]
+        lists = yield Gather(list(asks), listing_of)
         raise_unexpected(lists, NoNodeError)
-        return self._available([[] if isinstance(each, NoNodeError) else each for each in lists])
+        return self._available(
+            [Listing() if isinstance(each, NoNodeError) else each for each in lists]
+        )
 
-    def _lock_first_of(self, names: list[str]) -> Flow[HeldElement[K] | None]:
-        while names:
-            held: HeldElement[K] | None = yield from self._lock(names[0])
+    def _lock_first_of(self, listing: Listing) -> Flow[HeldElement[K] | None]:
+        while listing.names:
+            held: HeldElement[K] | None = yield from self._lock(listing.names[0], listing.parent)
             if held is not None:
                 yield from watch_own_znode(held)
                 return (yield from spawn_guard(held))
-            names = yield from self._list_free()  # the list was old; after a write it is not
+            listing = yield from self._list_free()  # the list was old; after a write it is not
         return None
 
-    def _lock(self, name: str) -> Flow[Any]:
+    def _lock(self, name: str, parent: Zxid) -> Flow[Any]:
         lock, path = join(self._locks, name), join(self._elements, name)
         ops: list[TxnOp] = [
             Create(lock, b"", CreateMode.EPHEMERAL),
@@ -172,7 +189,7 @@ class LockQueue(PriorityProducer[K]):
         ]
         while True:
             try:
-                _, results = yield from transact(ops)
+                is_locked, results = yield from transact(ops, [is_same(self._elements, parent)])
             except NodeExistsError:
                 return None
             except NoNodeError as error:
@@ -180,5 +197,8 @@ class LockQueue(PriorityProducer[K]):
                     return None
                 yield from ensure_parent(self._locks, stays=True)
             else:
-                value = Element(results[1][0], path)
-                return HeldElement(self._client, lock, results[2].czxid, value)
+                if not is_locked:
+                    return None
+                (value, stat), own = results[1:]
+                element = Element(value, path, parent)
+                return HeldElement(self._client, lock, own.czxid, element, stat.czxid)

@@ -121,6 +121,7 @@ class Partitioner(Startable[K]):
         self._own_partitions: dict[str, Partition[K]] = {}
         self._owns_share = False
         self._wakeup = Event()  # a callback has returned, or `close` was called
+        self._name_lost = Event()  # another member has the name of this one
         self._follower = SubtreeFollower(path, depth=2, needs_root=True)
         self._callers: list[object] = []  # threads, or tasks, in callbacks
 
@@ -170,18 +171,15 @@ class Partitioner(Startable[K]):
         """See `BackgroundRecipe`."""
         failure: Exception | None = None
         try:
-            membership: Membership[K] = yield from become_member(
-                self._client,
-                join(self.path, "members"),
-                None,
-                identifier_of(self._client, self._identifier),
-            )
+            membership = yield from self._become_member()
             try:
                 yield from self._follower.open()
                 while not self.is_closed:
+                    if self._name_lost.is_set():
+                        membership = yield from self._become_member()
                     yield from self._rebalance(membership)
                     if not self.is_closed:
-                        yield Wait((self._follower.changed, self._wakeup))
+                        yield Wait((self._follower.changed, self._wakeup, self._name_lost))
             except RayKeeperError as error:
                 failure = error
             yield from membership._release()  # the others may acquire what is free from now on
@@ -196,6 +194,18 @@ class Partitioner(Startable[K]):
         yield from self._follower.close()
         if failure is not None:
             raise failure
+
+    def _become_member(self) -> Flow[Membership[K]]:
+        """Become a member, by a new name: if somebody deletes the members, one is given again."""
+        self._name_lost.drain()
+        membership: Membership[K] = yield from become_member(
+            self._client,
+            join(self.path, "members"),
+            None,
+            identifier_of(self._client, self._identifier),
+        )
+        membership.lost._subscribe(self._name_lost)
+        return membership
 
     def _rebalance(self, membership: Membership[K] | None) -> Flow[None]:
         """Release, delete and acquire what can be now; without a membership, acquire nothing."""

@@ -1,10 +1,11 @@
 """Parts of many recipes: create with parents, read and watch, delete without a trace."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from raykeeper.client import arguments
 from raykeeper.client.core.compound_operations import ancestors
+from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.flows import (
     Event,
     Flow,
@@ -14,7 +15,7 @@ from raykeeper.client.core.flows import (
     raise_unexpected,
 )
 from raykeeper.client.core.outstanding import NewRequest, Query, WatchRemoval
-from raykeeper.client.core.results import path_and_stat_of
+from raykeeper.client.core.results import path_and_stat_of, result_of
 from raykeeper.client.errors import (
     BadArgumentsError,
     KeeperError,
@@ -156,12 +157,17 @@ def get_children(path: str, event: Event | None = None) -> Flow[list[str]]:
 
 
 def reread_changed(
-    events: dict[str, Event], found: dict[str, Any], *, value_of: str = ""
+    events: dict[str, Event],
+    found: dict[str, Any],
+    *,
+    value_of: str = "",
+    to_result: Callable[[SuccessReply], Any] = result_of,
 ) -> Flow[list[tuple[str, Any]]]:
     """Read again, with its watch, what has changed or was not found yet; return paths and outcomes.
 
     Read nothing else: a watch that is set twice may fire and still be set. An outcome is the error
-    of that read, or the names of the children; of the path `value_of`, value and Stat.
+    of that read, or what `to_result` makes of the reply: by default the names of the children; of
+    the path `value_of`, value and Stat.
     """
     changed = [path for path in events if path not in found or events[path].is_set()]
     for path in changed:
@@ -169,7 +175,7 @@ def reread_changed(
     asks: list[NewRequest] = [
         Query(GetData if path == value_of else GetChildren, path, events[path]) for path in changed
     ]
-    return list(zip(changed, (yield Gather(asks)), strict=True))
+    return list(zip(changed, (yield Gather(asks, to_result)), strict=True))
 
 
 def get_or_none(path: str, event: Event | None = None) -> Flow[tuple[bytes, Stat] | None]:

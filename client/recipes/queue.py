@@ -9,8 +9,10 @@
     queue.put(b"at once", priority=1)
     assert queue.get() == b"at once"
 
-An element is a sequential znode below `PATH/elements`, which is never deleted, so that the numbers
-never begin anew. The name of an element is its place: priority, then number. A client that has to
+An element is a sequential znode below `PATH/elements`, which no queue deletes, so that the numbers
+never begin anew. The name of an element is its place: priority, then number. If somebody deletes
+`elements` and it is made again, the same names stand for other elements; so each listing knows the
+czxid of its parent, on the condition of which an element is taken. A client that has to
 wait, for an element or for room, enqueues below `PATH/line` (the queue of a fair lock). Only the
 first in that line watches the elements: a put wakes one consumer, and that one wakes the next when
 it leaves the line.
@@ -33,11 +35,13 @@ kazoo: `BaseQueue`, `Queue`, with a priority too. Curator: `SimpleDistributedQue
 `DistributedPriorityQueue`. Paper: none has a queue; the community's seed does, with its limits.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from raykeeper.client.core.flows import Event, Flow, Wait, with_cleanup
+from msgspec import Struct
+
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.flows import Event, Flow, MappedRequest, Wait, with_cleanup
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -60,13 +64,16 @@ from raykeeper.client.recipes.primitives import (
     checked_root,
     ensure_parent,
     get_or_none,
+    is_same,
     pending_watches,
     reread_changed,
     timeout_after,
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
-from raykeeper.znodes.paths import join
+from raykeeper.zab.ids import ZERO, Zxid
+from raykeeper.znodes.paths import join, parent_of
+from raykeeper.znodes.replies import GetChildrenReply
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Compare,
@@ -87,7 +94,8 @@ PRIORITY_DEFAULT = 100
 """The priority of an element that was put without one, as in kazoo."""
 PRIORITY_MAX = 999
 PREFIX = "e-"
-_DIGITS = len("000-0000000000")
+_NUMBER_DIGITS = len("0000000000")
+_DIGITS = len("000-") + _NUMBER_DIGITS
 
 T = TypeVar("T")
 
@@ -97,10 +105,12 @@ class Element(bytes):
 
     path: str
     """The path of its znode, which is gone."""
+    _parent: Zxid
+    """The czxid of the parent in which it was."""
 
-    def __new__(cls, value: bytes, path: str) -> "Element":
+    def __new__(cls, value: bytes, path: str, parent: Zxid = ZERO) -> "Element":
         element = super().__new__(cls, value)
-        element.path = path
+        element.path, element._parent = path, parent
         return element
 
     @property
@@ -109,21 +119,38 @@ class Element(bytes):
         return int(self.path[-_DIGITS:][:3])
 
     def _release(self) -> Flow[None]:
-        """Put it back in its place, since nobody waits for it any more."""
+        """Put it back in its place, since nobody waits for it any more.
+
+        If the whole queue was deleted meanwhile, its place is another element's now, or will be:
+        then it is put at the end.
+        """
+        parent = parent_of(self.path)
+        is_there = is_same(parent, self._parent)
         back = Create(self.path, bytes(self), 0)
-        try:
-            yield back
-        except NoNodeError:  # the whole queue was deleted meanwhile
-            yield from ensure_parent(self.path.rpartition("/")[0], stays=True)
-            yield back
-        except NodeExistsError:
-            return
+        to_end = Create(self.path[:-_NUMBER_DIGITS], bytes(self), CreateMode.SEQUENTIAL)
+        while True:
+            try:
+                yield from transact([back], [is_there], [to_end])
+            except NoNodeError:
+                yield from ensure_parent(parent, stays=True)
+            except NodeExistsError:
+                return  # somebody has made it by hand
+            else:
+                return
 
     def __repr__(self) -> str:
         return f"Element({bytes(self)!r}, {self.path!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Element, (bytes(self), self.path)
+        return Element, (bytes(self), self.path, self._parent)
+
+
+class Listing(Struct, frozen=True):
+    """The children of a znode at some moment."""
+
+    names: list[str] = []
+    parent: Zxid = ZERO
+    """The czxid of the znode; the names mean the same only as long as it is the same."""
 
 
 class BaseQueue(PortableRecipe[K]):
@@ -151,25 +178,26 @@ class BaseQueue(PortableRecipe[K]):
     @operation
     def peek(self) -> Flow[bytes | None]:
         """Return the element that would be taken next, without taking it; None if there is none."""
-        while names := (yield from self._names(is_newest=True)):
+        while names := (yield from self._list(is_newest=True)).names:
             for name in names:
                 found = yield from get_or_none(join(self._elements, name))
                 if found is not None:
                     return Element(found[0], join(self._elements, name))
         return None
 
-    def _names(self, *, is_newest: bool = False) -> Flow[list[str]]:
-        """Return the names of the elements, in the order in which they are taken.
+    def _list(self, *, is_newest: bool = False) -> Flow[Listing]:
+        """Return the elements, in the order in which they are taken.
 
         Args:
             is_newest: All elements are among them whose put has returned to anybody. Otherwise the
                 last ones may be missing, if this client's server is behind.
         """
+        query = Query(GetChildren, self._elements, linearizable=is_newest)
         try:
-            names = yield Query(GetChildren, self._elements, linearizable=is_newest)
+            listing: Listing = yield MappedRequest(query, listing_of)
         except NoNodeError:
-            return []
-        return sort_elements(names)
+            return Listing()
+        return self._available([listing])
 
     def _append(
         self, values: Sequence[bytes], priority: int, timeout_s: float | None
@@ -194,7 +222,7 @@ class BaseQueue(PortableRecipe[K]):
             Create(place, checked_bytes("value", value), CreateMode.SEQUENTIAL) for value in values
         ]
 
-        def attempt(_: list[str]) -> Flow[bool | None]:
+        def attempt(_: Listing) -> Flow[bool | None]:
             return (yield from self._put(ops)) or None
 
         if ops and not (yield from self._put(ops)):
@@ -215,7 +243,7 @@ class BaseQueue(PortableRecipe[K]):
             yield from ensure_parent(self._elements, stays=True)
 
     def _attempt_in_turn(
-        self, prefix: str, attempt: Callable[[list[str]], Flow[T | None]]
+        self, prefix: str, attempt: Callable[[Listing], Flow[T | None]]
     ) -> Flow[T]:
         """Wait in the line until an attempt succeeds; return its result.
 
@@ -239,9 +267,9 @@ class BaseQueue(PortableRecipe[K]):
         )
 
     def _attempt_on_changes(
-        self, attempt: Callable[[list[str]], Flow[T | None]], place: Any, events: dict[str, Event]
+        self, attempt: Callable[[Listing], Flow[T | None]], place: Any, events: dict[str, Event]
     ) -> Flow[T]:
-        found: dict[str, list[str]] = {}
+        found: dict[str, Listing] = {}
         while True:
             got = yield from attempt((yield from self._watch_elements(events, found)))
             if got is not None:
@@ -250,22 +278,20 @@ class BaseQueue(PortableRecipe[K]):
             if place._changed.is_set() and not (yield from place._reread()):
                 raise LostError(f"somebody deleted {place.path} while it waited")
 
-    def _available(self, lists: list[list[str]]) -> list[str]:
+    def _available(self, lists: list[Listing]) -> Listing:
         """Return the elements to be had, in order, from the children of each watched path."""
-        return sort_elements(lists[0])
+        return Listing(sort_elements(lists[0].names), lists[0].parent)
 
-    def _watch_elements(
-        self, events: dict[str, Event], found: dict[str, list[str]]
-    ) -> Flow[list[str]]:
+    def _watch_elements(self, events: dict[str, Event], found: dict[str, Listing]) -> Flow[Listing]:
         while True:
-            for path, names in (yield from reread_changed(events, found)):
-                if isinstance(names, NoNodeError):
+            for path, listing in (yield from reread_changed(events, found, to_result=listing_of)):
+                if isinstance(listing, NoNodeError):
                     found.pop(path, None)
                     yield from ensure_parent(path, stays=True)
-                elif isinstance(names, KeeperError):
-                    raise names
+                elif isinstance(listing, KeeperError):
+                    raise listing
                 else:
-                    found[path] = names
+                    found[path] = listing
             if len(found) == len(events):
                 return self._available([found[path] for path in events])
 
@@ -292,34 +318,33 @@ class QueueConsumer(BaseQueue[K]):
         """Take the first element, if there is one; else return None."""
         element = yield from self._take_first()
         if element is None:
-            element = yield from self._take_first_of((yield from self._names(is_newest=True)))
+            element = yield from self._take_first_of((yield from self._list(is_newest=True)))
         return element
 
     def _take_first(self) -> Flow[Element | None]:
-        while names := (yield from self._names()):
-            element = yield from self._take_first_of(names)
+        return (yield from self._take_first_of((yield from self._list())))
+
+    def _take_first_of(self, listing: Listing) -> Flow[Element | None]:
+        while listing.names:
+            element = yield from self._take(listing.names[0], listing.parent)
             if element is not None:
                 return element
+            listing = yield from self._list()  # the list was old; after a write it is not
         return None
 
-    def _take_first_of(self, names: list[str]) -> Flow[Element | None]:
-        while names:
-            element = yield from self._take(names[0])
-            if element is not None:
-                return element
-            names = yield from self._names()  # the list was old; after a write it is not
-        return None
-
-    def _take(self, name: str) -> Flow[Element | None]:
-        """Take this element; None if it is gone."""
+    def _take(self, name: str, parent: Zxid) -> Flow[Element | None]:
+        """Take this element; None if it is gone, or the parent is another one."""
         path = join(self._elements, name)
+        ops: list[TxnOp] = [ReadData(path), Delete(path, ANY_VERSION)]
         try:
-            _, results = yield from transact([ReadData(path), Delete(path, ANY_VERSION)])
+            is_taken, results = yield from transact(ops, [is_same(self._elements, parent)])
         except NoNodeError:
+            is_taken = False
+        if not is_taken:
             # All listed elements may be long gone: after a timeout it does not try the others.
             yield from checkpoint()
             return None
-        return Element(results[0][0], path)
+        return Element(results[0][0], path, parent)
 
 
 class Queue(QueueConsumer[K]):
@@ -329,7 +354,7 @@ class Queue(QueueConsumer[K]):
         """Use `Client.queue`."""
         super().__init__(client, path, size_max)
         # Names only grow, so elements that were listed come before those that were put later.
-        self._listed_names: deque[str] = deque()
+        self._listed = Listing()
 
     @operation
     def put(self, value: bytes, *, timeout_s: float | None = None) -> Flow[None]:
@@ -361,14 +386,15 @@ class Queue(QueueConsumer[K]):
 
     def _take_first(self) -> Flow[Element | None]:
         while True:
-            if not self._listed_names:
-                self._listed_names.extend((yield from self._names()))
-            if not self._listed_names:
+            if not self._listed.names:
+                listing = yield from self._list()
+                self._listed = Listing(listing.names[::-1], listing.parent)  # the first is last
+            if not self._listed.names:
                 return None
-            element = yield from self._take(self._listed_names.popleft())
+            element = yield from self._take(self._listed.names.pop(), self._listed.parent)
             if element is not None:
                 return element
-            self._listed_names.clear()  # others are taking too
+            self._listed = Listing()  # others are taking too, or the queue was deleted
 
 
 class PriorityProducer(BaseQueue[K]):
@@ -401,6 +427,12 @@ class PriorityProducer(BaseQueue[K]):
 
 class PriorityQueue(PriorityProducer[K], QueueConsumer[K]):
     """Lowest priority first, then first in, first out."""
+
+
+def listing_of(reply: SuccessReply) -> Listing:
+    """Return the children, and which parent they have, from the reply to GetChildren."""
+    assert isinstance(reply, GetChildrenReply), reply
+    return Listing(reply.children, reply.stat.czxid)
 
 
 def sort_elements(names: list[str]) -> list[str]:

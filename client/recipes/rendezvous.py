@@ -160,7 +160,8 @@ class Generation(Held[K]):
             while not self._is_released:
                 self._changed.drain()
                 found = yield from _read_generation(self._root, self._changed)
-                if found is None or found[0].number != self.generation or found[0].is_broken:
+                # Not its number: a rendezvous that was deleted and made again counts from 1.
+                if found is None or found[0].members != self.members or found[0].is_broken:
                     break
                 there = yield from get_or_none(beside, self._changed)
                 if there is None or there[1].czxid != following.token:

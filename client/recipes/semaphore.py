@@ -26,15 +26,22 @@ from typing import Any
 
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.flows import Flow, MappedRequest
-from raykeeper.client.errors import BadArgumentsError, BadVersionError, NoNodeError, RecipeError
+from raykeeper.client.errors import BadArgumentsError, NoNodeError, RecipeError
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.lock import Contender, QueuedLock, list_contenders, sort_queue
-from raykeeper.client.recipes.primitives import ATTEMPTS_MAX, ensure_parent, identifier_of, transact
+from raykeeper.client.recipes.primitives import (
+    ATTEMPTS_MAX,
+    ensure_parent,
+    identifier_of,
+    is_unchanged,
+    transact,
+)
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.transaction import results_decoder
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.replies import WriteReply
 from raykeeper.znodes.requests import (
+    ANY_VERSION,
     Compare,
     CompareField,
     Create,
@@ -113,12 +120,11 @@ class Semaphore(QueuedLock[K, Held[K]]):
                         f"permits, not {self.permits}: all must name the same number"
                     )
                 # The queue is empty, or no number is set: set ours, unless somebody joins first.
-                change = SetData(self.path, number, stat.version)
-                yield from transact([change], [is_alone] if value else [])
+                change = SetData(self.path, number, ANY_VERSION)
+                unchanged = is_unchanged(self.path, stat.mzxid)
+                yield from transact([change], [unchanged, is_alone] if value else [unchanged])
             except NoNodeError:
                 yield from ensure_parent(self.path, number)
-            except BadVersionError:
-                pass  # somebody else set the number first
         raise NoNodeError(self.path, "somebody deletes it again and again")
 
 

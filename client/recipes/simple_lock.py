@@ -116,7 +116,6 @@ def watch_own_znode(held: Held[Any]) -> Flow[None]:
     Raises:
         LostError: the znode is gone by now.
     """
-    held._changed.set()  # it has never been read
     try:
         is_there = yield from held._reread()
     except KeeperError:

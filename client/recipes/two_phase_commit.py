@@ -17,8 +17,10 @@
 
 The decision is one write to the znode at version 0, so it is made only once. The invariants of this
 file: COMMIT is written only under the condition that every site has voted to commit; a vote is
-written only while there is no decision, and never changes. So any client that finds the coordinator
-dead may decide in its place: all see the same decision, whichever client was quicker.
+written only while there is no decision, and never changes; a call decides, and waits for, the
+transaction that it found first, never one that was begun later at the same path. So any client that
+finds the coordinator dead may decide in its place: all see the same decision, whichever client was
+quicker.
 
 The community's seed has the table of crashes; kazoo and Curator have no such recipe. Paper: Gray,
 "Notes on Data Base Operating Systems"; without a coordination service a coordinator that dies
@@ -53,13 +55,14 @@ from raykeeper.client.recipes.primitives import (
     ensure_parent,
     get_all,
     get_or_none,
+    is_same,
     pending_watches,
     reread_changed,
     timeout_after,
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, PortableRecipe, operation
-from raykeeper.zab.ids import Millis
+from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.paths import join, parent_of
 from raykeeper.znodes.requests import (
     ANY_VERSION,
@@ -78,6 +81,7 @@ from raykeeper.znodes.requests import (
     SetData,
     TxnOp,
 )
+from raykeeper.znodes.stat import Stat
 
 SITES_MAX = 300
 """The bound of sites: one transaction must be able to delete all their znodes."""
@@ -100,6 +104,23 @@ class CommitProgress(Struct, frozen=True):
     """The vote of every site; None while it has not voted."""
     present: list[str]
     """The sites that have joined and whose sessions are alive."""
+
+
+class _Joined(bytes):
+    """The data that a site gets as it joins; it leaves again if nobody takes them."""
+
+    _leave: Multi
+
+    def __new__(cls, data: bytes, leave: Multi) -> "_Joined":
+        joined = super().__new__(cls, data)
+        joined._leave = leave
+        return joined
+
+    def _release(self) -> Flow[None]:
+        yield from best_effort_cleanup([self._leave])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (bytes(self),)
 
 
 class TwoPhaseCommit(PortableRecipe[K]):
@@ -161,15 +182,19 @@ class TwoPhaseCommit(PortableRecipe[K]):
         is_site, path = self._site_exists(site), join(self._present, site)
         come: TxnOp = Create(path, b"", CreateMode.EPHEMERAL)
         there, read = Compare(path, CompareField.EXISTS, Relation.EQUAL, 1), ReadData(self._sites)
+        own = ReadStat(path)
         # The znode of this site's session from before a crash may still be there for a moment.
-        again: list[TxnOp] = [read, Delete(path, ANY_VERSION), come]
-        joined, results = yield from transact(again, [is_site, there], [read])
-        if not joined:
-            joined, results = yield from transact([read, come], [is_site], [read])
-        if not joined:
-            raise self._unknown_site(site)
-        data: bytes = results[0][0]
-        return data
+        again: list[TxnOp] = [read, Delete(path, ANY_VERSION), come, own]
+        while True:
+            joined, results = yield from transact(again, [is_site, there], [read])
+            if not joined:
+                try:
+                    joined, results = yield from transact([read, come, own], [is_site], [read])
+                except NodeExistsError:
+                    continue  # another process of the site has come in between
+            if not joined:
+                raise self._unknown_site(site)
+            return _Joined(results[0][0], delete_if_same(path, results[-1].czxid))
 
     @operation
     def vote(self, site: str, commit: bool) -> Flow[Decision | None]:
@@ -250,11 +275,11 @@ class TwoPhaseCommit(PortableRecipe[K]):
         """
         yield timeout_after(timeout_s, f"nothing was decided on {self.path}")
         events = {self.path: Event(), self._coordinator: Event()}
-        decision = yield from with_cleanup(
+        decision, number = yield from with_cleanup(
             self._watch_coordinator(events),
             lambda _: best_effort_cleanup([], pending_watches(events)),
         )
-        return decision or (yield from self._decide_now())
+        return decision or (yield from self._decide_now(number))
 
     @operation
     def progress(self) -> Flow[CommitProgress]:
@@ -294,38 +319,41 @@ class TwoPhaseCommit(PortableRecipe[K]):
 
     # Deciding.
 
-    def _watch_coordinator(self, events: dict[str, Event]) -> Flow[Decision | None]:
-        """Wait for the decision, and return it; None when there is no coordinator."""
+    def _watch_coordinator(self, events: dict[str, Event]) -> Flow[tuple[Decision | None, Zxid]]:
+        """Wait for the decision; return it, None when there is no coordinator, and the czxid."""
         # A watch that has not fired is still set, and must not be set again (see reread_changed).
         decided, dead = events[self.path], events[self._coordinator]
-        decision = self._decode_decision((yield Query(GetData, self.path, decided))[0])
+        found: tuple[bytes, Stat] = yield Query(GetData, self.path, decided)
+        decision, number = self._decision_in(found), found[1].czxid
         if decision is not None or (yield from get_or_none(self._coordinator, dead)) is None:
-            return decision
+            return decision, number
         while True:
             yield Wait((decided, dead))
             if decided.is_set():
-                decision = self._decode_decision((yield Query(GetData, self.path))[0])
+                decision = self._decision_in((yield Query(GetData, self.path)), number)
                 if decision is not None:
-                    return decision
+                    return decision, number
                 decided.drain()
-                decision = self._decode_decision((yield Query(GetData, self.path, decided))[0])
+                decision = self._decision_in((yield Query(GetData, self.path, decided)), number)
                 if decision is not None:
-                    return decision
+                    return decision, number
             if dead.is_set():
                 dead.drain()
                 if (yield from get_or_none(self._coordinator, dead)) is None:
-                    return None
+                    return None, number
 
     def _watch_votes(self, events: dict[str, Event], until: Millis | None) -> Flow[Decision]:
         seen: set[str] = set()
         votes = yield from self._read_votes()
         found: dict[str, Any] = {}
+        number: Zxid | None = None
         while True:
             for path, answer in (yield from reread_changed(events, found, value_of=self.path)):
                 if isinstance(answer, KeeperError):
                     raise answer
                 found[path] = answer
-            decision = self._decode_decision(found[self.path][0])
+            decision = self._decision_in(found[self.path], number)
+            number = found[self.path][1].czxid
             present, voted = set(found[self._present]), set(found[self._votes])
             if any(vote is None and site in voted for site, vote in votes.items()):
                 votes = yield from self._read_votes(votes)
@@ -335,32 +363,41 @@ class TwoPhaseCommit(PortableRecipe[K]):
             )
             seen |= present
             if decision is None and (is_hopeless or None not in votes.values()):
-                decision = yield from self._decide_now()
+                decision = yield from self._decide_now(number)
             if decision is not None:
                 return decision
             if not (yield Wait(tuple(events.values()), until)):
-                return (yield from self._decide_now())
+                return (yield from self._decide_now(number))
 
-    def _decide_now(self) -> Flow[Decision]:
-        """Decide COMMIT if all have voted to commit, else ABORT; return the valid decision."""
+    def _decide_now(self, number: Zxid) -> Flow[Decision]:
+        """Decide COMMIT if all have voted to commit, else ABORT; return the valid decision.
+
+        Args:
+            number: The czxid of the transaction.
+        """
         votes = yield from self._read_votes(linearizable=True)  # misses no vote
+        this_one = is_same(self.path, number)
         said: list[Compare] = [
             Compare(join(self._votes, site), CompareField.VALUE, Relation.EQUAL, _COMMIT)
             for site in votes
         ]
         if all(vote is Decision.COMMIT for vote in votes.values()):
             is_done, _ = yield from transact(
-                [SetData(self.path, _COMMIT, _UNDECIDED)], [self._is_undecided(), *said]
+                [SetData(self.path, _COMMIT, ANY_VERSION)], [self._is_undecided(), this_one, *said]
             )
             if is_done:
                 return Decision.COMMIT
-        return (yield from self._abort())
+        return (yield from self._abort(number))
 
-    def _abort(self) -> Flow[Decision]:
-        ops: list[TxnOp] = [SetData(self.path, Decision.ABORT.value, _UNDECIDED)]
-        is_done, results = yield from transact(ops, [self._is_undecided()], [ReadData(self.path)])
-        decision = Decision.ABORT if is_done else self._decode_decision(results[0][0])
-        assert decision is not None, self.path
+    def _abort(self, number: Zxid | None = None) -> Flow[Decision]:
+        ops: list[TxnOp] = [SetData(self.path, Decision.ABORT.value, ANY_VERSION)]
+        conditions = [self._is_undecided()]
+        if number is not None:
+            conditions.append(is_same(self.path, number))
+        is_done, results = yield from transact(ops, conditions, [ReadData(self.path)])
+        decision = Decision.ABORT if is_done else self._decision_in(results[0], number)
+        if decision is None:
+            raise InvalidValueError(f"others have written {self.path}: nothing can be decided")
         return decision
 
     def _read_votes(
@@ -375,6 +412,14 @@ class TwoPhaseCommit(PortableRecipe[K]):
             if vote is not None:
                 votes[site] = self._decode_decision(vote[0])
         return votes
+
+    def _decision_in(
+        self, found: tuple[bytes, Stat], number: Zxid | None = None
+    ) -> Decision | None:
+        """Decode the value of the transaction with that czxid; None if it is not decided."""
+        if number is not None and found[1].czxid != number:
+            raise NoNodeError(self.path, "it was finished, and begun anew for something else")
+        return self._decode_decision(found[0])
 
     def _decode_decision(self, value: bytes) -> Decision | None:
         if not value:

@@ -21,7 +21,7 @@ import raykeeper.clusters.backups
 import raykeeper.clusters.doctor
 from raykeeper.client import FencedResource, RandomPick, RoundRobin, Sticky, ray_tools
 from raykeeper.client.recipes.queue import Element
-from raykeeper.clusters import Ensemble
+from raykeeper.clusters import Ensemble, EnsembleConfig
 
 MODULES: list[ModuleType] = [
     *(raykeeper.client, ray_tools, raykeeper.clusters),
@@ -287,6 +287,8 @@ def sample(hint: Any) -> Any:
     kind = origin or hint
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return next(iter(kind))
+    if kind is EnsembleConfig:
+        return EnsembleConfig(name="x")  # it checks its values
     if isinstance(kind, type) and is_value(kind):
         hints = get_type_hints(kind, include_extras=True)
         names = getattr(kind, "__struct_fields__", None) or kind._fields  # type: ignore[attr-defined]

@@ -7,13 +7,16 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from raykeeper.client import CREATOR_ALL_ACL, AsyncClient, Client, ClientState
+from raykeeper.client.async_flow_runner import AsyncFlowRunner
 from raykeeper.client.errors import LostError, WaitTimeoutError, WrongContextError
 from raykeeper.client.loop_thread import shared_loop
+from raykeeper.client.recipes.lock import Lock
 from tests.contract.client_handles import (
     Open,
     Room,
@@ -129,39 +132,65 @@ def test_a_callback_may_use_recipes(room: Any) -> None:
 
 
 def test_an_interrupt_during_an_acquire_releases_it(room: Any) -> None:
-    client: Client = open_blocking(room)()
-    with crossed_by_an_interrupt(client):
-        client.lock("/locks/a").acquire()
-    client.sync()
-    assert client.lock("/locks/a").contenders() == []
+    client, other = open_blocking(room)(), open_blocking(room)()
+    other.lock("/locks/a").acquire().release()
+    for _ in range(10):
+        with crossed_by_an_interrupt(client):
+            client.lock("/locks/a").acquire()
+        assert not client._open_session()._flows.is_cleaning_up
+        other.lock("/locks/a").acquire(timeout_s=0).release()  # it is free for all
     client.close()
+    other.close()
 
 
-def test_a_cancelled_task_releases_what_it_acquires(room: Any) -> None:
-    client: AsyncClient = open_awaited(room)()._thing
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_cancelled_task_ends_when_what_it_acquires_is_free(room: Any, is_shared: bool) -> None:
+    opened: Any = open_blocking(room)() if is_shared else open_awaited(room)()._thing
+    client = AsyncFlowRunner(opened) if is_shared else opened
+    other: AsyncClient = open_awaited(room)()._thing
 
-    async def crossed() -> list[Any]:
-        holder = await client.lock("/locks/a").acquire()
-        waiting = asyncio.ensure_future(client.lock("/locks/a").acquire())
-        while len(await client.lock("/locks/a").contenders()) < 2:
+    async def crossed() -> None:
+        holder = await other.lock("/locks/a").acquire()
+        waiting = asyncio.ensure_future(Lock(client, "/locks/a").acquire())
+        while len(await other.lock("/locks/a").contenders()) < 2:
             pass
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert len(await client.lock("/locks/a").contenders()) == 1
+        await other.sync()
+        assert len(await other.lock("/locks/a").contenders()) == 1
         await holder.release()
-        granted = asyncio.ensure_future(client.lock("/locks/a").acquire())
-        granted.add_done_callback(lambda _: None)
-        await asyncio.sleep(0)
-        granted.cancel()  # whatever has become of it by now
-        with pytest.raises(asyncio.CancelledError):
-            await granted
-        await client.sync()
-        left: list[Any] = await client.lock("/locks/a").contenders()
-        await client.close()
-        return left
+        for steps in range(10):  # whatever has become of it by now
+            granted = asyncio.ensure_future(Lock(client, "/locks/a").acquire())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            granted.cancel()
+            with suppress(asyncio.CancelledError):
+                await (await granted).release()
+            await (await other.lock("/locks/a").acquire(timeout_s=0)).release()
+        await other.close()
 
-    assert finish(crossed()) == []
+    finish(crossed())
+    opened.close() if is_shared else finish(opened.close())
+
+
+def test_a_task_that_is_cancelled_twice_ends_at_once(room: Any) -> None:
+    client: AsyncClient = open_awaited(room)()._thing
+
+    async def crossed() -> None:
+        held = await client.lock("/locks/a").acquire()
+        waiting = asyncio.ensure_future(client.lock("/locks/a").acquire())
+        await client.sync()
+        waiting.cancel()
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.sleep(0)
+        assert waiting.cancelled()
+        await held.release()
+        await client.close()
+
+    finish(crossed())
 
 
 def test_a_blocking_recipe_is_refused_in_a_loop(room: Any) -> None:

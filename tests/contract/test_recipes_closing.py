@@ -8,6 +8,7 @@ import pytest
 
 from raykeeper.client import AsyncClient, Client
 from raykeeper.client.recipes.queue import BaseQueue
+from raykeeper.zab.ids import Zxid
 from tests.contract.client_handles import Room, finish, open_awaited, open_blocking
 from tests.contract.stream_room import StreamRoom
 
@@ -20,13 +21,15 @@ def room(request: pytest.FixtureRequest) -> Iterator[Any]:
     room.close()
 
 
-def queue_with_one(room: Any) -> str:
-    """The element that the queue has."""
+def queue_with_one(room: Any) -> tuple[str, Zxid]:
+    """The element that the queue has, and the czxid of its parent."""
     client: Client = open_blocking(room)()
     client.queue("/q").put(b"1")
     (name,) = client.get_children("/q/elements")
+    parent = client.exists("/q/elements")
     client.close()
-    return name
+    assert parent is not None
+    return name, parent.czxid
 
 
 def taken(room: Any) -> Any:
@@ -38,22 +41,22 @@ def taken(room: Any) -> Any:
 
 
 def test_an_element_not_taken_before_close_is_put_back(room: Any) -> None:
-    name = queue_with_one(room)
+    element = queue_with_one(room)
     client: Client = open_blocking(room)()
     session = client._open_session()
-    _, run = session.begin_flow(client.queue("/q")._take(name))
+    _, run = session.begin_flow(client.queue("/q")._take(*element))
     session.cancel_flow(run)
     client.close()
     assert taken(room) == b"1"
 
 
 def test_an_element_of_a_cancelled_task_is_put_back(room: Any) -> None:
-    name = queue_with_one(room)
+    element = queue_with_one(room)
     client: AsyncClient = open_awaited(room)()._thing
 
     async def crossed() -> None:
         queue: BaseQueue[Any] = client.queue("/q")
-        taking = asyncio.ensure_future(client._run_flow(queue._take(name), "take"))  # type: ignore[attr-defined]
+        taking = asyncio.ensure_future(client._run_flow(queue._take(*element), "take"))  # type: ignore[attr-defined]
         await asyncio.sleep(0)
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):

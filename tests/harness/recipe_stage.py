@@ -47,6 +47,8 @@ class Outcome:
         self.error: Exception | None = None
         self._value: Any = None
         self.run: Task
+        self.when_told: Callable[[], object] = lambda: None
+        """Called as soon as the caller is told the outcome."""
 
     @property
     def value(self) -> Any:
@@ -62,10 +64,12 @@ class Outcome:
             self._calls.append(lambda: self.run.caller_returned(self, *value.call()))
             return
         self.is_done, self._value = True, value
+        self.when_told()
 
     def fail(self, error: Exception) -> None:
         assert not self.is_done
         self.is_done, self.error = True, error
+        self.when_told()
 
 
 class RecipeStage:
@@ -168,7 +172,13 @@ class Member(RecipeMethods[Blocking]):
 
     def begin(self, operation: Callable[..., Any], *args: Any, **options: Any) -> Outcome:
         """Begin an operation that may have to wait."""
-        self._begun = outcome = Outcome(self._calls)
+        return self.begin_for(Outcome(self._calls), operation, *args, **options)
+
+    def begin_for(
+        self, outcome: Outcome, operation: Callable[..., Any], *args: Any, **options: Any
+    ) -> Outcome:
+        """Begin an operation with this outcome."""
+        self._begun = outcome
         try:
             operation(*args, **options)
         finally:
@@ -336,5 +346,7 @@ class Member(RecipeMethods[Blocking]):
                     self.flows.session_ended(self.core.end_error())
                 elif effect.state is ClientState.CONNECTED:
                     self.flows.connected(read_only=False)
+                else:
+                    self.flows.disconnected()
             case _:
                 raise AssertionError(effect)

@@ -468,10 +468,8 @@ def test_an_enter_cancelled_during_another_enter_leaves_nothing_behind(stage: Re
     crew = Crew(stage, 3, "continue", more=1)
     wait = crew.enter(0)
     alice, bob = crew.members[:2]
-    before = alice.asked["Multi"]
-    alice.flows.host = Between(alice, 2, lambda: crew.enter(1), Multi)
+    alice.flows.host = Between(alice, 2, lambda: crew.enter(1), Multi)  # it is empty, or not?
     wait.run.cancel()
     stage.rest()
     assert bob.asked["Multi"] == 1
-    assert alice.asked["Multi"] - before == 3
     assert len(crew.watcher.do(get_children(f"{PATH}/round"))) == 1

@@ -243,6 +243,11 @@ def _commits(alice: Member) -> Callable[[], object]:
     return decide
 
 
+def _begins(alice: Member) -> Callable[[], object]:
+    alice.two_phase_commit(PATH).begin(["a"])
+    return _nothing
+
+
 def _knows(carol: Member) -> None:
     assert carol.two_phase_commit(PATH).outcome(timeout_s=0) is Decision.COMMIT
 
@@ -290,6 +295,7 @@ CASES: dict[str, Case] = {
     "partitioner": Case(_partitioner, _shares, _has_all),
     "publish": Case(_published, _publishes, _reads_a_whole),
     "commit": Case(lambda member: member.two_phase_commit(PATH).outcome, _commits, _knows),
+    "commit.join": Case(lambda member: lambda: member.two_phase_commit(PATH).join("a"), _begins),
     "continued": Case(_pass, _comes(_pass), _meets(_pass)),
     "double_barrier": Case(_cross, _comes(_cross), _meets(_cross)),
 }

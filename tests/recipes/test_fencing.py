@@ -67,7 +67,7 @@ def test_it_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
         pass
     assert not alice.asked
     guard.check(2)
-    assert dict(alice.asked) == {"GetData": 1, "SetData": 1}
+    assert dict(alice.asked) == {"GetData": 1, "Multi": 1}
     alice.asked.clear()
     with pytest.raises(StaleTokenError):
         guard.check(1)

@@ -6,7 +6,9 @@ from raykeeper.client.errors import LostError, WaitTimeoutError
 from raykeeper.client.recipes.primitives import get_or_none
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete
-from tests.harness.recipe_stage import RecipeStage
+from tests.harness.recipe_stage import Outcome, RecipeStage
+from tests.recipes.crew import Between
+from tests.recipes.freezing import freeze_at
 from tests.recipes.giving_up import watches
 
 PATH = "/leases/x"
@@ -116,6 +118,72 @@ def test_a_lease_outlives_the_session_of_its_holder(stage: RecipeStage) -> None:
     assert wait.is_done
 
 
+def test_a_renewal_that_is_done_and_told_too_late_is_a_loss(stage: RecipeStage) -> None:
+    alice = stage.member(session_timeout_ms=60_000)
+    held = alice.lease(PATH, 2).acquire()
+    freeze_at(alice, 1)
+    renewing = alice.begin(held.renew)  # it is sent
+    stage.pass_time(2_000)
+    alice.thaw()
+    with pytest.raises(LostError, match="ended before it was renewed"):
+        _ = renewing.value
+    assert (held.lost.is_set(), held.left_s()) == (True, 0.0)
+    alice.asked.clear()
+    with pytest.raises(LostError):
+        held.renew()  # though the servers have renewed it
+    assert not alice.asked
+
+
+def test_a_renewal_of_what_somebody_else_has_by_now_changes_nothing(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lease(PATH, 60, b"alice").acquire()
+
+    def take() -> None:
+        bob.ask(Delete(PATH, -1))
+        bob.lease(PATH, 60, b"bob").acquire(timeout_s=0)
+
+    alice.flows.host = Between(alice, 1, take)
+    with pytest.raises(LostError, match="ended before it was renewed"):
+        held.renew()
+    assert (held.lost.is_set(), held.left_s()) == (True, 0.0)
+    value, stat = bob.do(get_or_none(PATH))
+    assert (value, stat.version) == (b"bob", 0)
+
+
+def test_a_release_during_a_renewal_is_one(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lease(PATH, 60).acquire()
+    releases: list[Outcome] = []
+    alice.flows.host = Between(alice, 1, lambda: releases.append(alice.begin(held.release)))
+    with pytest.raises(LostError, match="ended before it was renewed"):
+        held.renew()
+    assert releases[0].error is None
+    assert bob.lease(PATH, 60).acquire(timeout_s=0).token > held.token
+
+
+def test_a_renewal_that_is_told_after_a_release_is_none(stage: RecipeStage) -> None:
+    alice = stage.member()
+    held = alice.lease(PATH, 60).acquire()
+    freeze_at(alice, 1)
+    renewing = alice.begin(held.renew)
+    releasing = alice.begin(held.release)
+    alice.thaw()
+    with pytest.raises(LostError, match="ended before it was renewed"):
+        _ = renewing.value
+    assert (releasing.is_done, releasing.error) == (True, None)
+
+
+@pytest.mark.parametrize(("duration_ms", "ttl_ms"), [(200, 250), (1_000, 1_050), (10_000, 10_500)])
+def test_the_servers_add_a_twentieth_but_50_ms_at_least(
+    stage: RecipeStage, duration_ms: int, ttl_ms: int
+) -> None:
+    alice = stage.member(session_timeout_ms=60_000)
+    alice.lease(PATH, duration_ms / 1000).acquire()
+    tree = stage.servers.leader.server._context.state.tree
+    attributes = tree.znodes[PATH].attributes
+    assert attributes is not None and attributes.ttl_ms == ttl_ms
+
+
 def test_a_lease_that_ends_before_its_grant_arrives_is_lost(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.freeze()
@@ -135,6 +203,7 @@ def test_the_end_of_a_released_lease_does_not_count_as_lost(stage: RecipeStage) 
     alice = stage.member()
     held = alice.lease(PATH, 2).acquire()
     held.release()
+    assert not held.lost.is_set()
     alice.asked.clear()
     with pytest.raises(LostError, match="released before"):
         held.renew()
@@ -148,7 +217,7 @@ def test_a_deleted_lease_is_lost(stage: RecipeStage) -> None:
     (holder,) = bob.lease(PATH, 60).contenders()
     assert (holder.identifier, holder.session_id) == (b"alice", 0)
     bob.ask(Delete(PATH, -1))
-    assert held.lost.is_set()
+    assert (held.lost.is_set(), held.left_s()) == (True, 0.0)
     other = bob.lease(PATH, 60).acquire()
     with pytest.raises(LostError):
         held.renew()

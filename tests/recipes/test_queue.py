@@ -1,5 +1,7 @@
 """The queue: who gets what, the bound, who is woken, what a crash leaves."""
 
+from collections.abc import Callable
+
 import pytest
 
 from raykeeper.client.core.flows import Flow
@@ -280,6 +282,35 @@ def test_a_put_after_its_timeout_is_not_done(stage: RecipeStage) -> None:
         _ = wait.value
     assert line(bob) == []
     assert [queue.get_nowait(), queue.get_nowait()] == [b"1", None]
+
+
+def _puts_back(stage: RecipeStage, alice: Member) -> None:
+    alice.queue(PATH).put(b"1")
+    wait = alice.begin(alice.queue(PATH).get)
+    stage.member().do(clear())
+    wait.run.cancel()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda _, alice: alice.queue(PATH).put(b"1"),
+        lambda _, alice: alice.begin(alice.queue(PATH).get).run.cancel(),
+        _puts_back,
+    ],
+)
+def test_the_parent_of_the_elements_stays(
+    stage: RecipeStage, use: Callable[[RecipeStage, Member], object]
+) -> None:
+    """Else the numbers, by which elements are ordered, would begin anew."""
+    alice = stage.member()
+    use(stage, alice)
+    stage.rest()
+    alice.queue(PATH).put(b"2")
+    while alice.queue(PATH).get_nowait() is not None:
+        pass
+    stage.pass_time(5_000)
+    assert alice.do(get_children(PATH)) == ["elements"]
 
 
 def test_a_foreign_child_is_ignored(stage: RecipeStage) -> None:

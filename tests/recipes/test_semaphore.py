@@ -121,7 +121,9 @@ def test_an_existing_znode_without_a_number_gets_it(stage: RecipeStage) -> None:
     alice = stage.member()
     alice.ask(Create("/locks", b"", 0))
     alice.ask(Create(PATH, b"", 0))
+    alice.ask(Create(f"{PATH}/readme", b"", 0))
     alice.semaphore(PATH, 2).acquire().release()
+    alice.ask(Delete(f"{PATH}/readme", -1))
     assert alice.do(get_or_none(PATH))[0] == b"2"
     alice.ask(SetData(PATH, b"\xff", -1))
     with pytest.raises(RecipeError, match="not 2"):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     InvalidValueError,
     RecipeError,
@@ -13,7 +14,7 @@ from raykeeper.client.errors import (
 from raykeeper.client.recipes.primitives import get_children, get_or_none
 from raykeeper.client.recipes.two_phase_commit import Decision, TwoPhaseCommit
 from raykeeper.znodes.errors import BadArgumentsError, NodeExistsError, NoNodeError
-from raykeeper.znodes.requests import Delete, SetData
+from raykeeper.znodes.requests import Delete, Exists, SetData
 from tests.harness.recipe_stage import Member, Outcome, RecipeStage
 
 PATH = "/transactions/t"
@@ -430,6 +431,27 @@ def test_a_transaction_takes_the_documented_number_of_sites(stage: RecipeStage) 
     assert alice.do(get_children("/transactions")) == []
 
 
+def test_a_commit_is_finished_after_its_coordinator_has_died(stage: RecipeStage) -> None:
+    boss, site = stage.member(), stage.member()
+    boss.two_phase_commit(PATH).begin(["a"])
+    boss.close()
+    trip = site.two_phase_commit(PATH)
+    assert trip.outcome() is ABORT
+    trip.finish()
+    stage.pass_time(1_000)
+    assert site.do(get_children("/transactions")) == []
+    assert site.ask(Query(Exists, "/transactions")) is not None  # where it will be begun again
+
+
+def test_a_transaction_that_others_have_written_cannot_be_decided(stage: RecipeStage) -> None:
+    alice = stage.member()
+    trip = alice.two_phase_commit(PATH)
+    trip.begin(["a"])
+    alice.ask(SetData(PATH, b"", -1))
+    with pytest.raises(InvalidValueError, match="others have written /transactions/"):
+        trip.abort()
+
+
 def test_a_server_that_lags_behind_hides_no_vote() -> None:
     stage = RecipeStage(3)
     boss, site = stage.member(server=1), stage.member(server=3)
@@ -438,7 +460,7 @@ def test_a_server_that_lags_behind_hides_no_vote() -> None:
     transaction.begin(["a"])
     stage.servers.hold(3, 1)
     assert site.two_phase_commit(PATH).vote("a", True) is None
-    decision = boss.begin(boss._run_flow, transaction._decide_now(), "as when the time has passed")
+    decision = boss.begin(transaction.decide, timeout_s=0)
     stage.servers.release(3, 1)
     stage.rest()
     assert decision.value is COMMIT

@@ -71,6 +71,45 @@ anna has Settings\(rate=40, message='good morning'\)
 ben has Settings\(rate=40, message='good morning'\)
 the newer program has NewerSettings\(rate=40, message='good morning', language='it'\)
 """,
+    "pool": r"""
+in the pool: anna, ben, cleo
+picture 1 by \w+
+picture 2 by \w+
+picture 3 by \w+
+killing ben, process \d+
+4 more are resized, by ben: 0
+in the pool: anna, cleo
+in the pool: anna, cleo, dora
+picture 8 by \w+
+picture 9 by \w+
+picture 10 by \w+
+""",
+    "shards": r"""
+anna: \w \w \w, ben: \w \w \w
+cleo comes
+anna: \w \w, ben: \w \w, cleo: \w \w
+killing ben
+anna: \w \w \w, cleo: \w \w \w
+18 visits were written, 18 are there: \[3, 3, 3, 3, 3, 3\]
+""",
+    "pipeline": r"""
+one worker is going to be killed before its result is there, one right after that
+8 results of 8 orders
+the total is 720, as it should be: True
+""",
+    "rounds": r"""
+a worker is going to be killed in round 5
+the others were told of it: True
+the rod:( \d+\.\d){4}
+as one process alone computes it: True
+""",
+    "async_service": r"""
+96 transfers at once, 96 are done
+while anna's account is locked: given up
+who gave up has left 0 places in the queue
+with a new limit: refused
+the sum of all accounts is 400
+""",
     "limits": r"""
 8 tasks, 1 of them killed: at most 2 calls at once
 30 calls in \d+\.\d s: (\d|10)\.\d a second

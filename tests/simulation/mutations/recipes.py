@@ -19,6 +19,7 @@ from raykeeper.client.recipes import (
     two_phase_commit,
 )
 from raykeeper.client.recipes.acquirable import LostEvent
+from raykeeper.client.recipes.background_recipe import FlowMutex
 from raykeeper.client.recipes.compare_and_set import ObservedValue
 from raykeeper.client.recipes.double_barrier import DoubleBarrier
 from raykeeper.client.recipes.election import Election
@@ -102,6 +103,13 @@ def _whatever_holds(right: Any) -> Any:
     return transact
 
 
+def _under_the_first_condition(right: Any) -> Any:
+    def transact(ops: Any, compares: Any = (), otherwise: Any = ()) -> Flow[Any]:
+        return (yield from right(ops, compares[:1], otherwise))
+
+    return transact
+
+
 def _without_sync(self: Any) -> Flow[Any]:
     return (yield from election._read_leader(self.path))
 
@@ -129,13 +137,13 @@ def _that_it_is_there(self: ObservedValue, path: str) -> Compare:
     return Compare(path, CompareField.EXISTS, Relation.EQUAL, 0 if self.stat is None else 1)
 
 
-def _read_then_delete(self: Any, name: str) -> Flow[Any]:
+def _read_then_delete(self: Any, name: str, parent: Any) -> Flow[Any]:
     path = join(self._elements, name)
     found = yield from get_or_none(path)
     if found is None:
         return None
     yield from delete(path)
-    return Element(found[0], path)
+    return Element(found[0], path, parent)
 
 
 def _all_but_the_last(right: Any) -> Any:
@@ -157,9 +165,16 @@ MUTATIONS = [
         recipe="lock",
     ),
     Mutation(
+        "flows",
+        "a caller is told of its timeout before what it made is given back",
+        [(Task, "when_given_back", instead(lambda self, call: call(True)))],
+        recipe="lock",
+    ),
+    Mutation(
         "holders",
         "only the watch reports the loss",
         [(LostEvent, "is_set", instead(lambda self: self._is_set))],
+        100,
         recipe="lock",
     ),
     Mutation(
@@ -208,6 +223,13 @@ MUTATIONS = [
         "semaphore",
         "one more client holds than there are permits",
         [(semaphore.Semaphore, "_predecessors", instead(_one_more))],
+        recipe="semaphore",
+    ),
+    Mutation(
+        "semaphore",
+        "the number of permits is set although others have joined",
+        [(semaphore, "transact", _under_the_first_condition)],
+        100,
         recipe="semaphore",
     ),
     Mutation(
@@ -272,6 +294,12 @@ MUTATIONS = [
         "double barrier",
         "an entering process does not wait for the others",
         [(DoubleBarrier, "_read_round", _at_once)],
+        recipe="double_barrier",
+    ),
+    Mutation(
+        "double barrier",
+        "a process enters again before its entry that was given up is withdrawn",
+        [(FlowMutex, "hold", instead(lambda self, flow: flow))],
         recipe="double_barrier",
     ),
     Mutation(

@@ -37,7 +37,7 @@ class BarrierScenario(Scenario):
             for _ in range(random.choice([0, 300])):  # waits for the barrier's creation
                 if PATH in self.truth.znodes or self.is_ending:
                     break
-                yield Pause(1)
+                yield Pause(1, is_exact=True)
             since = self.truth.zxid
             self.maybe_inject(process)
             limit_s, limit_ms = (None, None) if is_last else (timeout_s(random), patience(random))

@@ -5,7 +5,7 @@ holders may coexist.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from raykeeper.client.errors import WaitTimeoutError
 from tests.simulation.recipes.process import Process
@@ -23,6 +23,8 @@ class Contended(Scenario):
     """One or two threads of each process acquire it, one after the other."""
 
     threads = (1, 1, 2)
+    refusals: ClassVar[tuple[type[Exception], ...]] = ()
+    """The errors of an acquire that is refused for a while."""
 
     def ways(self, process: Process) -> list[Way]:
         """Return the objects that can be acquired, for all threads of a process."""
@@ -40,15 +42,30 @@ class Contended(Scenario):
             yield Pause(span(random, 20, 200))
             acquire, got = random.choice(ways)
             self.maybe_inject(process)
+            is_alone = len(process.scripts) == 1 and not process.flows.is_cleaning_up
             try:
                 held = yield Within(acquire(timeout_s(random)), patience(random))
-            except (WaitTimeoutError, GaveUpError):
+            except (WaitTimeoutError, GaveUpError, *self.refusals) as error:
                 self.counts["recipe.given_up"] += 1
+                if isinstance(error, WaitTimeoutError) and is_alone:
+                    self._check_nothing_is_left(process, error)
                 continue
             yield from self._hold(process, held, got, more)
         for acquire, got in ways:
-            held = yield acquire(None)
+            held = None
+            while held is None:
+                try:
+                    held = yield acquire(None)
+                except self.refusals:
+                    yield Pause(span(random, 200))
             yield from self._hold(process, held, got, more)
+
+    def _check_nothing_is_left(self, process: Process, error: WaitTimeoutError) -> None:
+        """Check that a caller with a server is told of its timeout when all is given back."""
+        session = self.truth.sessions.get(process.core.session_id)
+        if session is not None and "as soon as a server answers" not in str(error):
+            self.counts["recipe.given_back"] += 1
+            assert not session.ephemerals, f"GivenBack: {process.name} has {session.ephemerals}"
 
     def use(self, process: Process, held: Any, more: Any) -> Script:
         """Do what a holder does while it holds."""

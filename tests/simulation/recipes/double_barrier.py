@@ -30,10 +30,11 @@ class DoubleBarrierScenario(Scenario):
 
     def _go_round(self, process: Process) -> Script:
         random = process.random
+        barrier = process.double_barrier(PATH, len(self.members), b"", self._on_crash)
         while not self._all_have_crossed():
-            barrier = process.double_barrier(PATH, len(self.members), b"", self._on_crash)
             is_last = self.is_ending
-            yield Pause(span(random, 20, 200))
+            # Often at once, when all that was given up may still be there.
+            yield Pause(span(random, *([20, 200] if self.is_ending else [0, 20, 200])))
             self.maybe_inject(process)
             limit_s, limit_ms = (8, None) if is_last else (timeout_s(random), patience(random))
             try:
@@ -71,10 +72,13 @@ class DoubleBarrierScenario(Scenario):
             if was is not None and was.stat.czxid == number and was.stat.version > 0
         ]
         assert opened, f"Passage: {process.name} has entered a round that is not open"
-        seats = [
-            path for path, _ in self.truth.all_at(opened[0]) if path.rpartition("/")[0] == ROUND
+        owners = [
+            was.stat.ephemeral_owner
+            for path, was in self.truth.all_at(opened[0])
+            if path.rpartition("/")[0] == ROUND
         ]
-        assert len(seats) == len(self.members), f"Passage: {seats} of {len(self.members)}"
+        assert len(owners) == len(set(owners)), f"Passage: a member was counted twice in {owners}"
+        assert len(owners) == len(self.members), f"Passage: {owners} of {len(self.members)}"
 
     def may_stay(self) -> set[str]:
         """Return the znodes that may remain: the parent of the rounds."""

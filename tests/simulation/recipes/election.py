@@ -73,7 +73,7 @@ class ElectionScenario(Elected):
             for _ in range(random.choice([0, 300])):  # waits for the moment right after an election
                 if self._epoch != epoch or self.is_ending:
                     break
-                yield Pause(1)
+                yield Pause(1, is_exact=True)
             before = self.holders.believing()
             try:
                 leader = yield Within(election.leader(), span(random, 3_000))

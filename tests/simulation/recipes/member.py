@@ -46,7 +46,7 @@ class Member(SimClient):
     ) -> None:
         super().__init__(plan, nodes, schedule, network, checks)
         self.program: Process | None = None
-        self._scenario = scenario
+        self.scenario = scenario
         self._draws = schedule.stream(f"member.{plan.number}.{plan_name(scenario)}")
         self._flow_tokens: dict[int, Any] = {}
         self._has_asked = False
@@ -70,7 +70,7 @@ class Member(SimClient):
         )
         program = self.program = Process(self, self.core, Random(random.random()))
         self._begin(self.core)
-        program.begin(self._scenario.scripts(program))
+        program.begin(self.scenario.scripts(program))
         self._carry_out()
         if self.is_working and random.random() < 4 * self._plan.close_share:
             program.after(random.randint(0, LEAVES_AFTER_MS), self.leave)
@@ -146,8 +146,11 @@ class Member(SimClient):
                 watcher.set(event._replace(more=watcher in told.are_told_more))
 
     def _becomes(self, state: ClientState) -> None:
-        is_connected = state in (ClientState.CONNECTED, ClientState.CONNECTED_READ_ONLY)
-        if is_connected and self.program is not None:
+        if self.program is None:
+            return
+        if state is ClientState.SUSPENDED:
+            self.program.flows.disconnected()
+        elif state is not ClientState.LOST:
             self.program.flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
 
     def _ended(self) -> None:

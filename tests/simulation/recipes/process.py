@@ -95,6 +95,10 @@ class Process(RecipeMethods[Blocking]):
         """Do something in this process later, if it still exists and runs."""
         self.member.plan(delay_ms, lambda: None if self.is_over else action(), self._life)
 
+    def pause(self, ms: int, action: Callable[[], None]) -> None:
+        """Do something later, at the beat of the scenario."""
+        self.after(self.member.scenario.pause_ms(ms), action)
+
     # The client that recipes need.
 
     def _run_flow(self, flow: Flow[Any], name: str) -> Any:

@@ -14,7 +14,7 @@ from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
 
 PATH: Final = f"{ABOVE}/bucket"
 PER_SECOND: Final = 20
-SHARE_US: Final = 1_000_000 // PER_SECOND
+SHARE_NS: Final = 1_000_000_000 // PER_SECOND
 BURST: Final = 3
 
 
@@ -56,13 +56,13 @@ class RateLimitScenario(Scenario):
         for zxid, was in self.truth.between(PATH, ZERO, self.truth.zxid):
             if was is None or was.stat.mzxid != zxid:
                 continue
-            full_us = int(was.value.split()[0])
-            if full_us > before:
-                assert full_us - before >= SHARE_US, f"Rate: from {before} to {full_us}"
+            full_ns = int(was.value.split()[0])
+            if full_ns > before:
+                assert full_ns - before >= SHARE_NS, f"Rate: from {before} to {full_ns}"
                 shares += 1
-            elif full_us < before:
-                assert full_us == earlier, f"Rate: back from {before} to {full_us}, not {earlier}"
+            elif full_ns < before:
+                assert full_ns == earlier, f"Rate: back from {before} to {full_ns}, not {earlier}"
                 shares -= 1
-            if full_us != before:
-                earlier, before = before, full_us
+            if full_ns != before:
+                earlier, before = before, full_ns
         assert self._taken <= shares, f"Rate: {self._taken} were taken of {shares}"

@@ -46,6 +46,7 @@ class Scenario:
         self.is_ending = False
         self.counts: Counter[str] = Counter()
         self.random = schedule.stream(f"scenario.{type(self).__name__}")
+        self._beat_ms = self.random.choice([1, 1, 20, 100])
 
     def scripts(self, process: Process) -> list[Script]:
         """Return the scripts of a new process."""
@@ -69,6 +70,13 @@ class Scenario:
     def may_stay(self) -> set[str]:
         """Return the znodes that may remain when all members have ended."""
         return {ABOVE}
+
+    def pause_ms(self, ms: int) -> int:
+        """Return how long a pause takes. In half of the runs pauses end at common beats.
+
+        Then several members act between any two requests of one.
+        """
+        return ms + -(self.schedule.now + ms) % self._beat_ms
 
     def finish(self) -> None:
         """Check the result when all members have ended."""

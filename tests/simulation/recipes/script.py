@@ -29,6 +29,8 @@ class Pause(Struct, frozen=True):
     """A wish to do nothing for a while."""
 
     ms: int
+    is_exact: bool = False
+    """Whether it must not end at the next beat of the scenario instead: it waits for a moment."""
 
 
 class Within(Struct, frozen=True):
@@ -68,7 +70,11 @@ class Running:
             assert not self._process.may_act, "Flows: what nobody took is lost"
             return
         if isinstance(wish, Pause):
-            self._process.after(wish.ms, lambda: self.go_on(None, None))
+            go_on = lambda: self.go_on(None, None)  # noqa: E731
+            if wish.is_exact:
+                self._process.after(wish.ms, go_on)
+            else:
+                self._process.pause(wish.ms, go_on)
             return
         if not isinstance(wish, Within):
             wish = Within(wish, None)

@@ -1,7 +1,8 @@
-"""The semaphore: never more holders than permits."""
+"""The semaphore: never more holders than permits, and all holders mean the same number."""
 
-from typing import Final
+from typing import Any, ClassVar, Final
 
+from raykeeper.client.errors import RecipeError
 from tests.harness.schedule import Schedule
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.contended import Contended, Way
@@ -13,20 +14,28 @@ PATH: Final = f"{ABOVE}/permits"
 
 
 class SemaphoreScenario(Contended):
-    """One to three permits, for up to ten threads."""
+    """One to three permits, for up to ten threads. In some runs processes name other numbers."""
+
+    refusals: ClassVar[tuple[type[Exception], ...]] = (RecipeError,)
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
-        self._permits = self.random.choice([1, 2, 2, 3])
-        self._holders = Holders(schedule, "a permit", self._permits)
+        numbers = self.random.choice([[1], [2], [3], [1, 2], [2, 3]])
+        self._holders = {number: Holders(schedule, "a permit", number) for number in numbers}
 
     def look(self) -> None:
         """Check the holders after each step."""
-        self._holders.look()
+        for holders in self._holders.values():
+            holders.look()
+        held = [number for number, each in self._holders.items() if each.believing()]
+        assert len(held) <= 1, f"Exclusion: permits of {held} are held at once"
 
     def ways(self, process: Process) -> list[Way]:
         """Return the semaphore."""
-        semaphore = process.semaphore(PATH, self._permits)
-        return [
-            (semaphore.acquire, lambda held: self._holders.got(process, held, in_order=False)),
-        ]
+        number = process.random.choice(list(self._holders))
+        semaphore = process.semaphore(PATH, number)
+
+        def got(held: Any) -> None:
+            self._holders[number].got(process, held, in_order=False)
+
+        return [(semaphore.acquire, got)]

@@ -61,10 +61,15 @@ class TwoPhaseCommitScenario(Scenario):
             self._is_decided(trip, process, decision)
 
     def _take_part(self, process: Process) -> Script:
-        while not (self.is_ending and process.scripts[0].is_done and not self._open(process)):
+        while self._may_begin() or self._open(process):
             yield Pause(span(process.random, 20, 200))
             for trip in self._open(process):
                 yield from self._vote(process, trip, process.two_phase_commit(trip.path))
+
+    def _may_begin(self) -> bool:
+        """Return whether any process may begin a trip, in which all take part."""
+        programs = [member.program for member in self.members if member.program is not None]
+        return not self.is_ending or not all(each.scripts[0].is_done for each in programs)
 
     def _open(self, process: Process) -> list[Trip]:
         """Return the trips whose decision this site does not know."""

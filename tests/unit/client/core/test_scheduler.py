@@ -385,6 +385,90 @@ def test_a_timeout_fails_the_caller_during_a_request(desk: Desk) -> None:
     assert log == ["abandoned", "cleaned"]
 
 
+class Told(Caller):
+    def fail(self, error: Exception) -> None:
+        self.outcomes.append(str(error))
+
+
+LATER = "the prize; what it made is given back as soon as a server answers"
+
+
+@pytest.mark.parametrize("is_result", [False, True])
+@pytest.mark.parametrize("end", ["answered", "cut off", "read-only", "over", "late"])
+def test_a_caller_that_gives_up_waits_for_the_clean_up(
+    desk: Desk, end: str, is_result: bool
+) -> None:
+    desk.flows.connected(read_only=False)
+    waiter, event, given_back = Told(), Event(), list[bool]()
+    run = desk.flows.start(limited(500, event, []), waiter)
+    desk.answer()
+    if is_result:  # it comes after the timeout, and must be given back
+        event.set()
+    desk.pass_time(500)
+    run.when_given_back(given_back.append)
+    if is_result:
+        desk.answer()
+    assert (waiter.outcomes, given_back) == ([], [])
+    match end:
+        case "answered":
+            desk.answer()
+        case "cut off":
+            desk.flows.disconnected()
+        case "read-only":
+            desk.flows.connected(read_only=True)
+        case "over":
+            desk.flows.session_ended(SessionExpiredError())
+        case "late":
+            desk.waiting[0][1].late(OperationTimeoutError())
+    is_done = end == "answered"
+    told = ["the prize" if is_done else LATER], [is_done]
+    assert (waiter.outcomes, given_back) == told
+    if not is_done:
+        assert desk.answer() is DELETE
+    run.when_given_back(given_back.append)
+    assert (waiter.outcomes, given_back) == (told[0], [is_done, True])
+
+
+def test_a_caller_that_gives_up_after_its_timeout_is_told_nothing(desk: Desk) -> None:
+    desk.flows.connected(read_only=False)
+    run, told = start(desk, limited(500, Event(), []))
+    desk.answer()
+    desk.pass_time(500)
+    run.cancel()
+    assert desk.answer() is DELETE
+    assert (run.is_done, told, desk.reported) == (True, [], [])
+
+
+@pytest.mark.parametrize("has_release", [False, True])
+def test_who_gives_up_when_the_result_is_there_waits_for_its_release(
+    desk: Desk, has_release: bool
+) -> None:
+    desk.flows.connected(read_only=False)
+    given_back: list[bool] = []
+
+    class Trifle(Prize):
+        def _release(self) -> Flow[None]:
+            yield Gather([DELETE] * has_release)
+
+    def flow() -> Flow[Trifle]:
+        yield LIST
+        return Trifle()
+
+    for is_early in (True, False):
+        run, _ = start(desk, flow())
+        if is_early:
+            run.cancel()
+            run.when_given_back(given_back.append)
+        desk.answer()
+        if not is_early:
+            run.cancel()
+            run.when_given_back(given_back.append)
+        assert given_back == [True] * (not has_release)
+        if has_release:
+            desk.answer()
+        assert given_back.pop()
+
+
 def test_a_timeout_of_zero_lets_no_wait_begin(desk: Desk) -> None:
     event, log = Event(), list[str]()
     _, told = start(desk, limited(0, event, log))

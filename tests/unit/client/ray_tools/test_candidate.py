@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client.client import Client
+from raykeeper.client.loop_thread import shared_loop
 from raykeeper.client.ray_tools.candidate import (
     CallOutcome,
     Candidate,
@@ -169,6 +170,35 @@ def test_a_candidate_that_cannot_be_constructed_resigns(
     life = decode_identity(leader.identifier).life
     assert call(other, life, leader.epoch, "say", "hi") == (CallOutcome.RETURNED, "hi")
     assert "no disk" in caplog.text
+
+
+def test_a_candidate_is_waited_for_though_the_epochs_have_begun_anew(hall: Hall) -> None:
+    first, second, may_fail, may_end = (threading.Event() for _ in range(4))
+
+    def make() -> Coroutines:
+        if not first.is_set():
+            first.set()
+            assert may_fail.wait(30)
+            raise OSError("not yet")
+        second.set()
+        assert may_end.wait(30)
+        return Coroutines()
+
+    candidate = hall.stand(make)
+    assert first.wait(30)
+    hall.client.set(PATH, b"")  # as a new election
+    may_fail.set()
+    assert second.wait(30)
+    leader = hall.election.leader()
+    assert leader is not None and leader.epoch == 1  # as the one before
+    life = decode_identity(leader.identifier).life
+    serving = candidate.serve(life, 1, "say", ("hi",), {})
+    calling = asyncio.run_coroutine_threadsafe(serving, shared_loop())
+    for _ in range(10):
+        finish(asyncio.sleep(0))
+    assert not calling.done()
+    may_end.set()
+    assert calling.result(30) == (CallOutcome.RETURNED, "hi")
 
 
 def test_an_identity_that_is_not_bytes_is_refused() -> None:

@@ -11,6 +11,7 @@ from raykeeper.client.ray_tools import RateLimit
 from raykeeper.client.ray_tools.rate_limit import RELEARN_MS, Bucket
 from raykeeper.znodes.requests import Delete, SetData
 from tests.harness.recipe_stage import STEP_MS, Member, Outcome, RecipeStage
+from tests.recipes.freezing import freeze_at
 
 PATH = "/limits/api"
 
@@ -96,6 +97,24 @@ def test_a_cancelled_acquire_returns_its_tokens_unless_others_queued(stage: Reci
     assert fourth.is_done
 
 
+@pytest.mark.parametrize("timeout_s", [None, 1])
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_an_acquire_given_up_before_its_answer_takes_nothing(
+    stage: RecipeStage, nth: int, timeout_s: float | None
+) -> None:
+    alice, bob = stage.member(), stage.member()
+    freeze_at(alice, nth)  # the last of these takes
+    wait = alice.begin(bucket(alice, per_second=0.01).take, timeout_s=timeout_s)
+    stage.pass_time(1_000)
+    alice._is_frozen = False
+    alice.pass_time()
+    if timeout_s is None:
+        wait.run.cancel()
+    alice.thaw()
+    assert isinstance(wait.error, WaitTimeoutError) == (timeout_s is not None)
+    bucket(bob, per_second=0.01).take(timeout_s=0)
+
+
 def test_an_acquire_sends_the_documented_number_of_requests(stage: RecipeStage) -> None:
     alice, bob = stage.member(), stage.member()
     mine, other = bucket(alice, 1000, 100), bucket(bob, 1000, 100)
@@ -125,8 +144,8 @@ def test_a_later_time_of_another_client_is_kept(stage: RecipeStage) -> None:
     member = stage.member()
     bucket(member, per_second=1).take()
     # As after a leader whose clock is an hour ahead of this one's: somebody took a share there.
-    then_us = (stage.servers.clock.times().wall + 3_600_000) * 1000
-    member.ask(SetData(PATH, b"%d %d" % (then_us + 1_000_000, then_us), -1))
+    then_ns = (stage.servers.clock.times().wall + 3_600_000) * 1_000_000
+    member.ask(SetData(PATH, b"%d %d" % (then_ns + 1_000_000_000, then_ns), -1))
     other = stage.member()
     wait = other.begin(bucket(other, per_second=1).take, timeout_s=5)
     stage.pass_time(1_050)
@@ -167,12 +186,37 @@ def test_a_count_is_at_most_the_burst(stage: RecipeStage, count: Any) -> None:
         bucket(stage.member(), burst=2).take(count)
 
 
+@pytest.mark.parametrize("per_second", [3, 7, 30_000, 70_000, 400_000, 700_000])
+def test_a_rate_that_divides_no_second_is_kept(stage: RecipeStage, per_second: int) -> None:
+    """The time that a burst takes to come back is that of the rate, and never shorter."""
+    burst = per_second
+    alice, bob = stage.member(), stage.member()
+    bucket(alice, per_second, burst).take(burst)
+    begun = stage.servers.clock.now
+    wait = bob.begin(bucket(bob, per_second, burst).take, burst)
+    while not wait.is_done:
+        stage.pass_time(1, 1)
+    assert 1_000 <= stage.servers.clock.now - begun <= 1_002
+
+
+def test_the_slowest_rate_with_the_largest_burst_has_a_bucket(stage: RecipeStage) -> None:
+    alice, bob = stage.member(), stage.member()
+    bucket(alice, 1e-6, 1_000_000).take(1_000_000)
+    wait = alice.begin(bucket(alice, 1e-6, 1_000_000).take, 1_000_000)
+    assert not wait.is_done
+    with pytest.raises(WaitTimeoutError):
+        bucket(bob, 1e-6, 1_000_000).take(timeout_s=0)
+
+
 # The tool; in processes of Ray: tests/ray/test_ray_tools.py.
 
 
 @pytest.mark.parametrize(
     ("per_second", "burst"),
-    [(0, 1), (-1, 1), ("1", 1), (True, 1), (2_000_000, 1), (1, 0), (1, 1.5), (1, True)],
+    [
+        *((0, 1), (-1, 1), ("1", 1), (True, 1), (2_000_000, 1), (1e-7, 1), (float("nan"), 1)),
+        *((1, 0), (1, 1.5), (1, True)),
+    ],
 )
 def test_bad_settings_are_refused(per_second: Any, burst: Any) -> None:
     with pytest.raises(BadArgumentsError):
