@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from raykeeper.jute.archives import ElementsMax, OutputArchive
-from raykeeper.jute.errors import JuteError, TooManyElements
+from raykeeper.jute.errors import JuteError, MalformedRequest, TooManyElements
 from raykeeper.jute.fields import EncodedStrings, Record
 from raykeeper.jute.frames import (
     FrameReader,
@@ -245,6 +245,14 @@ class JuteTranslator:
             self._request_bytes = len(payload)
             try:
                 request = decode_request(payload, self._elements_max)
+            except MalformedRequest as error:
+                if error.opcode in (_AUTH, _SASL):
+                    self.fault = str(error)
+                    break
+                self._context.trace(trace_events.CLIENT_MALFORMED, (self.number, str(error)))
+                refused = Request(error.xid, error.opcode, None)
+                taken.append(self._reject(refused, Code.MARSHALLING_ERROR))
+                continue
             except JuteError as error:
                 self.fault = str(error)
                 break
