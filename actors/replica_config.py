@@ -118,6 +118,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     promotion_lag_max: int = 1_000
     promotion_wait_ms: Millis = Millis(2_000)
     """An observer gets a vote when it has lacked at most so many transactions for so long."""
+    container_grace_ms: Millis = Millis(60_000)
+    """How long a container stays after its last child was deleted."""
 
     def __reduce__(self) -> tuple[Callable[..., "ReplicaConfig"], tuple[dict[str, Any]]]:
         return known_config, ({name: getattr(self, name) for name in self.__struct_fields__},)
@@ -151,6 +153,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("watch_history_bytes", self.watch_history_bytes, 0, 1 << 34),
             ("promotion_lag_max", self.promotion_lag_max, 0, 10**9),
             ("promotion_wait_ms", self.promotion_wait_ms, 0, 600_000),
+            ("container_grace_ms", self.container_grace_ms, 0, 86_400_000),
             ("zookeeper_port", self.zookeeper_port, 0, 65_535),
             ("zookeeper_admin_port", self.zookeeper_admin_port, 0, 65_535),
             ("zookeeper_tls_port", self.zookeeper_tls_port, 0, 65_535),
@@ -252,6 +255,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             change_log_bytes_max=self.watch_history_bytes,
             promotion_lag_max=self.promotion_lag_max,
             promotion_wait_ms=self.promotion_wait_ms,
+            container_grace_ms=self.container_grace_ms,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
         )
 

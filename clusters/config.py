@@ -186,6 +186,12 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     session_timeout_max_s: Seconds = 60.0
     """A client that asks for a longer session timeout gets this one."""
 
+    container_grace_s: Annotated[
+        float, Meta(ge=0, le=86_400, description="a number of seconds from 0 to 86400")
+    ] = 60.0
+    """A container stays for so long after its last child was deleted, as does a znode whose TTL is
+    over, this no longer than its TTL."""
+
     value_limit_bytes: Annotated[
         int,
         Meta(ge=1, le=64 << 20, description="a whole number of bytes from 1 to 67108864"),

@@ -84,6 +84,9 @@ class ServerOptions(Struct, frozen=True):
     queued_bytes_max: int = 64 << 20
     """Bytes of values that may wait with them."""
     zookeeper: ZooKeeperOptions = ZooKeeperOptions()
+    container_grace_ms: Millis = Millis(60_000)
+    """How long a container stays after its last child was deleted, and a znode with a TTL that is
+    over, this no longer than its TTL. ZooKeeper looks once a minute (`checkIntervalMs`)."""
     promotion_lag_max: int = 1_000
     """Transactions that an observer may lack when it gets a vote (docs/MEMBERS.md, M5)."""
     promotion_wait_ms: Millis = Millis(2_000)

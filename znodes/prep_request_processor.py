@@ -84,7 +84,7 @@ from raykeeper.znodes.txns import (
     TxnBody,
     encode_txn,
 )
-from raykeeper.znodes.znode import is_allowed
+from raykeeper.znodes.znode import Znode, is_allowed
 
 _NO_SESSION: Final = SessionId(0)
 
@@ -200,16 +200,17 @@ class PrepRequestProcessor:
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, self._closed(zxid, session_id, reason)))
 
     def prepare_delete_expired(
-        self, zxid: Zxid, wall_ms: Millis, path: str, mzxid: Zxid
+        self, zxid: Zxid, wall_ms: Millis, path: str, seen: Znode
     ) -> bytes | None:
         """Prepare the deletion of an empty container or of a znode whose TTL has passed.
 
-        None, and no zxid used, when by then it has another value than that of `mzxid`, a child, or
-        is gone.
+        None, and no zxid used, when by then its value or its children will have changed since it
+        was seen, or it is gone.
         """
         record = self._tree.find(path)
-        if record is None or record.mzxid != mzxid or record.num_children:
+        if record is None or (record.mzxid, record.pzxid) != (seen.mzxid, seen.pzxid):
             return None
+        assert not record.num_children, path
         time_ms = self._begin(zxid, wall_ms)
         self._tree.delete(zxid, path, record)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, DeleteTxn(path)))

@@ -219,7 +219,8 @@ class _Drawing:
                 (OpCode.DELETE, DeleteRequest(path, -1)),
                 (OpCode.CREATE, CreateRequest(path, b"", list(OPEN_ACL), 0)),
             )
-            self.steps.append(Ask(other, (self.rng.choice(changes),)))
+            is_recreated = self.rng.random() < 0.3
+            self.steps.append(Ask(other, changes if is_recreated else (self.rng.choice(changes),)))
 
     def ask(self, session: int) -> None:
         if session not in self.connected:
