@@ -201,7 +201,8 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     transaction_ops_max: Annotated[
         int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")
     ] = 1_000
-    """Operations of one transaction, and conditions; a longer one is refused."""
+    """Operations of one transaction, and conditions, if it has more bytes than
+    `zookeeper_request_bytes`; a longer one is refused. See ray-config.yaml for shorter ones."""
 
     acl_entries_max: Annotated[
         int, Meta(ge=1, le=1_000, description="a whole number from 1 to 1000")

@@ -138,7 +138,7 @@ class PrepRequestProcessor:
         self._addresses = addresses
         self._tree = tree = OutstandingChanges(state.tree)
         self._operations = OpPreparer(tree, limits)
-        self._transactions = MultiPreparer(tree, self._operations, limits.transaction_ops_max)
+        self._transactions = MultiPreparer(tree, self._operations)
         self._sessions: dict[SessionId, OutstandingSession] = {}
         self._passwords: dict[bytes, SessionId] = {}
         self._closing: deque[tuple[Zxid, SessionId]] = deque()
@@ -349,7 +349,9 @@ class PrepRequestProcessor:
             case Delete():
                 return operations.delete(zxid, identities, op)
             case Multi():
-                if len(raw) > self._limits.transaction_bytes_max:
+                size, limits = len(raw), self._limits
+                most = max(len(op.compares), len(op.then), len(op.otherwise))
+                if size > limits.transaction_bytes_max or most > limits.ops_max(size):
                     return refused_multi(Code.BAD_ARGUMENTS)
                 return self._transaction(zxid, time_ms, session_id, session, op)
             case SetAcls():

@@ -113,9 +113,9 @@ def test_settings_reach_the_parts() -> None:
     assert config(transaction_ops_max=5).limits().transaction_ops_max == 5
     assert config(acl_entries_max=5).limits().acl_entries_max == 5
     assert config(session_identities_max=5).limits().session_identities_max == 5
-    port = config(zookeeper_request_bytes=2048, zookeeper_list_bytes=4096).options()
-    assert (port.zookeeper.frame_bytes_max, port.zookeeper.list_bytes_max) == (2048, 4096)
-    assert config().options().zookeeper.frame_bytes_max == JUTE_MAXBUFFER
+    assert config(zookeeper_request_bytes=2048).limits().request_bytes_max == 2048
+    assert config().limits().request_bytes_max == JUTE_MAXBUFFER
+    assert config(zookeeper_list_bytes=4096).options().zookeeper.list_bytes_max == 4096
     kept = config(zookeeper_buffer_bytes=1 << 21).options().zookeeper.buffer_bytes_max
     assert (kept, config().options().zookeeper.buffer_bytes_max) == (1 << 21, 512 << 20)
     root = Identity("digest", "root:hash")
