@@ -121,6 +121,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     niceness: int = 0
     """What the threads of the server and of its SessionTracker have at most, where the system
     allows that."""
+    container_grace_ms: Millis = Millis(60_000)
+    """How long a container stays after its last child was deleted."""
 
     def __reduce__(self) -> tuple[Callable[..., "ReplicaConfig"], tuple[dict[str, Any]]]:
         return known_config, ({name: getattr(self, name) for name in self.__struct_fields__},)
@@ -155,6 +157,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("promotion_lag_max", self.promotion_lag_max, 0, 10**9),
             ("promotion_wait_ms", self.promotion_wait_ms, 0, 600_000),
             ("niceness", self.niceness, -20, 19),
+            ("container_grace_ms", self.container_grace_ms, 0, 86_400_000),
             ("zookeeper_port", self.zookeeper_port, 0, 65_535),
             ("zookeeper_admin_port", self.zookeeper_admin_port, 0, 65_535),
             ("zookeeper_tls_port", self.zookeeper_tls_port, 0, 65_535),
@@ -224,6 +227,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             session_timeout_max_ms=self.session_timeout_max_ms,
             sessions_max=self.sessions_max,
             transaction_ops_max=self.transaction_ops_max,
+            request_bytes_max=self.zookeeper_request_bytes,
             acl_entries_max=self.acl_entries_max,
             session_identities_max=self.session_identities_max,
             super_identities=self.super_identities,
@@ -246,7 +250,6 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
                 self.zookeeper_clients_per_address,
                 BACKLOG,
                 str(self.path),
-                self.zookeeper_request_bytes,
                 self.zookeeper_list_bytes,
                 self.zookeeper_address_at(node_host, self.zookeeper_port),
                 self.zookeeper_buffer_bytes,
@@ -256,6 +259,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             change_log_bytes_max=self.watch_history_bytes,
             promotion_lag_max=self.promotion_lag_max,
             promotion_wait_ms=self.promotion_wait_ms,
+            container_grace_ms=self.container_grace_ms,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
         )
 

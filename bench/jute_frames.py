@@ -27,11 +27,12 @@ from raykeeper.jute.records import (
 from raykeeper.server.events import JuteBytesArrived, JuteClientConnected
 from raykeeper.znodes.acl import OPEN_ACL, Acl
 from raykeeper.znodes.children import SHARDED_FROM
-from raykeeper.znodes.limits import WATCHES_MAX
+from raykeeper.znodes.limits import WATCHES_MAX, Limits
 
 CLIENT = 1
 _NO_PASSWORD = bytes(16)
 _OPEN = list(OPEN_ACL)
+_LIMITS = Limits()
 _HEADER_BYTES = 9
 """Before each operation of a multi."""
 
@@ -71,13 +72,14 @@ def costly_requests(size: int) -> Iterator[tuple[str, int, Record]]:
     """Yield requests whose frames have about `size` bytes: what they are, opcode and record."""
 
     def operations(opcode: int, body: Record, body_bytes: int) -> MultiRequest:
-        count = (size - 30) // (_HEADER_BYTES + body_bytes)
+        count = min((size - 30) // (_HEADER_BYTES + body_bytes), _LIMITS.request_ops_max)
         return MultiRequest([Operation(opcode, body)] * count)
 
     def addresses(count: int) -> list[Acl]:
         return [Acl(1, "ip", f"fd00::{i >> 12:x}:{i & 4095:x}") for i in range(count)]
 
     reads = operations(OpCode.GET_DATA, PathWatchRequest("/value", False), 11)
+    reads = MultiRequest(reads.ops[: _LIMITS.transaction_ops_max])
     yield "reads", OpCode.MULTI_READ, reads
     lists = operations(OpCode.GET_CHILDREN, PathWatchRequest("/list", False), 10)
     yield "lists of 4096 names", OpCode.MULTI_READ, lists
@@ -92,9 +94,15 @@ def costly_requests(size: int) -> Iterator[tuple[str, int, Record]]:
     yield "entries of auth", OpCode.CREATE, CreateRequest("/acl", b"", of_nobody, 0)
     creates = [
         Operation(OpCode.CREATE, CreateRequest(f"/c{i:04}", b"", addresses(30), 0))
-        for i in range(1000)
+        for i in range(_LIMITS.request_entries_max // 30)
     ]
-    yield "1000 creates of 30 entries", OpCode.MULTI, MultiRequest(creates)
+    yield "creates of 30 entries", OpCode.MULTI, MultiRequest(creates)
+    for what, entries in (("8000 creates", _OPEN), ("8000 creates of 2 entries", addresses(2))):
+        creates = [
+            Operation(OpCode.CREATE, CreateRequest(f"/c{i:04}", bytes(20), entries, 0))
+            for i in range(8000)
+        ]
+        yield what, OpCode.MULTI, MultiRequest(creates)
     third = min((size - 40) // 10, WATCHES_MAX) // 3
     data, exist, lasting = ([f"/{kind}{i:04x}" for i in range(third)] for kind in "dep")
     yield (

@@ -307,9 +307,10 @@ class Operations(ABC, Generic[K]):
             include_data: Return path and Stat.
             options: `ephemeral`: delete the znode when this session ends. `sequence`: append a
                 number that grows with every child of the parent. `container`: delete the znode
-                once its last child is gone. `ttl_s`: delete the znode when it has had no children
-                and no new value for so many seconds. `acl`: the access control list
-                (client/access.py); without one the znode gets the default ACL of the client.
+                when it has had no child for `container_grace_s` after its last one. `ttl_s`: delete
+                the znode when it has had no children and no new value for so many seconds. `acl`:
+                the access control list (client/access.py); without one the znode gets the default
+                ACL of the client.
 
         Raises:
             InvalidAclError: the ACL is malformed (nothing was sent), or it has an entry for `auth`

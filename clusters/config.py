@@ -193,6 +193,12 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     session_timeout_max_s: Seconds = 60.0
     """A client that asks for a longer session timeout gets this one."""
 
+    container_grace_s: Annotated[
+        float, Meta(ge=0, le=86_400, description="a number of seconds from 0 to 86400")
+    ] = 60.0
+    """A container stays for so long after its last child was deleted, as does a znode whose TTL is
+    over, this no longer than its TTL."""
+
     value_limit_bytes: Annotated[
         int,
         Meta(ge=1, le=64 << 20, description="a whole number of bytes from 1 to 67108864"),
@@ -202,7 +208,8 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     transaction_ops_max: Annotated[
         int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")
     ] = 1_000
-    """Operations of one transaction, and conditions; a longer one is refused."""
+    """Operations of one transaction, and conditions, if it has more bytes than
+    `zookeeper_request_bytes`; a longer one is refused. See ray-config.yaml for shorter ones."""
 
     acl_entries_max: Annotated[
         int, Meta(ge=1, le=1_000, description="a whole number from 1 to 1000")

@@ -243,6 +243,7 @@ def replica_config(
         sync_limit=config.sync_limit,
         session_timeout_min_ms=Millis(round(config.session_timeout_min_s * 1000)),
         session_timeout_max_ms=Millis(round(config.session_timeout_max_s * 1000)),
+        container_grace_ms=Millis(round(config.container_grace_s * 1000)),
         value_bytes_max=config.value_limit_bytes,
         transaction_ops_max=config.transaction_ops_max,
         acl_entries_max=config.acl_entries_max,

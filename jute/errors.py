@@ -10,6 +10,18 @@ class JuteError(RayKeeperError):
     """
 
 
+class MalformedRequest(JuteError):
+    """Raised when the body of a request cannot be read.
+
+    The caller should refuse the request alone: the next one begins with the next frame.
+    """
+
+    def __init__(self, xid: int, opcode: int, why: str) -> None:
+        super().__init__(f"a request of opcode {opcode}: {why}")
+        self.xid = xid
+        self.opcode = opcode
+
+
 class TooManyElements(JuteError):
     """Raised when a request has more elements of a kind than the reader was told to take.
 

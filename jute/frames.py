@@ -19,7 +19,7 @@ from raykeeper.jute.archives import (
     InputArchive,
     OutputArchive,
 )
-from raykeeper.jute.errors import JuteError, TooManyElements
+from raykeeper.jute.errors import JuteError, MalformedRequest, TooManyElements
 from raykeeper.jute.fields import Record, field_of
 from raykeeper.jute.opcodes import NOTIFICATION_XID
 from raykeeper.jute.records import (
@@ -145,7 +145,8 @@ def decode_request(payload: bytes, elements_max: ElementsMax = UNBOUNDED) -> Req
     """Read a request; bytes behind it are ignored, as by ZooKeeper.
 
     Raises:
-        JuteError: the payload is no request of its opcode.
+        MalformedRequest: the payload is no request of its opcode.
+        JuteError: it has no opcode.
     """
     if len(payload) < _request_header.size:
         raise JuteError(f"a request of {len(payload)} bytes")
@@ -157,6 +158,8 @@ def decode_request(payload: bytes, elements_max: ElementsMax = UNBOUNDED) -> Req
         body = None if field is None else field.read(archive)
     except TooManyElements as error:
         body = error
+    except JuteError as error:
+        raise MalformedRequest(xid, opcode, str(error)) from error
     return Request(xid, opcode, body)
 
 

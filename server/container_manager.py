@@ -1,13 +1,18 @@
 """Decides on the leader when containers and znodes with a TTL are due to be deleted.
 
-A container is due when its last child was deleted. A znode with a TTL is due when it has no
-children and its value was set longer ago than the TTL. While one leader leads, its monotonic clock
-measures that time, so a jump of the wall clock deletes nothing. The times of transactions tell how
-much passed before.
+A container is due when it has had no child for the grace. A znode with a TTL is due when it has no
+children and its value was set longer ago than the TTL; if it had children, it stays for the grace
+too, but no longer than its TTL. While one leader leads, its monotonic clock measures that time, so
+a jump of the wall clock deletes nothing. For values, the times of transactions tell how much passed
+before; nothing tells when a child was deleted, so a new leader counts the grace from its beginning.
+
+Clients come back to a parent that they have just used: they list it, or create the next child. The
+grace saves them the error that it is gone, and its sequence numbers from beginning anew.
 
 A znode that is due is not deleted yet: its deletion is prepared against the outstanding changes, so
-it stays if a write under way refreshes it or gives it a child. That write is applied later, and the
-znode is then checked again; so no deletion is tried twice for the same reason.
+it stays if a write under way refreshes it, gives it a child or takes one from it. That write is
+applied later, and the znode is then checked again; so no deletion is tried twice for the same
+reason.
 
 ZooKeeper: `ContainerManager`, which looks at all of them once a minute.
 """
@@ -40,11 +45,14 @@ STALE_ENTRIES_MAX: Final = 1_000
 class ContainerManager:
     """The due times of one leader, which calls `on_txn` for every change that it applies."""
 
-    def __init__(self, state: State, now: Millis) -> None:
+    def __init__(self, state: State, now: Millis, grace_ms: Millis) -> None:
+        """`grace_ms`: see the setting `container_grace_s`."""
         self._state = state
+        self._grace_ms = grace_ms
         self._unscanned = deque(state.tree.expiring_paths)
         self._began = (now, state.time_ms)
-        self._due_times: dict[str, Millis] = {}
+        self._ttl_ends: dict[str, Millis] = {}  # of the present value
+        self._grace_ends: dict[str, Millis] = {}  # after the deletion of the last child
         # An entry may be too early, and is then pushed again when it is reached; never too late.
         self._heap: list[tuple[Millis, str]] = []
         self._heap_entries: dict[str, Millis] = {}  # the entry that counts for each path
@@ -52,8 +60,13 @@ class ContainerManager:
     def on_txn(self, change: TxnBody, now: Millis) -> None:
         """Schedule the znodes that an applied change touches."""
         match change:
-            case CreateTxn() | SetDataTxn():
-                self._schedule(change.path, now)
+            case CreateTxn():
+                # An earlier znode of this path may be known: `on_txn` is not called for the
+                # deletion of the last znode that can expire.
+                self._grace_ends.pop(change.path, None)
+                self._on_value(change.path, now)
+            case SetDataTxn():
+                self._on_value(change.path, now)
             case DeleteTxn():
                 self._on_deleted(change.path, now)
             case CloseSessionTxn():
@@ -76,14 +89,14 @@ class ContainerManager:
             if self._heap_entries.get(path) != at:
                 continue
             del self._heap_entries[path]
-            due = self._due_times.get(path)
             znode = self._state.tree.get(path)
-            if due is None or znode is None or path not in self._state.tree.expiring_paths:
-                self._due_times.pop(path, None)
+            if znode is None or path not in self._state.tree.expiring_paths:
+                self._forget(path)
                 continue
-            if due > now:
-                self._set_due(path, due)
-            elif not znode.children:
+            due = self._due_of(path, znode)
+            if due is not None and due > now:
+                self._push(path, due)
+            elif due is not None and not znode.children:
                 found.append((path, znode))
         return found
 
@@ -93,40 +106,53 @@ class ContainerManager:
 
     def retry(self, path: str, now: Millis) -> None:
         """Schedule a znode whose deletion could not be tried."""
-        self._set_due(path, now)
+        self._push(path, now)
 
-    def _schedule(self, path: str, now: Millis) -> None:
+    def _on_value(self, path: str, now: Millis) -> None:
         """Schedule a znode that was created or set."""
         if path not in self._state.tree.expiring_paths:
             return
         znode = self._state.tree.znodes[path]
-        assert znode.attributes is not None
-        ttl_ms = znode.attributes.ttl_ms
+        ttl_ms = _ttl_ms_of(znode)
         if ttl_ms != CONTAINER:
-            self._set_due(path, Millis(now + ttl_ms))
-        elif znode.child_create_count and not znode.children:
-            self._set_due(path, now)
-        else:
-            # An earlier znode of this path may still be scheduled: `on_txn` is not called for the
-            # deletion of the last znode that can expire.
-            self._due_times.pop(path, None)
+            self._ttl_ends[path] = Millis(now + ttl_ms)
+        self._schedule(path, znode)
 
     def _on_deleted(self, path: str, now: Millis) -> None:
-        self._due_times.pop(path, None)
+        self._forget(path)
         parent_path = parent_of(path)
         if parent_path not in self._state.tree.expiring_paths:
             return
         parent = self._state.tree.znodes[parent_path]
-        assert parent.attributes is not None
-        if parent.children:
-            return
-        if parent.attributes.ttl_ms == CONTAINER:
-            self._set_due(parent_path, now)
-        elif parent_path in self._due_times:  # else it is still to be read
-            self._set_due(parent_path, self._due_times[parent_path])
+        if not parent.children:
+            self._begin_grace(parent_path, parent, now)
+            self._schedule(parent_path, parent)
 
-    def _set_due(self, path: str, due: Millis) -> None:
-        self._due_times[path] = due
+    def _begin_grace(self, path: str, znode: Znode, now: Millis) -> None:
+        ttl_ms = _ttl_ms_of(znode)
+        grace_ms = self._grace_ms if ttl_ms == CONTAINER else min(self._grace_ms, ttl_ms)
+        self._grace_ends[path] = Millis(now + grace_ms)
+
+    def _schedule(self, path: str, znode: Znode) -> None:
+        due = self._due_of(path, znode)
+        if due is not None:
+            self._push(path, due)
+
+    def _due_of(self, path: str, znode: Znode) -> Millis | None:
+        """Return when a znode is due if it has no children then; None as far as is known, never."""
+        grace_end = self._grace_ends.get(path)
+        if _ttl_ms_of(znode) == CONTAINER:
+            return grace_end
+        ttl_end = self._ttl_ends.get(path)
+        if ttl_end is None or grace_end is None:  # without the first it is still to be scanned
+            return ttl_end
+        return max(ttl_end, grace_end)
+
+    def _forget(self, path: str) -> None:
+        self._ttl_ends.pop(path, None)
+        self._grace_ends.pop(path, None)
+
+    def _push(self, path: str, due: Millis) -> None:
         queued = self._heap_entries.get(path)
         if queued is not None and queued <= due:
             return
@@ -137,11 +163,10 @@ class ContainerManager:
 
     def _rebuild_heap(self) -> None:
         """Drop the entries of deleted znodes; they are as many as the others, so this is rare."""
-        mortals = self._state.tree.expiring_paths
-        self._due_times = {path: due for path, due in self._due_times.items() if path in mortals}
-        self._heap_entries = {
-            path: due for path, due in self._heap_entries.items() if path in mortals
-        }
+        expiring = self._state.tree.expiring_paths
+        for times in (self._ttl_ends, self._grace_ends, self._heap_entries):
+            for path in [path for path in times if path not in expiring]:
+                del times[path]
         self._heap = [(due, path) for path, due in self._heap_entries.items()]
         heapify(self._heap)
 
@@ -151,11 +176,17 @@ class ContainerManager:
         for _ in range(min(SCANNED_PER_STEP, len(self._unscanned))):
             path = self._unscanned.popleft()
             znode = self._state.tree.get(path)
-            if path in self._due_times or znode is None or znode.attributes is None:
+            if znode is None or path not in self._state.tree.expiring_paths:
                 continue
-            ttl_ms = znode.attributes.ttl_ms
-            if ttl_ms > 0:
+            ttl_ms = _ttl_ms_of(znode)
+            if ttl_ms != CONTAINER and path not in self._ttl_ends:
                 left = max(0, ttl_ms - (time_ms - znode.mtime))
-                self._set_due(path, Millis(began + left))
-            elif ttl_ms == CONTAINER and znode.child_create_count and not znode.children:
-                self._set_due(path, began)
+                self._ttl_ends[path] = Millis(began + left)
+            if znode.child_create_count and not znode.children and path not in self._grace_ends:
+                self._begin_grace(path, znode, began)
+            self._schedule(path, znode)
+
+
+def _ttl_ms_of(znode: Znode) -> int:
+    assert znode.attributes is not None, "only a znode that can expire is asked for"
+    return znode.attributes.ttl_ms

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from raykeeper.jute.frames import JUTE_MAXBUFFER
 from raykeeper.server.counters import Counters
 from raykeeper.server.effects import Effect
 from raykeeper.server.events import SENT_REPORT_BYTES
@@ -40,8 +39,6 @@ class ZooKeeperOptions(Struct, frozen=True):
     per_address_max: int = 0
     backlog: int = 0
     data_dir: str = ""
-    frame_bytes_max: int = JUTE_MAXBUFFER
-    """The largest request; a larger one closes its connection."""
     list_bytes_max: int = 64 << 20
     """The names of one list, which the protocol sends in one frame; a longer one closes its
     connection. Also all the lists that are kept for the next clients (`jute_lists.py`)."""
@@ -84,6 +81,9 @@ class ServerOptions(Struct, frozen=True):
     queued_bytes_max: int = 64 << 20
     """Bytes of values that may wait with them."""
     zookeeper: ZooKeeperOptions = ZooKeeperOptions()
+    container_grace_ms: Millis = Millis(60_000)
+    """How long a container stays after its last child was deleted, and a znode with a TTL that is
+    over, this no longer than its TTL. ZooKeeper looks once a minute (`checkIntervalMs`)."""
     promotion_lag_max: int = 1_000
     """Transactions that an observer may lack when it gets a vote (docs/MEMBERS.md, M5)."""
     promotion_wait_ms: Millis = Millis(2_000)

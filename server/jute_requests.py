@@ -37,6 +37,9 @@ LocalOrRead = native.Read | native.AuxRead | native.WatchRequest | native.Sync |
 WITH_ACLS: Final = frozenset((native.Create, native.SetAcls, native.Multi))
 """Writes that may have an ACL."""
 _OPEN: Final = list(OPEN_ACL)
+_MODES: Final = range(native.CreateMode.LAST + 1)
+_TTL_MODES: Final = (native.CreateMode.TTL, native.CreateMode.TTL_SEQUENTIAL)
+_NO_MODE: Final = -1
 _WATCH_MODES: Final = frozenset(WatchMode)
 _WATCH_KINDS: Final = frozenset(native.WatchKind)
 
@@ -71,14 +74,17 @@ def entries_above(op: native.WriteOp, most: int) -> int:
 
 
 def _result_opcode(op: Operation) -> int:
-    """Return the opcode whose result answers an operation; a creation's depends on its flags.
+    """Return the opcode whose result answers an operation; a creation's depends on its flags too.
 
-    ZooKeeper: `Op.Create`, which `MultiOperationRecord` makes of each of the opcodes.
+    ZooKeeper: `Op.create`, of which `MultiOperationRecord` makes one of each creation.
     """
-    if not isinstance(op.body, CreateRequest):
+    if not isinstance(op.body, CreateRequest | CreateTTLRequest):
         return op.type
-    is_container = op.body.flags == native.CreateMode.CONTAINER
-    return OpCode.CREATE_CONTAINER if is_container else OpCode.CREATE
+    if op.body.flags == native.CreateMode.CONTAINER:
+        return OpCode.CREATE_CONTAINER
+    if op.type == OpCode.CREATE_TTL and op.body.flags not in _TTL_MODES:
+        return OpCode.CREATE
+    return op.type
 
 
 def _acls(acls: list[Acl] | None) -> list[Acl] | None:
@@ -86,12 +92,40 @@ def _acls(acls: list[Acl] | None) -> list[Acl] | None:
 
 
 def _create(body: CreateRequest) -> native.Create:
-    return native.Create(body.path, body.data, body.flags, _acls(body.acl))
+    """Return a creation. ZooKeeper makes containers by another opcode, not by these flags."""
+    is_container = body.flags == native.CreateMode.CONTAINER
+    return _create_as(native.CreateMode.PERSISTENT if is_container else body.flags, body)
+
+
+def _create_container(body: CreateRequest) -> native.Create:
+    """Return the creation of a container; one that is also something else has no mode here."""
+    is_container = body.flags in (native.CreateMode.PERSISTENT, native.CreateMode.CONTAINER)
+    return _create_as(native.CreateMode.CONTAINER if is_container else _NO_MODE, body)
+
+
+def _create_as(flags: int, body: CreateRequest | CreateTTLRequest) -> native.Create:
+    return native.Create(body.path, body.data, flags, _acls(body.acl))
 
 
 def _create_ttl(body: CreateTTLRequest) -> native.Create:
     ttl_ms = body.ttl or -1  # to ZooKeeper 0 is a wrong TTL, here it is none
     return native.Create(body.path, body.data, body.flags, _acls(body.acl), ttl_ms)
+
+
+def _create_operation(body: CreateRequest) -> native.Create | None:
+    """Return a creation in a multi, None if ZooKeeper cannot read it: then no operation is done."""
+    if body.acl is None or body.flags in _TTL_MODES or body.flags not in _MODES:
+        return None
+    return _create_as(body.flags, body)
+
+
+def _create_container_operation(body: CreateRequest) -> native.Create | None:
+    return None if _create_operation(body) is None else _create_container(body)
+
+
+def _create_ttl_operation(body: CreateTTLRequest) -> native.Create:
+    """Return a creation in a multi. Without a mode that has a TTL it is one like the others."""
+    return _create_ttl(body) if body.flags in _TTL_MODES else _create_as(body.flags, body)
 
 
 def _delete(body: DeleteRequest) -> native.Delete:
@@ -110,11 +144,11 @@ def _check(body: CheckVersionRequest) -> native.Check:
     return native.Check(body.path, body.version)
 
 
-_OPERATIONS: Final[Mapping[int, Callable[[Any], native.TxnOp]]] = {
-    OpCode.CREATE: _create,
-    OpCode.CREATE2: _create,
-    OpCode.CREATE_CONTAINER: _create,
-    OpCode.CREATE_TTL: _create_ttl,
+_OPERATIONS: Final[Mapping[int, Callable[[Any], native.TxnOp | None]]] = {
+    OpCode.CREATE: _create_operation,
+    OpCode.CREATE2: _create_operation,
+    OpCode.CREATE_CONTAINER: _create_container_operation,
+    OpCode.CREATE_TTL: _create_ttl_operation,
     OpCode.DELETE: _delete,
     OpCode.SET_DATA: _set_data,
     OpCode.CHECK: _check,
@@ -125,9 +159,10 @@ def _multi(body: MultiRequest) -> native.Multi | Code:
     ops: list[native.TxnOp] = []
     for op in body.ops:
         build = _OPERATIONS.get(op.type)
-        if build is None:
-            return Code.MARSHALLING_ERROR  # a read
-        ops.append(build(op.body))
+        built = None if build is None else build(op.body)
+        if built is None:
+            return Code.MARSHALLING_ERROR  # a read, or one that ZooKeeper cannot read
+        ops.append(built)
     return native.Multi([], ops, [])
 
 
@@ -220,7 +255,7 @@ def _remove_watches(xid: int, body: WatchesRequest) -> native.RemoveWatches | Co
 _WRITES: Final[Mapping[int, Callable[[Any], native.WriteOp | Code]]] = {
     OpCode.CREATE: _create,
     OpCode.CREATE2: _create,
-    OpCode.CREATE_CONTAINER: _create,
+    OpCode.CREATE_CONTAINER: _create_container,
     OpCode.CREATE_TTL: _create_ttl,
     OpCode.DELETE: _delete,
     OpCode.SET_DATA: _set_data,

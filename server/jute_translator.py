@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from raykeeper.jute.archives import ElementsMax, OutputArchive
-from raykeeper.jute.errors import JuteError, TooManyElements
+from raykeeper.jute.errors import JuteError, MalformedRequest, TooManyElements
 from raykeeper.jute.fields import EncodedStrings, Record
 from raykeeper.jute.frames import (
     FrameReader,
@@ -36,7 +36,7 @@ from raykeeper.jute.frames import (
     encode_connect_response,
     write_reply,
 )
-from raykeeper.jute.multi import Operation
+from raykeeper.jute.multi import MultiRequest, Operation
 from raykeeper.jute.opcodes import NOTIFICATION_XID, PING_XID, OpCode
 from raykeeper.jute.records import (
     AuthPacket,
@@ -135,7 +135,7 @@ class JuteTranslator:
         self._is_last_taken = False  # the request behind whose reply the connection is closed
         self._drawn_password = password
         self._elements_max: ElementsMax = {
-            Operation: context.limits.transaction_ops_max,
+            Operation: context.limits.request_ops_max,
             Acl: context.limits.request_entries_max,
             str: context.limits.watches_max,
         }
@@ -218,7 +218,7 @@ class JuteTranslator:
         if payload is None:
             return None
         request = self._connect = decode_connect(payload)
-        self.reader.bytes_max = self._context.options.zookeeper.frame_bytes_max
+        self.reader.bytes_max = self._context.limits.request_bytes_max
         self._arrived_at = self._context.now.mono
         password = (request.password or b"") if request.session_id else self._drawn_password
         return Connect(
@@ -245,6 +245,14 @@ class JuteTranslator:
             self._request_bytes = len(payload)
             try:
                 request = decode_request(payload, self._elements_max)
+            except MalformedRequest as error:
+                if error.opcode in (_AUTH, _SASL):
+                    self.fault = str(error)
+                    break
+                self._context.trace(trace_events.CLIENT_MALFORMED, (self.number, str(error)))
+                refused = Request(error.xid, error.opcode, None)
+                taken.append(self._reject(refused, Code.MARSHALLING_ERROR))
+                continue
             except JuteError as error:
                 self.fault = str(error)
                 break
@@ -264,6 +272,10 @@ class JuteTranslator:
         xid, opcode, body = request.xid, request.opcode, request.body
         if isinstance(body, TooManyElements):
             return self._reject_elements(request, body)
+        if isinstance(body, MultiRequest) and opcode == OpCode.MULTI_READ:
+            reads_max = self._context.limits.transaction_ops_max
+            if len(body.ops) > reads_max:
+                return self._reject_elements(request, TooManyElements(Operation, reads_max))
         if body is None:
             # ZooKeeper closes too: a client that speaks another language cannot go on.
             return self._reject(request, Code.UNIMPLEMENTED, closes=True)
@@ -300,9 +312,13 @@ class JuteTranslator:
 
     def _reject_elements(self, request: Request, error: TooManyElements) -> RejectedRequest:
         """Refuse what is above a limit, before it is built."""
-        if error.kind is Operation:
+        limits = self._context.limits
+        if error.kind is Operation and request.opcode == OpCode.MULTI_READ:
+            most = limits.transaction_ops_max
+            self._trace_limit(f"more than {most} reads", "transaction_ops_max", most)
+        elif error.kind is Operation:
             what = f"a transaction of more than {error.most} operations"
-            self._trace_limit(what, "transaction_ops_max", error.most)
+            self._trace_limit(what, "zookeeper_request_bytes", limits.request_bytes_max)
         is_acl = error.kind is Acl
         if is_acl:
             what = f"a request with more than {error.most} entries of ACLs"

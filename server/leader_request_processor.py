@@ -57,7 +57,9 @@ class LeaderRequestProcessor:
         self.prep = PrepRequestProcessor(
             context.state, context.limits, self._next_list, self._addresses
         )
-        self._container_manager = ContainerManager(context.state, context.now.mono)
+        self._container_manager = ContainerManager(
+            context.state, context.now.mono, context.options.container_grace_ms
+        )
         self._has_more_due = False
         self._context = context
         self._txns: list[bytes] = []
@@ -192,18 +194,18 @@ class LeaderRequestProcessor:
 
     def delete_expired_znodes(self) -> None:
         """Delete the containers and znodes with a TTL that are due, as many as one step may."""
-        context, mortals = self._context, self._container_manager
+        context, containers = self._context, self._container_manager
         self._has_more_due = False
         if not context.state.tree.expiring_paths:
             return
-        due = mortals.pop_due(context.now.mono, DELETED_PER_STEP)
-        self._has_more_due = mortals.is_behind(context.now.mono)
+        due = containers.pop_due(context.now.mono, DELETED_PER_STEP)
+        self._has_more_due = containers.is_behind(context.now.mono)
         for path, znode in due:
             if (zxid := self._next_zxid()) is None:
                 self._has_more_due = False
-                mortals.retry(path, context.now.mono)
+                containers.retry(path, context.now.mono)
                 continue
-            txn = self.prep.prepare_delete_expired(zxid, context.now.wall, path, znode.mzxid)
+            txn = self.prep.prepare_delete_expired(zxid, context.now.wall, path, znode)
             if txn is not None:
                 self._add(txn)
 

@@ -31,6 +31,11 @@ WATCHES_MAX: Final = 100_000
 """Watches of one connection: an event for each fits in memory when they all fire at once."""
 
 VALUE_BYTES_CEILING: Final = 64 << 20
+OP_SHARE_BYTES: Final = 32
+"""A request may have an operation for so many of the bytes that it may have. Those of ZooKeeper's
+programs have more: a header has 9 bytes, a creation without a path 49."""
+ENTRY_SHARE_BYTES: Final = 64
+"""The same for entries of ACLs: one for each creation in a full request, two for longer ones."""
 SESSION_TIMEOUT_FLOOR_MS: Final = Millis(100)
 SESSION_TIMEOUT_CEILING_MS: Final = Millis(24 * 3600 * 1000)
 
@@ -56,7 +61,9 @@ class Limits(Struct, frozen=True):
     watches_max: int = WATCHES_MAX
     """Watches of one connection."""
     transaction_ops_max: int = 1_000
-    """Operations in a branch of a transaction, and conditions."""
+    """Operations in a branch of a transaction, and conditions, if it has more bytes than ..."""
+    request_bytes_max: int = 0xFFFFF
+    """... a request of ZooKeeper's clients. Shorter ones are bounded by their bytes, as there."""
     transaction_bytes_max: int = VALUE_BYTES_CEILING
     """A transaction as its client sends it: frames between servers have a bound too."""
     acl_entries_max: int = 64
@@ -84,16 +91,28 @@ class Limits(Struct, frozen=True):
         _within("sessions_max", self.sessions_max, 1, 10_000_000)
         _within("outcomes_max", self.outcomes_max, 1, REPLY_CACHE_MAX)
         _within("transaction_ops_max", self.transaction_ops_max, 1, 100_000)
+        _within("request_bytes_max", self.request_bytes_max, 1, VALUE_BYTES_CEILING)
         _within("acl_entries_max", self.acl_entries_max, 1, ENTRIES_CEILING)
         _within("session_identities_max", self.session_identities_max, 1, IDENTITIES_CEILING)
         _within("transaction_bytes_max", self.transaction_bytes_max, 1, VALUE_BYTES_CEILING)
         _within("watches_max", self.watches_max, 1, 10_000_000)
 
     @property
+    def request_ops_max(self) -> int:
+        """Operations of one request of ZooKeeper's protocol."""
+        return max(self.transaction_ops_max, self.request_bytes_max // OP_SHARE_BYTES)
+
+    @property
     def request_entries_max(self) -> int:
         """Entries of all ACLs in one request of ZooKeeper's protocol: each may be a network to
         parse. Enough for 64 full lists, and for two entries in each operation of a transaction."""
-        return max(64 * self.acl_entries_max, 2 * self.transaction_ops_max)
+        by_bytes = self.request_bytes_max // ENTRY_SHARE_BYTES
+        return max(64 * self.acl_entries_max, 2 * self.transaction_ops_max, by_bytes)
+
+    def ops_max(self, size: int) -> int:
+        """Return how many operations a transaction of `size` bytes may have in a branch."""
+        fits = size <= self.request_bytes_max
+        return self.request_ops_max if fits else self.transaction_ops_max
 
     def session_timeout_of(self, asked_ms: Millis) -> Millis:
         """Return the timeout of a session whose client asked for `asked_ms`, any number at all."""

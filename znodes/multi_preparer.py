@@ -67,10 +67,9 @@ _HOLDS: dict[Relation, Callable[[object, object], bool]] = {
 class MultiPreparer:
     """Prepares transactions of several operations."""
 
-    def __init__(self, tree: OutstandingChanges, operations: OpPreparer, ops_max: int) -> None:
+    def __init__(self, tree: OutstandingChanges, operations: OpPreparer) -> None:
         self._tree = tree
         self._operations = operations
-        self._ops_max = ops_max
 
     def prepare(
         self,
@@ -82,8 +81,6 @@ class MultiPreparer:
         bytes_room: int,
     ) -> MultiTxn | MultiErrorTxn | ErrorTxn:
         """Prepare a multi whose results take at most `bytes_room`, those of reads less."""
-        if max(len(op.compares), len(op.then), len(op.otherwise)) > self._ops_max:
-            return refused_multi(Code.BAD_ARGUMENTS)
         is_then = True
         for compare in op.compares:
             holds = self._holds(identities, compare)

@@ -85,7 +85,7 @@ from raykeeper.znodes.txns import (
     TxnBody,
     encode_txn,
 )
-from raykeeper.znodes.znode import is_allowed
+from raykeeper.znodes.znode import Znode, is_allowed
 
 _NO_SESSION: Final = SessionId(0)
 
@@ -142,7 +142,7 @@ class PrepRequestProcessor:
         self._addresses = addresses
         self._tree = tree = OutstandingChanges(state.tree)
         self._operations = OpPreparer(tree, limits)
-        self._transactions = MultiPreparer(tree, self._operations, limits.transaction_ops_max)
+        self._transactions = MultiPreparer(tree, self._operations)
         self._sessions: dict[SessionId, OutstandingSession] = {}
         self._passwords: dict[bytes, SessionId] = {}
         self._closing: deque[tuple[Zxid, SessionId]] = deque()
@@ -217,16 +217,17 @@ class PrepRequestProcessor:
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, body))
 
     def prepare_delete_expired(
-        self, zxid: Zxid, wall_ms: Millis, path: str, mzxid: Zxid
+        self, zxid: Zxid, wall_ms: Millis, path: str, seen: Znode
     ) -> bytes | None:
         """Prepare the deletion of an empty container or of a znode whose TTL has passed.
 
-        None, and no zxid used, when by then it has another value than that of `mzxid`, a child, or
-        is gone.
+        None, and no zxid used, when by then its value or its children will have changed since it
+        was seen, or it is gone.
         """
         record = self._tree.find(path)
-        if record is None or record.mzxid != mzxid or record.num_children:
+        if record is None or (record.mzxid, record.pzxid) != (seen.mzxid, seen.pzxid):
             return None
+        assert not record.num_children, path
         time_ms = self._begin(zxid, wall_ms)
         self._tree.delete(zxid, path, record)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, DeleteTxn(path)))
@@ -380,7 +381,9 @@ class PrepRequestProcessor:
             case Delete():
                 return operations.delete(zxid, identities, op)
             case Multi():
-                if len(raw) > self._limits.transaction_bytes_max:
+                size, limits = len(raw), self._limits
+                most = max(len(op.compares), len(op.then), len(op.otherwise))
+                if size > limits.transaction_bytes_max or most > limits.ops_max(size):
                     return refused_multi(Code.BAD_ARGUMENTS)
                 return self._transaction(zxid, time_ms, session_id, session, op)
             case SetAcls():

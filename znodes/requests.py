@@ -28,6 +28,7 @@ ANY_VERSION = -1
 class CreateMode:
     """The values of `Create.flags`, ZooKeeper's CreateMode. Up to 3 they are two bits."""
 
+    PERSISTENT = 0
     EPHEMERAL = 1
     SEQUENTIAL = 2
     CONTAINER = 4

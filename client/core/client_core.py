@@ -104,7 +104,8 @@ from raykeeper.znodes.requests import (
 CLOSE_TOKEN = object()
 """The token of CloseSession; no caller waits for its reply."""
 _TRANSACTION_REFUSED = (
-    "a condition is invalid, or there are more operations than the setting transaction_ops_max"
+    "a condition is invalid, or there are more operations than the settings transaction_ops_max "
+    "and zookeeper_request_bytes allow"
 )
 _REASONS: Final[Mapping[int, str]] = {
     Code.INVALID_ACL: "the session has proved nothing for which `auth` stands, or there are more "

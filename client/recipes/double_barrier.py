@@ -5,14 +5,15 @@
     compute()
     barrier.leave()                     # until all four have left
 
-    PATH/round              one round: a container, gathering at version 0, open at version 1
+    PATH/round              one round: gathering at version 0, open at version 1
     PATH/round/p-NUMBER     a participant inside, ephemeral
     PATH/left-ROUND/...     those who have left, ephemeral; only if a crash aborts
 
 The last participant to enter opens the round in the same transaction, with the number of children
 as a condition; the last one to leave ends it in the same way. All participants watch only the round
 itself: one event tells them that all have come, one that all have left. If the participants inside
-die, the servers delete the container, which notifies the others too.
+die, the servers delete the round, which notifies the others too: it has a TTL, for a container
+would stay for a grace (`container_grace_s`).
 
 `on_crash` chooses what happens when a participant dies, and must be the same for all:
 
@@ -96,6 +97,8 @@ SIZE_MAX = 500
 PREFIX = "p-"
 GATHERING, OPEN = 0, 1
 _OVER = b"over"
+_TTL_MS = 1
+"""A round and its marks go when they have no children any more; they are created with the first."""
 
 OnCrash = Literal["abort", "continue"]
 
@@ -266,11 +269,22 @@ class DoubleBarrier(PortableRecipe[K]):
         stat = ReadStat(self._round)
         begin: list[TxnOp] = [sit, stat, SetData(self._round, self._parameters, GATHERING)]
         wait: list[TxnOp] = [sit, stat, Check(self._round, GATHERING), ReadChildren(self._round)]
+        make = Create(self._round, self._parameters, CreateMode.TTL, None, _TTL_MS)
+        is_alone: bool = self.size == 1
+        is_missing = False
         for _ in range(ATTEMPTS_MAX):
             try:
-                is_open, results = yield from transact(begin, is_last, wait)
+                if is_missing:
+                    _, results = yield from transact([make, *(begin if is_alone else wait)])
+                    is_open, results = is_alone, results[1:]
+                else:
+                    is_open, results = yield from transact(begin, is_last, wait)
             except NoNodeError:
-                yield from self._make_round()
+                if is_missing:
+                    yield from ensure_parent(self.path)
+                is_missing = True
+            except NodeExistsError:
+                is_missing = False
             except BadVersionError:
                 raise BarrierFullError(
                     f"all {self.size} have entered {self.path}, and not all have left"
@@ -279,15 +293,6 @@ class DoubleBarrier(PortableRecipe[K]):
                 entered = Entered(self, results[0], results[1].czxid, Event())
                 return entered, [] if is_open else sort_queue(results[3], PREFIX)
         raise NoNodeError(self._round, "somebody deletes it again and again")
-
-    def _make_round(self) -> Flow[None]:
-        creation = Create(self._round, self._parameters, CreateMode.CONTAINER)
-        try:
-            yield creation
-        except NodeExistsError:
-            return
-        except NoNodeError:
-            yield from ensure_parent(self.path)
 
     def _watch_until_open(
         self, entered: Entered, names: list[str], near: dict[str, Event]
@@ -421,7 +426,7 @@ class DoubleBarrier(PortableRecipe[K]):
                 raise self._broken_error() from None
             except NoNodeError:
                 # Create it together with the first mark: alone it would stay if we died in between.
-                also = [Create(left, b"", CreateMode.CONTAINER), *marks]
+                also = [Create(left, b"", CreateMode.TTL, None, _TTL_MS), *marks]
             except NodeExistsError:
                 also = marks
             else:

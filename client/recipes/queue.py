@@ -375,7 +375,7 @@ class Queue(QueueConsumer[K]):
         """Put several elements one behind the other, all or none.
 
         Args:
-            values: At most `transaction_ops_max` of the settings, 1 000 unless set.
+            values: At most as many as a transaction may have: see `transaction_ops_max`.
             timeout_s: How long to wait until all of them fit, if there is a bound.
 
         Raises:

@@ -93,6 +93,11 @@ def several_at_once(client: KazooClient) -> None:
     failing.delete("/kazoo/missing")
     assert list(map(type, failing.commit())) == [RolledBackError, NoNodeError]
     assert client.exists("/kazoo/m") is None
+    many = client.transaction()
+    for number in range(4_000):
+        many.create(f"/kazoo/m{number}")
+        many.delete(f"/kazoo/m{number}")
+    assert many.commit()[-2:] == ["/kazoo/m3999", True], "8 000 operations fit in a frame"
 
 
 def access(owner: KazooClient, other: KazooClient) -> None:

@@ -16,7 +16,7 @@ import typer
 from tests.differential.comparison import Comparison, compare, minimize
 from tests.differential.programs import draw
 from tests.differential.targets import PortTarget, PureTarget, Target
-from tests.differential.zookeeper_server import missing, zookeeper_server
+from tests.differential.zookeeper_server import jars_folder, missing, zookeeper_server
 
 
 def main(
@@ -58,10 +58,10 @@ def main(
 
     if zookeeper:
         run(zookeeper)
-    elif missing():
-        raise typer.BadParameter(missing())
+    elif reason := missing(jars := jars_folder()):
+        raise typer.BadParameter(reason)
     else:
-        with zookeeper_server() as where:
+        with zookeeper_server(jars) as where:
             run(where)
 
 

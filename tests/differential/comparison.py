@@ -15,7 +15,7 @@ from tests.differential.known_differences import (
     without_replayed,
 )
 from tests.differential.programs import Ask, Program
-from tests.differential.targets import Target
+from tests.differential.targets import PORTED, Target, Version
 from tests.differential.transcripts import Line, lines_of
 
 _RUNS_MAX: Final = 400
@@ -48,11 +48,14 @@ class Comparison(Struct, frozen=True):
 def compare(program: Program, expected: Target, found: Target) -> Comparison:
     """Run a program on both targets, up to the first difference."""
     left = lines_of(program, execute(program, expected))
-    return compared(program, left, lines_of(program, execute(program, found)))
+    right = lines_of(program, execute(program, found))
+    return compared(program, left, right, expected.version)
 
 
-def compared(program: Program, left: list[Line], right: list[Line]) -> Comparison:
-    """Compare the lines of two runs, up to the first difference."""
+def compared(
+    program: Program, left: list[Line], right: list[Line], version: Version = PORTED
+) -> Comparison:
+    """Compare the lines of two runs, up to the first difference; `version` is that of `left`."""
     right, used = without_replayed(left, right)
     setting = sets_watches_again(right)
     for pair in zip_longest(left, right):
@@ -61,7 +64,7 @@ def compared(program: Program, left: list[Line], right: list[Line]) -> Compariso
             return Comparison(program, left, right, pair, used)
         if (one.step, one.session, one.text) == (other.step, other.session, other.text):
             continue
-        reason = known_difference(one, other, setting)
+        reason = known_difference(one, other, setting, version)
         if reason is None:
             return Comparison(program, left, right, pair, used)
         used.append(reason)

@@ -5,13 +5,13 @@ session may send several requests in one segment. Paths are relative to a root t
 itself, except those behind `ABSOLUTE`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
 from msgspec import Struct
 
-from raykeeper.jute.fields import Record
+from raykeeper.jute.fields import FIELDS, Field, Record
 from raykeeper.jute.multi import MultiRequest, Operation
 from raykeeper.jute.opcodes import OpCode
 from raykeeper.jute.records import (
@@ -33,6 +33,19 @@ from raykeeper.znodes.paths import SYSTEM_PATHS
 
 SESSIONS: Final = 3
 NO_OPCODE: Final = 99
+
+
+class Garbled(Record, frozen=True):
+    """Bytes where the body of a request should be."""
+
+    data: bytes
+
+
+FIELDS[Garbled] = Field(
+    0,
+    lambda archive: Garbled(archive.read_bytes(archive.remaining)),
+    lambda archive, body: archive.data.extend(body.data),
+)
 
 
 class Ask(Struct, frozen=True, tag=True):
@@ -111,6 +124,25 @@ _HIDING_ACLS: Final[tuple[list[Acl] | None, ...]] = (
     [Acl(Permission.ALL, "ip", "10.0.0.0/8")],
     [Acl(0, "world", "anyone")],
 )
+_ANY_MODE: Final = (0, 1, 2, 3, 4, 5, 6, 7, -1)
+_ODD_MODES: Final[Mapping[int, Sequence[int]]] = {
+    OpCode.CREATE: _ANY_MODE,
+    OpCode.CREATE2: _ANY_MODE,
+    # Of modes that have no children, or a number, ZooKeeper makes containers all the same.
+    OpCode.CREATE_CONTAINER: (0, 4, 5, 6, 7, -1),
+    # A TTL below 0 with a mode that has none ends its process.
+    OpCode.CREATE_TTL: (5, 6, 7, -1),
+}
+"""The flags that a creation may have beside those that clients send, by its opcode."""
+_ODD_MODES_OF_OPERATIONS: Final = {**_ODD_MODES, OpCode.CREATE_TTL: _ANY_MODE}
+_GARBLED: Final = (
+    *((opcode, b"\0\0\0\x09/a") for opcode in (OpCode.CREATE, OpCode.EXISTS, OpCode.GET_ACL)),
+    *((opcode, b"\0") for opcode in (OpCode.SET_WATCHES2, OpCode.ADD_WATCH, OpCode.SYNC)),
+    (OpCode.SET_DATA, b"\0\0\0\x02/a\xff\xff\xff\xf0"),
+    *((opcode, b"\0\0\0\x0d") for opcode in (OpCode.MULTI, OpCode.MULTI_READ)),
+    *((OpCode.MULTI, bytes((0, 0, 0, kind)) + bytes(40)) for kind in (0, 7, 14, 20)),
+)
+"""Requests whose bodies end too early, or have operations that no multi has."""
 _STANDARD, _PERSISTENT, _RECURSIVE = "standard", "persistent", "recursive"
 
 
@@ -187,7 +219,8 @@ class _Drawing:
                 (OpCode.DELETE, DeleteRequest(path, -1)),
                 (OpCode.CREATE, CreateRequest(path, b"", list(OPEN_ACL), 0)),
             )
-            self.steps.append(Ask(other, (self.rng.choice(changes),)))
+            is_recreated = self.rng.random() < 0.3
+            self.steps.append(Ask(other, changes if is_recreated else (self.rng.choice(changes),)))
 
     def ask(self, session: int) -> None:
         if session not in self.connected:
@@ -222,6 +255,9 @@ class _Drawing:
     def request(self, session: int) -> tuple[int, Record]:
         if self.hides and self.rng.random() < 0.1:
             return OpCode.GET_ACL, PathRequest(self.path())
+        if self.rng.random() < 0.01:
+            opcode, data = self.rng.choice(_GARBLED)
+            return opcode, Garbled(data)
         (kind,) = self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
         return kind(self, session)
 
@@ -246,7 +282,7 @@ class _Drawing:
         chance = 0.4 if self.hides else 0.15
         return self.rng.choice(self.acl_choices) if self.rng.random() < chance else list(OPEN_ACL)
 
-    def create(self) -> tuple[int, Record]:
+    def create(self, odd_modes: Mapping[int, Sequence[int]]) -> tuple[int, Record]:
         rng = self.rng
         opcode, flags = rng.choice(
             (
@@ -255,10 +291,8 @@ class _Drawing:
                 *((OpCode.CREATE_CONTAINER, 4), (OpCode.CREATE_TTL, 5), (OpCode.CREATE_TTL, 6)),
             )
         )
-        if rng.random() < 0.04 and opcode in (OpCode.CREATE, OpCode.CREATE2):
-            # Of the others ZooKeeper makes what nobody means; a TTL below 0 with a mode that has
-            # none ends its process.
-            flags = rng.choice((0, 1, 2, 3, 4, 7, -1))
+        if rng.random() < 0.04:
+            flags = rng.choice(odd_modes[opcode])
         path = self.path()
         if flags in (2, 3, 6) and rng.random() < 0.9:
             path += "/s-"
@@ -270,7 +304,7 @@ class _Drawing:
     def operation(self) -> tuple[int, Record]:
         kind = self.rng.randrange(5)
         if kind <= 1:
-            return self.create()
+            return self.create(_ODD_MODES_OF_OPERATIONS)
         if kind == 2:
             return OpCode.DELETE, DeleteRequest(self.path(), self.version())
         if kind == 3:
@@ -288,7 +322,7 @@ class _Drawing:
 
 
 def _create(drawing: _Drawing, _session: int) -> tuple[int, Record]:
-    return drawing.create()
+    return drawing.create(_ODD_MODES)
 
 
 def _delete(drawing: _Drawing, _session: int) -> tuple[int, Record]:

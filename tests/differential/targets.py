@@ -7,6 +7,7 @@ raises `Silent` when nothing arrives: over TCP after `PATIENCE_S`, in memory at 
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from typing import Final, Protocol
 
 from raykeeper.jute.frames import FrameReader
@@ -20,6 +21,9 @@ LIMITS: Final = Limits(
     session_timeout_min_ms=Millis(60_000), session_timeout_max_ms=Millis(120_000)
 )
 """No session expires in a program, however busy the machine is."""
+Version = tuple[int, ...]
+PORTED: Final[Version] = (3, 9, 5)
+"""The version of ZooKeeper that this server is compared with, and says to be."""
 _PATIENCE_MS: Final = 300
 _FRAME_BYTES_MAX: Final = 1 << 30
 
@@ -44,6 +48,10 @@ class Stream(Protocol):
 class Target(Protocol):
     """A server, or several of one ensemble."""
 
+    @property
+    def version(self) -> Version:
+        """The version of ZooKeeper that it says to be."""
+
     def connect(self) -> Stream:
         """Open a connection."""
 
@@ -55,10 +63,20 @@ class PortTarget:
         self._addresses = address.split(",")
         self._count = 0
 
+    @cached_property
+    def version(self) -> Version:
+        with self._dial() as asking:
+            asking.sendall(b"srvr")
+            _, _, told = asking.makefile("r").readline().partition("version: ")
+        return tuple(map(int, told.partition("-")[0].split(".")))
+
     def connect(self) -> "_SocketStream":
+        return _SocketStream(self._dial())
+
+    def _dial(self) -> socket.socket:
         host, _, port = self._addresses[self._count % len(self._addresses)].rpartition(":")
         self._count += 1
-        return _SocketStream(socket.create_connection((host, int(port)), PATIENCE_S))
+        return socket.create_connection((host, int(port)), PATIENCE_S)
 
 
 class _SocketStream:
@@ -90,6 +108,8 @@ class _SocketStream:
 
 class PureTarget:
     """Servers in memory; time passes when an answer needs it. Connections take servers in turn."""
+
+    version = PORTED
 
     def __init__(self, servers: int = 1) -> None:
         self._count = 0

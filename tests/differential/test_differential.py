@@ -11,20 +11,21 @@ from tests.differential.planted_faults import PLANTED_FAULTS
 from tests.differential.programs import draw
 from tests.differential.targets import PortTarget, PureTarget
 from tests.differential.transcripts import Line, lines_of
-from tests.differential.zookeeper_server import missing, zookeeper_server
+from tests.differential.zookeeper_server import jars_folder, missing, zookeeper_server
 from tests.simulation.mutations.mutation import Mutation
 
 SEEDS = (*range(1, 31), 1006)
 """In the last one, a watched znode is deleted and created again while its session is away."""
-WITHIN = 60
+WITHIN = 150
 """Seeds that a planted difference may need."""
 
 
 @pytest.fixture(scope="module")
 def zookeeper() -> Iterator[str]:
-    if missing():
-        pytest.skip(missing())
-    with zookeeper_server() as address:
+    jars = jars_folder()
+    if reason := missing(jars):
+        pytest.skip(reason)
+    with zookeeper_server(jars) as address:
         yield address
 
 

@@ -1,9 +1,13 @@
-"""One server of Debian's package `zookeeper`, as a child process, with settings for tests.
+"""One server of ZooKeeper, as a child process, with settings for tests.
+
+It is that of Debian's package `zookeeper`, or one whose jars are in the folder that the environment
+variable `ZOOKEEPER_JARS` names; the package pyspark, for example, has the jars of a newer version.
 
 Its log is not forced to disk: no test pulls the plug of it. Znodes with a TTL are allowed, and the
 bounds of session timeouts are those of the pure servers.
 """
 
+import os
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -27,13 +31,21 @@ _OPTIONS = (
 _MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
 
 
-def missing() -> str:
+def jars_folder() -> Path | None:
+    """Return the folder that `ZOOKEEPER_JARS` names, None if it names none."""
+    named = os.environ.get("ZOOKEEPER_JARS")
+    return Path(named) if named else None
+
+
+def missing(jars: Path | None = None) -> str:
     """Return why no such server can run here, empty if one can."""
-    return missing_client("java")
+    if jars is None:
+        return missing_client("java")
+    return "" if next(jars.glob("zookeeper-[0-9]*.jar"), None) else f"no ZooKeeper in {jars}"
 
 
 @contextmanager
-def zookeeper_server() -> Iterator[str]:
+def zookeeper_server(jars: Path | None = None) -> Iterator[str]:
     """Run a server while the block lasts; gives its address."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -45,7 +57,8 @@ def zookeeper_server() -> Iterator[str]:
             + f"minSessionTimeout={LIMITS.session_timeout_min_ms}\n"
             + f"maxSessionTimeout={LIMITS.session_timeout_max_ms}\n"
         )
-        words = ["java", *_OPTIONS, "-cp", ZooKeeperLoads(folder).classpath, _MAIN, str(settings)]
+        classpath = ZooKeeperLoads(folder).classpath if jars is None else f"{jars}/*"
+        words = ["java", *_OPTIONS, "-cp", classpath, _MAIN, str(settings)]
         child = ChildProcess(words, folder / "printed")
         child.start()
         try:

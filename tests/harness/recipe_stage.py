@@ -36,6 +36,8 @@ from raykeeper.znodes.replies import encode_server_frame
 from tests.harness.pure_servers import PureServer, PureServers
 
 STEP_MS = 50
+OPTIONS = ServerOptions(session_report_ms=Millis(100), container_grace_ms=Millis(0))
+"""Parents go at once with their last child, and recipes must bear it."""
 
 
 class Outcome:
@@ -76,7 +78,7 @@ class RecipeStage:
     """Servers, and members that are clients of them."""
 
     def __init__(self, servers: int = 1) -> None:
-        self.servers = PureServers(servers, options=ServerOptions(session_report_ms=Millis(100)))
+        self.servers = PureServers(servers, options=OPTIONS)
         self.servers.leader.track()
         self.members: list[Member] = []
         self._connections = count(1)

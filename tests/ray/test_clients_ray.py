@@ -38,6 +38,7 @@ def shared(
         name=new_name(),
         data_dir=data_dir,
         super_ids=[f"digest:{root}"],
+        container_grace_s=0.1,
         links=request.param,
     )
     eventually(lambda: all_serve(ensemble))

@@ -40,6 +40,7 @@ _PLAIN_SERVER = {
     "snapshot_every_txns": 200,
     "queue_max": QUEUE_MAX,
     "history_max": HISTORY_MAX,
+    "container_grace_ms": 0,
 }
 _PLAIN_CLIENT = {"drift_ppm": 0, "pause_ms_max": 60, "burst_max": 1, "outstanding_max": 1}
 

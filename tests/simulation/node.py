@@ -233,6 +233,11 @@ class Node:
         for peer in self.peers:
             self._dial(life, peer)
 
+    @property
+    def container_grace_ms(self) -> Millis:
+        """How long an emptied container stays while this server leads."""
+        return Millis(self._plan.container_grace_ms)
+
     def _options(self) -> ServerOptions:
         plan = self._plan
         return ServerOptions(
@@ -248,6 +253,7 @@ class Node:
             change_log_count_max=plan.history_max,
             promotion_lag_max=PROMOTION_LAG_MAX,
             promotion_wait_ms=PROMOTION_WAIT_MS,
+            container_grace_ms=self.container_grace_ms,
         )
 
     def _observers(self) -> tuple[ServerId, ...]:

@@ -206,6 +206,8 @@ class ServerPlan(Struct, frozen=True):
     """Its tick is so many times that of the plan, and ..."""
     sync_divisor: int = 1
     """... its sync limit a part of it: a server whose settings are changed before the others'."""
+    container_grace_ms: int = 0
+    """How long an emptied container stays while this server leads."""
 
 
 class RequestMix(Enum):
@@ -337,6 +339,7 @@ def draw_mix(seed: int) -> Plan:
     queues = Random(f"{seed}.queues")
     histories = Random(f"{seed}.histories")
     forgets = histories.random() < 0.4
+    grace_ms = Random(f"{seed}.grace").choice([0, 0, 100, 600])
     voters = random.choice([1, 2, 3, 3, 3, 3, 4, 5, 5])
     others = random.choice([0, 0, 0, 1])
     drift_ppm_max = random.choice([0, 100, DRIFT_PPM_MAX])
@@ -345,6 +348,7 @@ def draw_mix(seed: int) -> Plan:
         replace(
             _draw_server(random, beside, queues, server_id, server_id <= voters, drift_ppm_max),
             history_max=histories.choice(_HISTORIES) if forgets else HISTORY_MAX,
+            container_grace_ms=grace_ms,
         )
         for server_id in range(1, voters + others + 1)
     )

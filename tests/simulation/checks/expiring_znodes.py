@@ -1,9 +1,11 @@
 """Containers and TTL znodes: the leader deletes them when they are due, and not before.
 
-A container is due once it has had a child and has none. A TTL znode is due when its time has passed
-since its value was set, and it has no children. Within one leader's epoch that is true time, up to
-the drift of clocks; for the time before the epoch the times of transactions count. In a quiet world
-these znodes end on time.
+A container is due once it has had a child and has had none for the grace of the leader. A TTL
+znode is due when its time has passed since its value was set, and it has no children; if it had
+any, when the grace or its TTL has passed, too, since the last one was deleted. Within one leader's
+epoch that is true time, up to the drift of clocks; for a value's time before the epoch the times of
+transactions count. A grace begins with the epoch at the earliest. In a quiet world these znodes end
+on time.
 """
 
 from collections.abc import Iterator
@@ -31,12 +33,14 @@ class ExpiringZnodes:
         self._set_at: dict[str, int] = {}
         self._left_at: dict[str, int] = {}  # when the last child of each was deleted
         self._established: dict[Epoch, int] = {}
+        self._graces: dict[Epoch, int] = {}
         self._epoch = epoch_of(ZERO)
         self._before_ms = Millis(0)  # the time of the last transaction before this epoch
 
-    def established(self, epoch: Epoch, now: int) -> None:
-        """Record that a leader leads; may be called repeatedly."""
+    def established(self, epoch: Epoch, now: int, grace_ms: int) -> None:
+        """Record that a leader leads, and its grace; may be called repeatedly."""
         self._established.setdefault(epoch, now)
+        self._graces.setdefault(epoch, grace_ms)
 
     def begins(self, zxid: Zxid) -> None:
         """Record that a transaction is about to be applied to the truth."""
@@ -64,9 +68,10 @@ class ExpiringZnodes:
         assert znode.ttl_ms, f"{text}, and lives for ever"
         assert not znode.children, f"{text}, and has children"
         epoch = epoch_of(zxid)
+        grace_end = self._grace_ends(text, path, znode, epoch, now)
         if znode.ttl_ms == CONTAINER:
             assert znode.creates, f"{text}, and never had a child"
-            self._on_time(text, path, epoch, 0, now)
+            self._on_time(text, path, epoch, grace_end, now)
             return
         if epoch_of(znode.mzxid) == epoch:
             passed_ms = now - self._set_at[path]
@@ -75,7 +80,21 @@ class ExpiringZnodes:
         assert passed_ms + ROUNDING_MS >= znode.ttl_ms * FASTEST, (
             f"{text}, {passed_ms} of {znode.ttl_ms} ms after it was set"
         )
-        self._on_time(text, path, epoch, now - passed_ms + int(znode.ttl_ms / FASTEST), now)
+        ttl_end = now - passed_ms + int(znode.ttl_ms / FASTEST)
+        self._on_time(text, path, epoch, max(ttl_end, grace_end), now)
+
+    def _grace_ends(self, text: str, path: str, znode: TrueZnode, epoch: Epoch, now: int) -> int:
+        """Check that the grace of a znode is over, and return when it was at the latest."""
+        grace_ms = self._graces.get(epoch, 0)
+        if znode.ttl_ms != CONTAINER:
+            grace_ms = min(grace_ms, znode.ttl_ms)
+        if not znode.creates or not grace_ms:
+            return 0
+        since = max(self._left_at[path], self._established[epoch])
+        assert now - since + ROUNDING_MS >= grace_ms * FASTEST, (
+            f"{text}, {now - since} of {grace_ms} ms after its last child"
+        )
+        return since + int(grace_ms / FASTEST)
 
     def _on_time(self, text: str, path: str, epoch: Epoch, due: int, now: int) -> None:
         if self.calm_since is not None:

@@ -178,7 +178,9 @@ class Checks:
             self._roles[server_id] = role
             self.zab.leadership(peer.epoch, process, history.delivered)
             self._committed.timeouts.established(peer.epoch, self._schedule.now)
-            self._committed.endings.established(peer.epoch, self._schedule.now)
+            self._committed.endings.established(
+                peer.epoch, self._schedule.now, node.container_grace_ms
+            )
         if self._appended:
             for first, txns in self._appended:
                 self.zab.broadcast(process, first, txns)

@@ -295,8 +295,8 @@ class Life:
         self.endings.applied(change, now)
         return self
 
-    def leads(self, now: int, epoch: int) -> "Life":
-        self.endings.established(Epoch(epoch), now)
+    def leads(self, now: int, epoch: int, grace_ms: int = 0) -> "Life":
+        self.endings.established(Epoch(epoch), now, grace_ms)
         return self
 
 
@@ -310,7 +310,23 @@ def test_a_due_znode_expires() -> None:
     assert later.at(5_400, DeleteTxn("/t"), 2).endings.are_all_gone()
 
 
+def emptied(kind: Create, grace_ms: int) -> Life:
+    """A znode whose only child was deleted at 500, under a leader with a grace."""
+    child = f"{kind.path}/x"
+    begun = Life().leads(0, 1, grace_ms)
+    return begun.at(1, kind).at(2, Create(child, b"", 0)).at(500, Delete(child, -1))
+
+
+def test_an_emptied_znode_stays_for_the_grace() -> None:
+    emptied(CONTAINER, 300).at(800, DeleteTxn("/c"))
+    emptied(CONTAINER, 300).leads(700, 2, 100).at(800, DeleteTxn("/c"), 2)
+    emptied(TTL, 9_000).at(1_500, DeleteTxn("/t"))  # no longer than its TTL
+
+
 ENDINGS: list[Callable[[], object]] = [
+    lambda: emptied(CONTAINER, 300).at(750, DeleteTxn("/c")),
+    lambda: emptied(CONTAINER, 300).leads(700, 2, 300).at(900, DeleteTxn("/c"), 2),
+    lambda: emptied(TTL, 9_000).at(1_400, DeleteTxn("/t")),
     lambda: Life().at(1, TTL).at(900, DeleteTxn("/t")),
     lambda: Life().at(1, TTL).at(900, SetData("/t", b"", -1)).at(1_200, DeleteTxn("/t")),
     lambda: Life().at(1, TTL).at(2, Create("/t/x", b"", 0)).at(1_200, DeleteTxn("/t")),
@@ -322,8 +338,8 @@ ENDINGS: list[Callable[[], object]] = [
 ]
 
 
-def calm(since: int) -> Life:
-    life = Life().leads(0, 1)
+def calm(since: int, grace_ms: int = 0) -> Life:
+    life = Life().leads(0, 1, grace_ms)
     life.endings.calm_since = since
     return life
 
@@ -342,6 +358,8 @@ def test_in_a_quiet_world_znodes_expire_within_a_second() -> None:
 
 
 LATE: list[Callable[[], object]] = [
+    lambda: calm(0, 300).at(1, CONTAINER).at(2, CHILD).at(3, Delete("/c/x", -1)).at(
+        1_400, DeleteTxn("/c")),
     lambda: calm(0).at(1, TTL).at(2_100, DeleteTxn("/t")),
     lambda: calm(5_000).at(1, TTL).at(6_001, DeleteTxn("/t")),
     lambda: calm(0).at(1, TTL).leads(5_000, 2).at(7_100, DeleteTxn("/t"), 2),

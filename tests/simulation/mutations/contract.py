@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raykeeper.server import read_processor
+from raykeeper.server import container_manager, read_processor
 from raykeeper.server.connection import PendingSync, RejectedRequest
 from raykeeper.server.container_manager import ContainerManager
 from raykeeper.server.leader_request_processor import LeaderRequestProcessor
@@ -104,29 +104,55 @@ def _at_any_version(right: Any) -> Any:
 
 
 def _refreshed_or_not(right: Any) -> Any:
-    def end_znode(
-        self: PrepRequestProcessor, zxid: Any, wall_ms: Any, path: str, mzxid: Any
-    ) -> Any:
+    def end_znode(self: PrepRequestProcessor, zxid: Any, wall_ms: Any, path: str, seen: Any) -> Any:
         record = self._tree.find(path)
-        return right(self, zxid, wall_ms, path, mzxid if record is None else record.mzxid)
+        if record is None or record.num_children:
+            return None
+        return right(self, zxid, wall_ms, path, record)
 
     return end_znode
 
 
 def _before_its_first_child(right: Any) -> Any:
-    def schedule(self: ContainerManager, path: str, now: Millis) -> None:
+    def on_value(self: ContainerManager, path: str, now: Millis) -> None:
         right(self, path, now)
         znode = self._state.tree.znodes[path]
         is_container = znode.attributes is not None and znode.attributes.ttl_ms == CONTAINER
         if is_container and not znode.children:
-            self._set_due(path, now)
+            self._grace_ends[path] = now
+            self._push(path, now)
 
-    return schedule
+    return on_value
+
+
+def _without_a_grace(right: Any) -> Any:
+    def init(self: ContainerManager, state: Any, now: Millis, _grace_ms: Millis) -> None:
+        right(self, state, now, 0)
+
+    return init
+
+
+def _of_the_first_time(right: Any) -> Any:
+    def begin(self: ContainerManager, path: str, znode: Any, now: Millis) -> None:
+        if path not in self._grace_ends:
+            right(self, path, znode, now)
+
+    return begin
+
+
+def _from_what_is_due(right: Any) -> Any:
+    def rebuild(self: ContainerManager) -> None:
+        right(self)
+        expiring = [(path, self._state.tree.znodes[path]) for path in self._heap_entries]
+        dues = [(self._due_of(path, znode), path) for path, znode in expiring]
+        self._heap = sorted((due, path) for due, path in dues if due is not None)
+
+    return rebuild
 
 
 def _long_ago(right: Any) -> Any:
-    def init(self: ContainerManager, state: Any, now: Millis) -> None:
-        right(self, state, now)
+    def init(self: ContainerManager, state: Any, now: Millis, grace_ms: Millis) -> None:
+        right(self, state, now, grace_ms)
         self._began = (now, Millis(state.time_ms + HOUR_MS))
 
     return init
@@ -134,7 +160,7 @@ def _long_ago(right: Any) -> Any:
 
 class _ByTheWallClock(ContainerManager):
     def __init__(self, context: Any) -> None:
-        super().__init__(context.state, context.now.wall)
+        super().__init__(context.state, context.now.wall, context.options.container_grace_ms)
         self._context = context
 
     def on_txn(self, change: Any, now: Millis) -> None:
@@ -301,7 +327,7 @@ MUTATIONS = [
     Mutation(
         "expiring znodes",
         "znodes expire two seconds late",
-        [(ContainerManager, "_set_due", _at_leisure)],
+        [(ContainerManager, "_push", _at_leisure)],
     ),
     Mutation(
         "expiring znodes",
@@ -312,7 +338,27 @@ MUTATIONS = [
     Mutation(
         "expiring znodes",
         "a container expires before its first child",
-        [(ContainerManager, "_schedule", _before_its_first_child)],
+        [(ContainerManager, "_on_value", _before_its_first_child)],
+    ),
+    Mutation(
+        "expiring znodes",
+        "a container has no grace",
+        [(ContainerManager, "__init__", _without_a_grace)],
+    ),
+    Mutation(
+        "expiring znodes",
+        "only the first end of all children begins a grace",
+        [(ContainerManager, "_begin_grace", _of_the_first_time)],
+        200,
+    ),
+    Mutation(
+        "expiring znodes",
+        "a heap that is rebuilt has other times than its entries",
+        [
+            (ContainerManager, "_rebuild_heap", _from_what_is_due),
+            (container_manager, "STALE_ENTRIES_MAX", instead(0)),
+        ],
+        200,
     ),
     Mutation(
         "expiring znodes",

@@ -56,6 +56,7 @@ def config(**settings: Any) -> ReplicaConfig:
         ("watch_history_bytes", -1, "watch_history_bytes is -1"),
         ("promotion_lag_max", -1, "promotion_lag_max is -1, expected 0 to 1000000000"),
         ("promotion_wait_ms", 600_001, "promotion_wait_ms is 600001, expected 0 to 600000"),
+        ("container_grace_ms", -1, "container_grace_ms is -1, expected 0 to 86400000"),
         ("clients_max", 0, "clients_max is 0, expected 1 to 100000"),
         ("clients_max", 100_001, "clients_max is 100001"),
         ("sessions_max", 0, "sessions_max is 0, expected 1 to 10000000"),
@@ -101,6 +102,7 @@ def test_settings_reach_the_parts() -> None:
     assert made.options().snapshot_every_txns == 9
     promoting = config(promotion_lag_max=8, promotion_wait_ms=Millis(7)).options()
     assert (promoting.promotion_lag_max, promoting.promotion_wait_ms) == (8, 7)
+    assert config(container_grace_ms=Millis(6)).options().container_grace_ms == 6
     history = config(watch_history_changes=8, watch_history_bytes=7).options()
     assert (history.change_log_count_max, history.change_log_bytes_max) == (8, 7)
     assert config(requests_max=7).options().outstanding_requests_max == 7
@@ -111,9 +113,9 @@ def test_settings_reach_the_parts() -> None:
     assert config(transaction_ops_max=5).limits().transaction_ops_max == 5
     assert config(acl_entries_max=5).limits().acl_entries_max == 5
     assert config(session_identities_max=5).limits().session_identities_max == 5
-    port = config(zookeeper_request_bytes=2048, zookeeper_list_bytes=4096).options()
-    assert (port.zookeeper.frame_bytes_max, port.zookeeper.list_bytes_max) == (2048, 4096)
-    assert config().options().zookeeper.frame_bytes_max == JUTE_MAXBUFFER
+    assert config(zookeeper_request_bytes=2048).limits().request_bytes_max == 2048
+    assert config().limits().request_bytes_max == JUTE_MAXBUFFER
+    assert config(zookeeper_list_bytes=4096).options().zookeeper.list_bytes_max == 4096
     kept = config(zookeeper_buffer_bytes=1 << 21).options().zookeeper.buffer_bytes_max
     assert (kept, config().options().zookeeper.buffer_bytes_max) == (1 << 21, 512 << 20)
     root = Identity("digest", "root:hash")

@@ -4,6 +4,7 @@ What a linearizable read sees is in data/client_requests_linearizable.txt.
 """
 
 import pytest
+from msgspec.structs import replace
 
 from raykeeper.server.events import PeerFrame
 from raykeeper.server.leader_request_processor import DELETED_PER_STEP, DELETIONS_OUTSTANDING_MAX
@@ -35,7 +36,7 @@ from raykeeper.znodes.requests import (
     ReadData,
     WhoAmI,
 )
-from tests.harness.pure_servers import Caller, PureServer, PureServers
+from tests.harness.pure_servers import OPTIONS, Caller, PureServer, PureServers
 from tests.harness.schedule import Schedule
 
 
@@ -113,14 +114,13 @@ def test_aux_reads_are_answered_behind_earlier_writes() -> None:
 
 @pytest.mark.parametrize(("mode", "ttl_ms"), [(CreateMode.TTL, 3_000), (CreateMode.CONTAINER, 0)])
 def test_watchers_receive_the_deletion_of_an_expired_znode(mode: int, ttl_ms: int) -> None:
-    servers = PureServers(3)
+    servers = PureServers(3, options=replace(OPTIONS, container_grace_ms=Millis(3_000)))
     caller = servers[1].caller()
     caller.ask(caller.write(Create("/t", b"", mode, None, ttl_ms)), caller.create("/t/a"))
     caller.ask(caller.delete("/t/a"), caller.exists("/t", watch=True))
     servers.pass_time(2_500)
-    is_there = mode == CreateMode.TTL
     (item,) = caller.ask(caller.exists("/t"))[-1:]
-    assert isinstance(item, ExistsReply) and (item.stat is not None) is is_there
+    assert isinstance(item, ExistsReply) and item.stat is not None
     servers.pass_time(1_000)
     (item,) = caller.ask(caller.exists("/t"))[-1:]
     assert isinstance(item, ExistsReply) and item.stat is None

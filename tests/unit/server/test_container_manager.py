@@ -1,5 +1,7 @@
 """ContainerManager: which containers and TTL znodes are due, and when they stay after all."""
 
+import pytest
+
 from raykeeper.server import container_manager as module
 from raykeeper.server.container_manager import ContainerManager
 from raykeeper.zab.ids import Millis
@@ -24,11 +26,17 @@ CONTAINER, TTL = CreateMode.CONTAINER, CreateMode.TTL
 class Host:
     """A leader that reports every applied change to its container manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace_ms: int = 0) -> None:
         self.leader = OneLeader()
         self.session = self.leader.open()
         self.now = Millis(0)
-        self.containers = ContainerManager(self.leader.state, self.now)
+        self.grace_ms = Millis(grace_ms)
+        self.lead(0)
+
+    def lead(self, at: int) -> None:
+        """Begin with another leader."""
+        self.now = Millis(at)
+        self.containers = ContainerManager(self.leader.state, self.now, self.grace_ms)
 
     def create(self, path: str, mode: int = 0, ttl_ms: int = 0) -> None:
         self.do(Create(path, b"", mode, None, ttl_ms))
@@ -46,7 +54,7 @@ class Host:
         assert znode is not None
         leader = self.leader
         data = leader.preparation.prepare_delete_expired(
-            zxid_at(len(leader.log) + 1), leader.wall_ms, path, znode.mzxid
+            zxid_at(len(leader.log) + 1), leader.wall_ms, path, znode
         )
         if data is None:
             return False
@@ -95,6 +103,57 @@ def test_children_deleted_by_a_session_or_a_transaction_count() -> None:
     host.create("/c/e", CreateMode.EPHEMERAL)
     host.do(CloseSession())
     assert host.due(0) == ["/c"]
+
+
+@pytest.mark.parametrize("mode", [CONTAINER, TTL])
+def test_an_emptied_znode_stays_for_the_grace(mode: int) -> None:
+    """A znode with a TTL for no longer than that."""
+    ttl_ms = 300 if mode == TTL else 0
+    grace_ms = min(ttl_ms or 1_000, 1_000)
+    host = Host(1_000)
+    host.create("/c", mode, ttl_ms)
+    host.create("/c/a")
+    host.now = Millis(5_000)
+    host.do(Delete("/c/a", -1))
+    assert host.due(5_000 + grace_ms - 1) == []
+    # A child that came and went again begins the grace again, and a set changes nothing.
+    host.create("/c/a")
+    host.do(Delete("/c/a", -1))
+    emptied = host.now
+    host.now = Millis(emptied + 1)
+    host.do(SetData("/c", b"", -1))
+    late = 1 if mode == TTL else 0  # by the new value
+    assert host.due(emptied + grace_ms + late - 1) == []
+    assert host.due(emptied + grace_ms + late) == ["/c"]
+    assert host.end("/c")
+
+
+def test_a_grace_is_of_one_life_of_a_znode() -> None:
+    host = Host(1_000)
+    host.create("/t", CONTAINER)
+    host.create("/t/a")
+    host.do(Delete("/t/a", -1))
+    # The server reports no change while there is no znode that can expire.
+    host.leader.do(host.session, Delete("/t", -1))
+    host.create("/t", TTL, 10)
+    assert host.due(10) == ["/t"]
+
+
+def test_a_new_leader_counts_the_grace_from_its_beginning() -> None:
+    host = Host(1_000)
+    host.create("/c", CONTAINER)
+    host.create("/t", TTL, 300)
+    for parent in ("/c", "/t"):
+        host.create(f"{parent}/a")
+        host.do(Delete(f"{parent}/a", -1))
+    host.create("/unused", CONTAINER)
+    host.leader.wall_ms = Millis(host.leader.wall_ms + 90_000)
+    host.create("/later")
+    host.lead(7_000)
+    assert host.due(7_299) == []
+    assert host.due(7_300) == ["/t"]
+    assert host.due(7_999) == []
+    assert host.due(8_000) == ["/c"]
 
 
 def test_a_ttl_znode_is_due_to_the_millisecond() -> None:
@@ -197,9 +256,23 @@ def test_deleted_znodes_are_forgotten_before_they_were_due() -> None:
         host.create(f"/{number}", TTL, 3_600_000)
         host.do(Delete(f"/{number}", -1))
     containers = host.containers
-    for kept in (containers._heap, containers._heap_entries, containers._due_times):
+    for kept in (containers._heap, containers._heap_entries, containers._ttl_ends):
         assert len(kept) <= module.STALE_ENTRIES_MAX + 2
     assert host.due(5_000) == ["/kept"]
+
+
+def test_what_was_refreshed_is_due_though_the_heap_was_rebuilt() -> None:
+    """Its entry is earlier than it is due then."""
+    host = Host()
+    host.create("/t", TTL, 5_000)
+    host.now = Millis(1_000)
+    host.do(SetData("/t", b"", -1))
+    for number in range(module.STALE_ENTRIES_MAX + 4):
+        host.create(f"/{number}", TTL, 3_600_000)
+        host.do(Delete(f"/{number}", -1))
+    assert len(host.containers._heap) < module.STALE_ENTRIES_MAX, "it was rebuilt"
+    assert host.due(5_999) == []
+    assert host.due(6_000) == ["/t"]
 
 
 def test_a_new_leader_counts_the_time_that_has_passed() -> None:
@@ -214,7 +287,7 @@ def test_a_new_leader_counts_the_time_that_has_passed() -> None:
     host.do(Delete("/empty/a", -1))
     host.leader.wall_ms = Millis(host.leader.wall_ms + 3_000)
     host.create("/later")
-    host.containers = ContainerManager(host.leader.state, Millis(70_000))
+    host.lead(70_000)
     assert host.due(70_000) == ["/empty"]
     assert host.due(71_999) == []
     assert host.due(72_000) == ["/t"]
@@ -227,7 +300,7 @@ def test_a_new_leader_scans_many_znodes_in_portions() -> None:
         host.create(f"/{number:05}", TTL, 10)
     host.leader.wall_ms = Millis(host.leader.wall_ms + 60_000)
     host.create("/later")
-    host.containers = ContainerManager(host.leader.state, Millis(0))
+    host.lead(0)
     # A value set before the znode is examined also begins its time again.
     host.do(SetData(f"/{count - 1:05}", b"", -1))
     assert len(host.due(5, 10_000)) == module.SCANNED_PER_STEP
@@ -242,7 +315,7 @@ def test_a_child_deleted_before_the_scan_of_its_parent_expires_nothing_early() -
     host.create("/last", TTL, 5_000)
     for name in "ab":
         host.create(f"/last/{name}")
-    host.containers = ContainerManager(host.leader.state, Millis(0))
+    host.lead(0)
     for name in "ab":
         host.do(Delete(f"/last/{name}", -1))
     host.due(0)

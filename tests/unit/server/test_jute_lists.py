@@ -132,6 +132,10 @@ def list_of(caller: JuteCaller) -> list[str]:
     return names_in(answer.body)
 
 
+def count_bytes(lists: JuteLists) -> int:
+    return sum(each.size for each in lists._by_path.values())
+
+
 def arrival(caller: JuteCaller, data: bytes) -> JuteBytesArrived:
     return JuteBytesArrived(caller.connection, data)
 
@@ -306,6 +310,19 @@ def test_lists_that_are_made_are_bounded_with_the_kept_ones() -> None:
     assert lists.bytes <= 2 * UNFINISHED_BYTES
     host.pass_time(0)
     assert all(list_of(caller) == NAMES[:7] for caller in callers)
+    assert lists.bytes == count_bytes(lists) > 0
+
+
+def test_a_list_that_grows_takes_the_place_of_kept_ones() -> None:
+    bytes_max = UNFINISHED_BYTES + 700
+    options = replace(PAGED, zookeeper=ZooKeeperOptions(list_bytes_max=bytes_max))
+    (caller,) = crowd(PureServer(options=options), 1)
+    lists = caller.host.server._context.jute_lists
+    for path, other in (("/p", "/q"), ("/q", "/p")):
+        fill(caller, [f"{number:026}" for number in range(20)], path)
+        caller.children(path)
+        assert path in lists and other not in lists
+        assert lists.bytes == count_bytes(lists) == 20 * 30
 
 
 def test_a_list_above_the_setting_ends_the_connections_that_wait() -> None:
@@ -348,5 +365,7 @@ def test_lists_are_those_of_a_naive_twin(actions: list[tuple[str, int, int]]) ->
                 twin.discard(name)
             else:
                 assert names_in(caller.children("/p").body) == sorted(twin)
+            lists = host.server._context.jute_lists
+            assert lists.bytes == count_bytes(lists)
     finally:
         vars(jute_lists)["KEPT_FROM"] = right

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.jute.fields import Record
+from raykeeper.jute.frames import encode_request
 from raykeeper.jute.multi import ERROR_TYPE, MultiRequest, MultiResponse, Operation, Result
 from raykeeper.jute.opcodes import OpCode
 from raykeeper.jute.records import (
@@ -14,6 +15,7 @@ from raykeeper.jute.records import (
     CreateResponse,
     CreateTTLRequest,
     DeleteRequest,
+    EmptyRequest,
     EmptyResponse,
     ErrorResponse,
     GetACLResponse,
@@ -243,12 +245,11 @@ def test_a_multi_has_a_result_for_each_operation_in_its_own_form() -> None:
     answer = caller.ask(OpCode.MULTI, MultiRequest(ops))
     assert answer.err == 0 and isinstance(answer.body, MultiResponse)
     results = answer.body.results
-    assert [result.type for result in results] == [1, 1, 15, 15, 5, 13, 2]
+    assert [result.type for result in results] == [1, 15, 15, 15, 5, 13, 2]
     assert results[0].body == CreateResponse("/s-0000000002")
-    assert results[1].body == CreateResponse("/b"), "create2 has no Stat in a multi"
-    assert [r.body.path for r in results[2:4] if isinstance(r.body, Create2Response)] == [
-        *("/c", "/t")
-    ]
+    told = [r.body for r in results[1:4] if isinstance(r.body, Create2Response)]
+    assert [body.path for body in told] == ["/b", "/c", "/t"]
+    assert {body.stat.czxid for body in told} == {answer.zxid}
     assert isinstance(results[4].body, StatResponse) and results[4].body.stat.version == 1
     assert results[5].body == results[6].body == EmptyResponse()
     assert caller.ask(OpCode.MULTI, MultiRequest([])).body == MultiResponse([])
@@ -290,8 +291,95 @@ def test_malformed_paths_in_several_operations() -> None:
     assert answer.body == MultiResponse([Result(ERROR_TYPE, ErrorResponse(Code.BAD_ARGUMENTS))])
 
 
-def test_a_container_in_a_multi_is_told_with_its_stat_whatever_its_opcode() -> None:
+PLAIN, WITH_STAT = 1, 15
+MALFORMED = Code.MARSHALLING_ERROR
+
+
+@pytest.mark.parametrize(
+    ("opcode", "flags", "acl", "told", "expires"),
+    [
+        (OpCode.CREATE, 0, OPEN, PLAIN, False),
+        (OpCode.CREATE2, 0, OPEN, WITH_STAT, False),
+        (OpCode.CREATE2, 1, OPEN, WITH_STAT, False),
+        # The flags of a container are enough, and so is its opcode.
+        (OpCode.CREATE, 4, OPEN, WITH_STAT, True),
+        (OpCode.CREATE2, 4, OPEN, WITH_STAT, True),
+        (OpCode.CREATE_CONTAINER, 0, OPEN, WITH_STAT, True),
+        (OpCode.CREATE_CONTAINER, 4, OPEN, WITH_STAT, True),
+        (OpCode.CREATE_CONTAINER, 2, OPEN, Code.BAD_ARGUMENTS, False),
+        # A TTL counts only with a mode that has one.
+        (OpCode.CREATE_TTL, 5, OPEN, WITH_STAT, True),
+        (OpCode.CREATE_TTL, 4, OPEN, WITH_STAT, True),
+        (OpCode.CREATE_TTL, 0, OPEN, PLAIN, False),
+        (OpCode.CREATE_TTL, 7, OPEN, Code.BAD_ARGUMENTS, False),
+        (OpCode.CREATE_TTL, 5, None, Code.INVALID_ACL, False),
+        # What ZooKeeper cannot read refuses the whole multi, whatever stands before it.
+        *((opcode, 5, OPEN, MALFORMED, False) for opcode in (1, 15, 19)),
+        *((opcode, -1, OPEN, MALFORMED, False) for opcode in (1, 15, 19)),
+        *((opcode, 0, None, MALFORMED, False) for opcode in (1, 15, 19)),
+    ],
+)
+def test_the_opcode_and_the_flags_of_a_creation_in_a_multi(
+    opcode: int, flags: int, acl: list[Acl] | None, told: int, expires: bool
+) -> None:
     caller = connected(PureServer())
-    ops = MultiRequest([Operation(1, CreateRequest("/c", b"", OPEN, 4))])
-    answer = caller.ask(OpCode.MULTI, ops)
-    assert isinstance(answer.body, MultiResponse) and answer.body.results[0].type == 15
+    body: Record = CreateRequest("/a", b"", acl, flags)
+    if opcode == OpCode.CREATE_TTL:
+        body = CreateTTLRequest("/a", b"", acl, flags, 9)
+    check = Operation(13, CheckVersionRequest("/", -1))
+    answer = caller.ask(OpCode.MULTI, MultiRequest([check, Operation(opcode, body)]))
+    if told == MALFORMED:
+        assert (answer.err, answer.body) == (MALFORMED, None)
+    else:
+        assert isinstance(answer.body, MultiResponse)
+        result = answer.body.results[1]
+        err = result.body.err if isinstance(result.body, ErrorResponse) else result.type
+        assert err == told
+    assert ("/a" in caller.host.server.state.tree.expiring_paths) == expires
+    assert caller.exists("/").err == 0, "the connection lives"
+
+
+@pytest.mark.parametrize(
+    ("opcode", "flags", "err", "expires"),
+    [
+        (OpCode.CREATE, 4, 0, False),
+        (OpCode.CREATE2, 4, 0, False),
+        (OpCode.CREATE_CONTAINER, 0, 0, True),
+        (OpCode.CREATE_CONTAINER, 2, Code.BAD_ARGUMENTS, False),
+    ],
+)
+def test_alone_the_opcode_says_what_is_a_container(
+    opcode: int, flags: int, err: int, expires: bool
+) -> None:
+    caller = connected(PureServer())
+    assert caller.ask(opcode, CreateRequest("/a", b"", OPEN, flags)).err == err
+    assert ("/a" in caller.host.server.state.tree.expiring_paths) == expires
+
+
+@pytest.mark.parametrize(
+    ("opcode", "body"),
+    [
+        (OpCode.CREATE, b"\0\0\0\x09/a"),
+        (OpCode.EXISTS, b""),
+        (OpCode.MULTI, b"\0\0\0\x02"),
+        (OpCode.MULTI, bytes((0, 0, 0, OpCode.SET_ACL)) + bytes(60)),
+        (OpCode.SET_WATCHES, b"\0"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused_in_its_place(opcode: int, body: bytes) -> None:
+    caller = connected(PureServer())
+    create = caller.frame(OpCode.CREATE, CreateRequest("/a", b"", OPEN, 0))
+    head = caller.frame(opcode, EmptyRequest())[4:]
+    read = caller.frame(OpCode.EXISTS, PathWatchRequest("/a", False))
+    caller.raw(create + (len(head) + len(body)).to_bytes(4) + head + body + read)
+    answers = [(answer.xid, answer.err) for answer in caller.read()]
+    assert answers == [(1, 0), (2, Code.MARSHALLING_ERROR), (3, 0)]
+    ((_, reason),) = caller.host.notes(server_trace_events.CLIENT_MALFORMED)  # type: ignore[misc]
+    assert reason.startswith(f"a request of opcode {opcode:d}: ")
+
+
+def test_a_credential_that_cannot_be_read_ends_the_connection() -> None:
+    """As in ZooKeeper: a client that is not heard would go on without its identity."""
+    caller = connected(PureServer())
+    caller.raw(encode_request(1, OpCode.AUTH, EmptyRequest()))
+    assert caller.is_closed

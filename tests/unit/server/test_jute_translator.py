@@ -1,5 +1,7 @@
 """A client of ZooKeeper, by its bytes: handshake, order, watches, identities, the end."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -393,10 +395,7 @@ def test_a_first_frame_that_is_none_ends_the_connection(data: bytes) -> None:
 
 
 def test_a_request_may_be_as_long_as_the_setting_says() -> None:
-    options = ServerOptions(
-        session_report_ms=OPTIONS.session_report_ms, zookeeper=ZooKeeperOptions(frame_bytes_max=100)
-    )
-    caller = connected(PureServer(options=options))
+    caller = connected(PureServer(limits=replace(LIMITS, request_bytes_max=100)))
     assert caller.create("/a", b"x" * 30).err == 0
     caller.send(OpCode.CREATE, CreateRequest("/b", b"x" * 100, OPEN, 0))
     assert caller.is_closed
@@ -404,23 +403,28 @@ def test_a_request_may_be_as_long_as_the_setting_says() -> None:
     assert reason.endswith("at most 100 are allowed: zookeeper_request_bytes")
 
 
-def test_a_transaction_has_as_many_operations_as_the_setting_says() -> None:
-    caller = connected(PureServer(limits=replace(LIMITS, transaction_ops_max=2)))
+def test_a_transaction_has_as_many_operations_as_its_bytes_allow() -> None:
+    limits = replace(LIMITS, transaction_ops_max=1, request_bytes_max=95)
+    caller = connected(PureServer(limits=limits))
     check = Operation(13, CheckVersionRequest("/", -1))
     assert caller.ask(OpCode.MULTI, MultiRequest([check] * 2)).err == 0
     assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == []
     assert caller.ask(OpCode.MULTI, MultiRequest([check] * 3)).err == Code.BAD_ARGUMENTS
-    reason = "a transaction of more than 2 operations: the setting transaction_ops_max is 2"
+    reason = "a transaction of more than 2 operations: the setting zookeeper_request_bytes is 95"
     assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)]
     read = Operation(OpCode.GET_DATA, PathWatchRequest("/", False))
-    assert caller.ask(OpCode.MULTI_READ, MultiRequest([read] * 2)).err == 0
-    assert caller.ask(OpCode.MULTI_READ, MultiRequest([read] * 3)).err == Code.BAD_ARGUMENTS
-    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)] * 2
+    assert caller.ask(OpCode.MULTI_READ, MultiRequest([read])).err == 0
+    for count in (2, 3):
+        asked = MultiRequest([read] * count)
+        assert caller.ask(OpCode.MULTI_READ, asked).err == Code.BAD_ARGUMENTS
+    of_reads = "more than 1 reads: the setting transaction_ops_max is 1"
+    limited = [(1, reason), (1, of_reads), (1, of_reads)]
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == limited
     assert caller.exists("/").err == 0, "the connection lives"
 
 
 def test_the_lists_of_one_request_have_so_many_entries() -> None:
-    limits = replace(LIMITS, transaction_ops_max=70, acl_entries_max=2)
+    limits = replace(LIMITS, transaction_ops_max=70, acl_entries_max=2, request_bytes_max=8_999)
     caller = connected(PureServer(limits=limits))
     assert limits.request_entries_max == 140
     many = OPEN * 140
@@ -453,7 +457,8 @@ def test_a_request_sets_no_more_watches_than_a_connection_may_have() -> None:
 
 
 def test_a_request_that_is_refused_for_its_size_is_answered_in_its_place() -> None:
-    caller = connected(PureServer(limits=replace(LIMITS, transaction_ops_max=1)))
+    limits = replace(LIMITS, transaction_ops_max=1, request_bytes_max=63)
+    caller = connected(PureServer(limits=limits))
     check = Operation(13, CheckVersionRequest("/", -1))
     caller.raw(
         caller.frame(OpCode.CREATE, CreateRequest("/a", b"", OPEN, 0))
@@ -463,20 +468,27 @@ def test_a_request_that_is_refused_for_its_size_is_answered_in_its_place() -> No
     assert [(answer.xid, answer.err) for answer in caller.read()] == [(1, 0), (2, -8), (3, 0)]
 
 
-@pytest.mark.parametrize("bytes_max", [64 << 20, 60])
-def test_long_lists_come_in_one_frame(bytes_max: int) -> None:
+@pytest.mark.parametrize(
+    "too_long",
+    [
+        None,
+        (OpCode.GET_CHILDREN, PathWatchRequest("/p", False)),
+        (OpCode.GET_EPHEMERALS, PathRequest("/p/n0")),
+    ],
+)
+def test_long_lists_come_in_one_frame(too_long: tuple[int, Any] | None) -> None:
     options = ServerOptions(
         session_report_ms=OPTIONS.session_report_ms,
         page_names=3,
-        zookeeper=ZooKeeperOptions(list_bytes_max=bytes_max),
+        zookeeper=ZooKeeperOptions(list_bytes_max=60 if too_long else 64 << 20),
     )
     caller = connected(PureServer(options=options))
     names = [f"n{index:02}" for index in range(20)]
     caller.create("/p")
     for name in names:
         caller.create(f"/p/{name}", b"", 1)
-    if bytes_max == 60:
-        caller.send(OpCode.GET_CHILDREN, PathWatchRequest("/p", False))
+    if too_long:
+        caller.send(*too_long)
         assert caller.read() == [] and caller.is_closed
         reason = "a list: the setting zookeeper_list_bytes is 60"
         assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)]

@@ -145,30 +145,28 @@ def test_too_many_bytes_that_wait_end_it() -> None:
     assert [type(item) for item in replies] == [WriteReply]
 
 
-def test_what_waited_for_one_transfer_does_not_count_for_the_next() -> None:
-    """Neither after one that was abandoned, nor for a leader that comes back after another one."""
-    value = b"v" * 60
-    servers = PureServers(3, options=replace(OPTIONS, transfer_held_bytes_max=150))
+@pytest.mark.parametrize("is_first_done", [False, True])
+def test_a_later_transfer_holds_as_many_bytes_as_the_first(is_first_done: bool) -> None:
+    options = replace(OPTIONS, transfer_held_bytes_max=100)
+    servers = PureServers(3, options=options)
     caller = servers[2].caller()
-    caller.ask(caller.create("/a"))
-    for _ in range(3):
+    for path in ("/a", "/b"):
         servers[1].is_disk_held = True
-        caller.ask(caller.set("/a", b""))
+        caller.ask(caller.create(path))
         assert ask(servers, S1) == []
-        assert caller.ask(caller.set("/a", value)) == []
-        servers.pass_time(WITHIN_MS)
-        assert answers(servers[3])[0].reason.startswith("not all was on disk in time")
-        servers[1].release_disk()
-        servers.run()
-    for _ in range(3):
-        servers[1].is_disk_held = True
-        caller.ask(caller.set("/a", b""))
-        assert ask(servers, S1) == []
-        assert caller.ask(caller.set("/a", value)) == []
-        servers[1].release_disk()
-        servers.run()
-        assert answers(servers[3]) == [TransferResult(S1, True)]
-        assert ask(servers, S3, at=1) == [TransferResult(S3, True)]
+        assert caller.ask(caller.create(f"{path}{path}", bytes(60))) == []
+        assert servers[3].server.peer.broadcasting is not None and answers(servers[3]) == []
+        if is_first_done:
+            servers[1].release_disk()
+            servers.run()
+            assert answers(servers[3]) == [TransferResult(S1, True)]
+            assert ask(servers, S3, at=1) == [TransferResult(S3, True)]
+        else:
+            servers.pass_time(WITHIN_MS)
+            assert answers(servers[3])[0].reason.startswith("not all was on disk in time")
+            servers[1].release_disk()
+            servers.run()
+        assert [type(item) for item in caller.new()] == [WriteReply]
 
 
 def test_sessions_do_not_end_meanwhile_but_afterwards() -> None:

@@ -14,9 +14,17 @@ def test_defaults_are_accepted_and_as_documented() -> None:
 
 
 def test_a_request_may_have_the_entries_of_its_lists_and_of_its_operations() -> None:
-    assert Limits().request_entries_max == 4096
-    assert Limits(acl_entries_max=100, transaction_ops_max=10).request_entries_max == 6400
-    assert Limits(acl_entries_max=1, transaction_ops_max=500).request_entries_max == 1000
+    assert Limits().request_entries_max == 0xFFFFF // 64
+    short = Limits(acl_entries_max=100, transaction_ops_max=10, request_bytes_max=64)
+    assert short.request_entries_max == 6400
+    few = Limits(acl_entries_max=1, transaction_ops_max=500, request_bytes_max=64)
+    assert few.request_entries_max == 1000
+
+
+def test_a_transaction_as_short_as_a_request_may_have_more_operations() -> None:
+    limits = Limits(transaction_ops_max=10, request_bytes_max=640)
+    assert [limits.ops_max(size) for size in (0, 640, 641)] == [20, 20, 10]
+    assert Limits(transaction_ops_max=30, request_bytes_max=640).ops_max(0) == 30
 
 
 @pytest.mark.parametrize(
@@ -36,6 +44,7 @@ def test_a_request_may_have_the_entries_of_its_lists_and_of_its_operations() -> 
         ({"acl_entries_max": 1_001}, "acl_entries_max is 1001, expected 1 to 1000"),
         ({"session_identities_max": 0}, "session_identities_max is 0, expected 1 to 1000"),
         ({"watches_max": 0}, "watches_max"),
+        ({"request_bytes_max": 0}, "request_bytes_max is 0, expected 1 to"),
     ],
 )
 def test_contradicting_limits_are_refused(setting: dict[str, int], reason: str) -> None:

@@ -395,7 +395,7 @@ def test_a_transaction_is_bounded_in_bytes() -> None:
 
 
 def test_a_transaction_is_bounded_in_operations() -> None:
-    leader, session = begun(Limits(transaction_ops_max=2))
+    leader, session = begun(Limits(transaction_ops_max=2, request_bytes_max=1))
     check = Check("/a", -1)
     compare = Compare("/a", CompareField.EXISTS, Relation.EQUAL, 1)
     assert isinstance(leader.do(session, Multi([compare] * 2, [check] * 2, [])), MultiTxn)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.acl import OPEN_ACL
 from raykeeper.znodes.requests import Create, CreateMode, Delete, SessionId, SetAcls, SetData
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
@@ -57,24 +56,27 @@ def test_expiring_znodes_are_found_in_a_snapshot() -> None:
     assert loaded.digest() == leader.state.digest()
 
 
-def end(leader: OneLeader, path: str, mzxid: Zxid) -> bytes | None:
+def end(leader: OneLeader, path: str) -> bytes | None:
     zxid = zxid_at(len(leader.log) + 1)
-    return leader.preparation.prepare_delete_expired(zxid, leader.wall_ms, path, mzxid)
+    seen = leader.state.tree.znodes["/t"]
+    return leader.preparation.prepare_delete_expired(zxid, leader.wall_ms, path, seen)
 
 
 def test_a_znode_expires_only_if_unchanged_since_it_was_checked() -> None:
     leader = OneLeader()
     session = leader.open()
     leader.do(session, Create("/t", b"", TTL, None, 7))
-    seen = leader.zxid
-    assert end(leader, "/none", seen) is None
-    leader.prepare(session, SetData("/t", b"", -1))
-    assert end(leader, "/t", seen) is None
-    seen = leader.zxid
-    leader.prepare(session, Create("/t/a", b"", 0))
-    assert end(leader, "/t", seen) is None
-    leader.prepare(session, Delete("/t/a", -1))
-    data = end(leader, "/t", seen)
+    assert end(leader, "/none") is None
+    for changes in (
+        [SetData("/t", b"", -1)],
+        [Create("/t/a", b"", 0)],
+        [Create("/t/b", b"", 0), Delete("/t/b", -1), Delete("/t/a", -1)],  # it came and went
+    ):
+        for change in changes:
+            leader.prepare(session, change)
+        assert end(leader, "/t") is None
+        leader.apply()
+    data = end(leader, "/t")
     assert data is not None
     txn = decode_txn(data)
     assert (txn.body, txn.session_id, txn.number) == (DeleteTxn("/t"), 0, 0)

@@ -95,8 +95,8 @@ def test_earlier_requests_leave_in_one_frame_once_connected() -> None:
             done(1, Code.BAD_ARGUMENTS),
             BadArgumentsError(
                 "",
-                "a condition is invalid, or there are more operations than the setting "
-                "transaction_ops_max",
+                "a condition is invalid, or there are more operations than the settings "
+                "transaction_ops_max and zookeeper_request_bytes allow",
             ),
         ),
         (

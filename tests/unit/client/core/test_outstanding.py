@@ -176,6 +176,17 @@ def test_timeouts_are_reported_once_and_in_order() -> None:
     assert outstanding.times_out_at() is None
 
 
+def test_a_refused_write_that_timed_out_does_not_make_the_next_one_look_late() -> None:
+    outstanding = OutstandingRequests(ClientLimits(request_timeout_ms=Millis(100)))
+    outstanding.is_read_only = True
+    for at, new in ((0, SetData("/a", b"", -1)), (50, Query(Sync, "/"))):
+        outstanding.add(new, at, Millis(at))
+    assert [late.submitted_at for late in outstanding.take_timed_out(Millis(100))] == [0]
+    assert outstanding.take_refused() is not None
+    assert outstanding.times_out_at() == 150
+    assert [late.submitted_at for late in outstanding.take_timed_out(Millis(150))] == [50]
+
+
 def test_a_write_has_left_once_it_was_on_any_wire() -> None:
     outstanding = OutstandingRequests(ClientLimits(outstanding_max=1))
     for _ in range(2):
