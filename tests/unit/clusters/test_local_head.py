@@ -1,13 +1,16 @@
 """The record of a Ray head: whom it names, and when it names nobody."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
 import psutil
 import pytest
 
-from raykeeper.clusters.local_head import LocalHead, find_head, head_folder
+from raykeeper.clusters import local_head
+from raykeeper.clusters.local_head import LocalHead, find_head, head_folder, stop_head
 
 ME = psutil.Process()
 
@@ -44,3 +47,19 @@ def test_a_dead_process_is_not_found(record: Path, content: bytes) -> None:
 
 def test_without_a_record_no_process_is_found(record: Path) -> None:
     assert find_head() is None
+
+
+def test_what_does_not_end_is_killed(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_head, "_STOP_TIMEOUT_S", 0.1)
+    program = "import signal as s; s.signal(s.SIGTERM, s.SIG_IGN); print(flush=True); s.pause()"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()  # it ignores the signal from now on
+            head = LocalHead(process.pid, psutil.Process(process.pid).create_time(), "10.0.0.1:1")
+            record.write_bytes(msgspec.json.encode(head))
+            stop_head(head)
+            assert not psutil.pid_exists(process.pid)
+            assert not record.exists()
+        finally:
+            process.kill()
