@@ -193,7 +193,8 @@ def test_only_whom_the_policies_name_reaches_a_pod(tmp_path: Path) -> None:
     job = Pod({"batch.kubernetes.io/job-name": "raykeeper-backup-29400150"})
     prometheus = {"app.kubernetes.io/name": "prometheus"}
     operator = Pod({"app.kubernetes.io/component": "kuberay-operator"}, "kuberay")
-    everything = [*zookeeper, *admin, *KUBERAY_PORTS, 22, 34567]
+    beside = [edge for each in (zookeeper, admin) for edge in (min(each) - 1, max(each) + 1)]
+    everything = [*zookeeper, *admin, *beside, *KUBERAY_PORTS, 34567]
     expected: list[tuple[Pod, Pod, list[int]]] = [
         *((a, b, everything) for a in (head, worker, slot) for b in (head, worker, slot)),
         (Pod(by_label), slot, zookeeper),
