@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -38,6 +38,7 @@ _PROMPT_WORKERS = {"RAY_worker_niceness": "0"}
 """Ray gives its workers, and so the servers, the priority of its own processes."""
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
+_KILL_TIMEOUT_S = 10.0
 
 
 class LocalHeadError(RayKeeperError):
@@ -79,10 +80,10 @@ def start_head() -> LocalHead:
 
 
 def stop_head(head: LocalHead) -> None:
-    """Stop the head and its whole node.
+    """Stop the head and its whole node; what has not ended in 30 s is killed.
 
     Raises:
-        LocalHeadError: the head did not end in time.
+        LocalHeadError: the head did not end even so.
     """
     try:
         process = psutil.Process(head.pid)
@@ -92,6 +93,10 @@ def stop_head(head: LocalHead) -> None:
         children = []
     else:
         _, alive = psutil.wait_procs([process, *children], timeout=_STOP_TIMEOUT_S)
+        for each in alive:  # a raylet waits longer for some actors, such as Ray Train's coordinator
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        _, alive = psutil.wait_procs(alive, timeout=_KILL_TIMEOUT_S)
         alive = [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
         if alive:
             raise LocalHeadError(f"processes {[p.pid for p in alive]} of Ray did not end")

@@ -23,6 +23,10 @@ TOP = {
     ("ray.io/v1", "RayCluster"): "RayCluster",
     ("ray.io/v1", "RayJob"): "RayJob",
     ("v1", "PersistentVolumeClaim"): "V1PersistentVolumeClaim",
+    ("v1", "Service"): "V1Service",
+    ("batch/v1", "CronJob"): "V1CronJob",
+    ("networking.k8s.io/v1", "NetworkPolicy"): "V1NetworkPolicy",
+    ("policy/v1", "PodDisruptionBudget"): "V1PodDisruptionBudget",
 }
 HEAD = {"apiVersion": "str", "kind": "str", "metadata": "V1ObjectMeta"}
 KUBERAY: dict[str, dict[str, str]] = {

@@ -5,19 +5,27 @@ folder stands for the volume: it outlives the node. The jobs are processes of th
 namespace and a runtime environment of its own.
 """
 
+import io
+import json
 import os
 import signal
 import sys
+import time
+from contextlib import redirect_stdout
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any
 
 import ray
 from ray.cluster_utils import Cluster
 
 from raykeeper.clusters import Ensemble, attach, launch
-from tests.deploy.test_files import DEPLOY, ray_cluster, slots
+from raykeeper.commands.command_line import main as raykeeper
+from tests.deploy.pods import DEPLOY, pod_of, ray_cluster
+from tests.deploy.test_files import slots
+from tests.deploy.test_upgrade import NEW, OLD, upgrade
 from tests.ray import programs
-from tests.ray.three_nodes import alive, eventually, homes
+from tests.ray.three_nodes import PATIENCE_S, alive, eventually, homes
 
 SETTINGS = DEPLOY / "ensemble.yaml"
 DATA_DIR = "~/data"
@@ -83,6 +91,65 @@ ray.init(
         self.cluster.shutdown()
 
 
+class Kubectl:
+    """What upgrade.py asks of Kubernetes: a Ray node stands for the pod of each slot.
+
+    The commands run in this process, which is a driver already, and as good as one in a pod.
+    """
+
+    def __init__(self, deployed: Slots, old: set[int]) -> None:
+        self._deployed = deployed
+        self._cluster = json.loads(json.dumps(ray_cluster()).replace(OLD, NEW))
+        self._images = {each: OLD if int(each) in old else NEW for each in slots(self._cluster)}
+
+    def __call__(self, *words: str) -> str:
+        match words:
+            case ("get", "raycluster", *_):
+                return json.dumps(self._cluster)
+            case ("get", "pods", *_):
+                return json.dumps({"items": [self._pod(slot) for slot in self._images]})
+            case ("exec", _, "--", *command):
+                sys.argv = command
+                with redirect_stdout(io.StringIO()) as printed:
+                    try:
+                        raykeeper()
+                    except SystemExit as ended:
+                        if ended.code:
+                            raise CalledProcessError(1, command, stderr="") from None
+                return printed.getvalue()
+            case ("delete", "pod", slot):
+                self._deployed.replace(int(slot))
+                self._images[slot] = NEW
+                return ""
+        raise AssertionError(words)
+
+    def _pod(self, slot: str) -> Any:
+        return {
+            "metadata": {"name": slot, "labels": pod_of(slots(self._cluster)[slot]).labels},
+            "spec": {"containers": [{"image": self._images[slot]}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }
+
+
+def back_up(deployed: Slots, folder: Path) -> None:
+    """The job of kuberay-backup.yaml: it keeps what is young, and all if there is no new backup."""
+    folder.mkdir()
+    old, other = folder / "coord-20260101T000000Z.rkb", folder / "notes.txt"
+    for file in (old, other):
+        file.touch()
+        os.utime(file, (0, time.time() - 40 * 86400))
+    path = f"{programs.RAYKEEPER.parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "RAY_ADDRESS": deployed.cluster.address, "PATH": path}
+    script = ["sh", DEPLOY / "backup.sh"]
+    assert programs.run([*script, "nobody", folder, "30"], environment).returncode == 3
+    assert sorted(folder.iterdir()) == [old, other]
+    young = folder / "coord-20260102T000000Z.rkb"
+    young.touch()
+    programs.run([*script, "coord", folder, "30"], environment).check_returncode()
+    (new,) = {*folder.iterdir()} - {old, young, other}
+    assert (new.suffix, old.exists(), young.exists(), other.exists()) == (".rkb", False, True, True)
+
+
 def _arguments(group: Any) -> dict[str, Any]:
     cpus = int(group["rayStartParams"]["num-cpus"])
     return {"num_cpus": cpus, "include_dashboard": False}
@@ -136,10 +203,17 @@ def main(home: Path) -> None:
     kill(ensemble, 2)
     deployed.check_homes(ensemble)
 
-    # A pod is replaced: nobody launches again.
-    deployed.replace(3)
+    # The pods of the leader and of a follower are replaced: nobody launches, no client notices.
+    with ensemble.connect() as client:
+        session = client.session_id
+        old = {ensemble.wait_for_leader() % 3 + 1, ensemble.wait_for_leader()}
+        kubectl = Kubectl(deployed, old)
+        assert upgrade.Upgrade(kubectl, "coord", wait_s=PATIENCE_S).run() == sorted(old)
+        client.create("/upgraded")
+        assert client.session_id == session
     deployed.check_homes(ensemble)
     assert [server.problem for server in ensemble.status().servers] == ["", "", ""]
+    back_up(deployed, home / "backups")
 
     # The GCS restarts with its state, under a client that goes on.
     with ensemble.connect() as client:

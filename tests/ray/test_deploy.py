@@ -5,5 +5,5 @@ from tests.ray.programs import QUICK_HEALTH_CHECKS, run_module
 
 def test_an_ensemble_runs_on_the_slots_of_the_deployment() -> None:
     settings = {**QUICK_HEALTH_CHECKS, "RAY_gcs_storage": "rocksdb"}
-    done = run_module("tests.ray.deployed", settings, timeout_s=200)
+    done = run_module("tests.ray.deployed", settings)
     assert done.stdout.endswith("all is well\n")

@@ -50,6 +50,7 @@ class Combination:
 
 OLDEST = Combination(PYTHONS[:1], "PYTHON_OLDEST", f"ray=={OLDEST_RAY}")
 NEWEST = Combination(tuple(reversed(PYTHONS[1:])), "PYTHON_NEWEST", "ray")
+LIBRARIES = Combination(PYTHONS[:1], "PYTHON_OLDEST", "ray[serve,train,data]")
 
 
 def find_python(combination: Combination) -> str | None:

@@ -8,13 +8,14 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from tests.wheel.environments import (
+    LIBRARIES,
     NEWEST,
     OLDEST,
     OLDEST_RAY,
@@ -116,6 +117,26 @@ the sum of all accounts is 400
 """,
 }
 """What each program prints, as a pattern of all its lines."""
+EXPECTED_WITH_LIBRARIES = {
+    "serve_prices": r"""
+two replicas sell tea for 3
+the same replicas sell tea for 4: True
+killing the replica that leads
+the other one leads: True
+Serve has started another replica, and it has joined
+""",
+    "train_best": r"""
+a worker was killed at step 4; all went on behind step [34]
+the best checkpoint is of step 6: 0\.166
+it was written with two tokens, the later one is larger: True
+a late write of the first rank 0 is refused
+""",
+    "data_export": r"""
+tasks killed: 2
+blocks committed: 12; files of tasks that died before: 1
+each row is there once: True
+""",
+}
 
 
 @pytest.fixture(scope="session")
@@ -227,6 +248,20 @@ class TestNewest(FirstSteps):
     combination = NEWEST
 
 
+class TestLibraries:
+    """The oldest Python with the newest Ray Serve, Train and Data."""
+
+    combination = LIBRARIES
+
+    @pytest.mark.parametrize("name", EXPECTED_WITH_LIBRARIES)
+    def test_a_program_runs(
+        self, installed: Installed, exported: dict[str, str], name: str
+    ) -> None:
+        module = f"raykeeper.examples.libraries.{name}"
+        output = installed.run("python", "-m", module, **exported)
+        assert_story(name, output, EXPECTED_WITH_LIBRARIES)
+
+
 def test_the_newest_python_that_is_claimed_is_the_one_tried() -> None:
     """Where there is no interpreter of it, that is told, and the newest one that is there tried."""
     newest, python = PYTHONS[-1], find_python(NEWEST)
@@ -238,12 +273,13 @@ def test_the_newest_python_that_is_claimed_is_the_one_tried() -> None:
 
 
 def test_every_program_is_expected() -> None:
-    programs = {p.stem for p in (ROOT / "examples").glob("[!_]*.py")}
-    assert programs == set(EXPECTED)
+    for folder, expected in (("", EXPECTED), ("libraries", EXPECTED_WITH_LIBRARIES)):
+        programs = {p.stem for p in (ROOT / "examples" / folder).glob("[!_]*.py")}
+        assert programs == set(expected)
 
 
-def assert_story(name: str, output: str) -> None:
+def assert_story(name: str, output: str, expected: Mapping[str, str] = EXPECTED) -> None:
     # What Ray tells of itself, and of its workers, begins with who says it, in parentheses.
     lines = [line for line in output.splitlines() if not re.match(r"(\x1b\[\d+m)?\(", line)]
     told = "\n".join(lines)
-    assert re.fullmatch(EXPECTED[name].strip(), told), f"{told}\n\nof\n\n{output}"
+    assert re.fullmatch(expected[name].strip(), told), f"{told}\n\nof\n\n{output}"

@@ -1,0 +1,1 @@
+"""Programs with Ray Serve, Train and Data, each with the recipe that fits; see docs/USING.md."""
