@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raykeeper.server import container_manager, read_processor
+from raykeeper.server import read_processor
 from raykeeper.server.connection import PendingSync, RejectedRequest
 from raykeeper.server.container_manager import ContainerManager
 from raykeeper.server.leader_request_processor import LeaderRequestProcessor
@@ -130,24 +130,6 @@ def _without_a_grace(right: Any) -> Any:
         right(self, state, now, 0)
 
     return init
-
-
-def _of_the_first_time(right: Any) -> Any:
-    def begin(self: ContainerManager, path: str, znode: Any, now: Millis) -> None:
-        if path not in self._grace_ends:
-            right(self, path, znode, now)
-
-    return begin
-
-
-def _from_what_is_due(right: Any) -> Any:
-    def rebuild(self: ContainerManager) -> None:
-        right(self)
-        expiring = [(path, self._state.tree.znodes[path]) for path in self._heap_entries]
-        dues = [(self._due_of(path, znode), path) for path, znode in expiring]
-        self._heap = sorted((due, path) for due, path in dues if due is not None)
-
-    return rebuild
 
 
 def _long_ago(right: Any) -> Any:
@@ -344,21 +326,6 @@ MUTATIONS = [
         "expiring znodes",
         "a container has no grace",
         [(ContainerManager, "__init__", _without_a_grace)],
-    ),
-    Mutation(
-        "expiring znodes",
-        "only the first end of all children begins a grace",
-        [(ContainerManager, "_begin_grace", _of_the_first_time)],
-        200,
-    ),
-    Mutation(
-        "expiring znodes",
-        "a heap that is rebuilt has other times than its entries",
-        [
-            (ContainerManager, "_rebuild_heap", _from_what_is_due),
-            (container_manager, "STALE_ENTRIES_MAX", instead(0)),
-        ],
-        200,
     ),
     Mutation(
         "expiring znodes",

@@ -308,6 +308,15 @@ def test_a_new_leader_scans_many_znodes_in_portions() -> None:
     assert host.due(10) == [f"/{count - 1:05}"]
 
 
+def test_a_znode_deleted_before_the_scan_is_not_due() -> None:
+    host = Host()
+    for path in ("/gone", "/kept"):
+        host.create(path, TTL, 10)
+    host.lead(0)
+    host.do(Delete("/gone", -1))
+    assert host.due(100) == ["/kept"]
+
+
 def test_a_child_deleted_before_the_scan_of_its_parent_expires_nothing_early() -> None:
     host = Host()
     for number in range(module.SCANNED_PER_STEP):

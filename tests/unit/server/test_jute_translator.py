@@ -403,26 +403,6 @@ def test_a_request_may_be_as_long_as_the_setting_says() -> None:
     assert reason.endswith("at most 100 are allowed: zookeeper_request_bytes")
 
 
-def test_a_transaction_has_as_many_operations_as_its_bytes_allow() -> None:
-    limits = replace(LIMITS, transaction_ops_max=1, request_bytes_max=95)
-    caller = connected(PureServer(limits=limits))
-    check = Operation(13, CheckVersionRequest("/", -1))
-    assert caller.ask(OpCode.MULTI, MultiRequest([check] * 2)).err == 0
-    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == []
-    assert caller.ask(OpCode.MULTI, MultiRequest([check] * 3)).err == Code.BAD_ARGUMENTS
-    reason = "a transaction of more than 2 operations: the setting zookeeper_request_bytes is 95"
-    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)]
-    read = Operation(OpCode.GET_DATA, PathWatchRequest("/", False))
-    assert caller.ask(OpCode.MULTI_READ, MultiRequest([read])).err == 0
-    for count in (2, 3):
-        asked = MultiRequest([read] * count)
-        assert caller.ask(OpCode.MULTI_READ, asked).err == Code.BAD_ARGUMENTS
-    of_reads = "more than 1 reads: the setting transaction_ops_max is 1"
-    limited = [(1, reason), (1, of_reads), (1, of_reads)]
-    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == limited
-    assert caller.exists("/").err == 0, "the connection lives"
-
-
 def test_the_lists_of_one_request_have_so_many_entries() -> None:
     limits = replace(LIMITS, transaction_ops_max=70, acl_entries_max=2, request_bytes_max=8_999)
     caller = connected(PureServer(limits=limits))

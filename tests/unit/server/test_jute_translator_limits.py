@@ -4,7 +4,13 @@ from msgspec.structs import replace
 
 from raykeeper.jute.multi import MultiRequest, Operation
 from raykeeper.jute.opcodes import OpCode
-from raykeeper.jute.records import CreateRequest, ErrorResponse, SetACLRequest
+from raykeeper.jute.records import (
+    CheckVersionRequest,
+    CreateRequest,
+    ErrorResponse,
+    PathWatchRequest,
+    SetACLRequest,
+)
 from raykeeper.server import server_trace_events
 from raykeeper.znodes.acl import OPEN_ACL, Acl
 from raykeeper.znodes.errors import Code
@@ -21,6 +27,26 @@ def test_a_transaction_is_bounded_by_its_bytes_and_may_have_two_entries_for_each
     ops = [Operation(1, CreateRequest(f"/{n}", b"value", two, 0)) for n in range(8_000)]
     assert caller.ask(OpCode.MULTI, MultiRequest(ops)).err == 0
     assert caller.exists("/7999").err == 0
+
+
+def test_a_transaction_has_as_many_operations_as_its_bytes_allow() -> None:
+    limits = replace(LIMITS, transaction_ops_max=1, request_bytes_max=95)
+    caller = connected(PureServer(limits=limits))
+    check = Operation(13, CheckVersionRequest("/", -1))
+    assert caller.ask(OpCode.MULTI, MultiRequest([check] * 2)).err == 0
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == []
+    assert caller.ask(OpCode.MULTI, MultiRequest([check] * 3)).err == Code.BAD_ARGUMENTS
+    reason = "a transaction of more than 2 operations: the setting zookeeper_request_bytes is 95"
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == [(1, reason)]
+    read = Operation(OpCode.GET_DATA, PathWatchRequest("/", False))
+    assert caller.ask(OpCode.MULTI_READ, MultiRequest([read])).err == 0
+    for count in (2, 3):
+        asked = MultiRequest([read] * count)
+        assert caller.ask(OpCode.MULTI_READ, asked).err == Code.BAD_ARGUMENTS
+    of_reads = "more than 1 reads: the setting transaction_ops_max is 1"
+    limited = [(1, reason), (1, of_reads), (1, of_reads)]
+    assert caller.host.notes(server_trace_events.CLIENT_LIMITED) == limited
+    assert caller.exists("/").err == 0, "the connection lives"
 
 
 def test_an_acl_has_as_many_entries_as_the_setting_says() -> None:
