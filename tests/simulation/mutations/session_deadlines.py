@@ -179,14 +179,6 @@ def _at_once(self: LeaderSessionTracker, session_id: Any, **_: Any) -> None:
     self._expire(session_id, SESSION_EXPIRED, CloseReason.EXPIRED)
 
 
-def _suspected_for_ever(right: Any) -> Any:
-    def suspect(self: Any, session_id: Any, *, is_suspected: bool) -> None:
-        if is_suspected:
-            right(self, session_id, is_suspected=True)
-
-    return suspect
-
-
 def _a_move_is_no_touch(self: LeaderSessionTracker, session_id: Any) -> None:
     pass
 
@@ -437,12 +429,6 @@ MUTATIONS = [
         "a session is heard before its suspicion ends",
         [(PrepRequestProcessor, "is_heard", instead(lambda self, i: not self.is_suspected(i)))],
         500,
-    ),
-    Mutation(
-        "tracker",
-        "a suspected session is never heard again",
-        [(LeaderSessionTracker, "_suspect", _suspected_for_ever)],
-        200,
     ),
     Mutation(
         "tracker",
