@@ -22,6 +22,7 @@ from raykeeper.links.ray_internals import (
     enable_token,
     has_token,
     is_refused,
+    knows_tokens,
     last_started_address,
 )
 
@@ -89,7 +90,7 @@ def _is_of_this_user(address: str) -> bool:
 
 def _sends_token() -> bool:
     """Return whether this process sends its token to Ray, and asks for it."""
-    return os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
+    return os.environ.get("RAY_AUTH_MODE", "").lower() == "token" and knows_tokens()
 
 
 def answers_at(address: str) -> bool:

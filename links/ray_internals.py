@@ -129,11 +129,13 @@ def session_log_folder() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def has_token() -> bool:
-    """Return whether this user has a token for Ray, of this cluster or another.
+def knows_tokens() -> bool:
+    """Return whether this Ray has tokens: before 2.52 it has none, and no setting for them."""
+    return _import_attribute("ray._raylet", "AuthenticationTokenLoader") is not None
 
-    Ray before 2.52 has no tokens.
-    """
+
+def has_token() -> bool:
+    """Return whether this user has a token for Ray, of this cluster or another."""
     loader = _import_attribute("ray._raylet", "AuthenticationTokenLoader")
     if loader is None:
         return False
@@ -186,7 +188,7 @@ def is_refused(address: str, timeout_s: float) -> bool:
         TimeoutError: the cluster does not answer in time; Ray itself waits 30 s.
     """
     client = _import_attribute("ray._raylet", "GcsClient")
-    if client is None or _import_attribute("ray._raylet", "AuthenticationTokenLoader") is None:
+    if client is None or not knows_tokens():
         return False
     with _without_lines_of("gcs_client.cc"):
         try:

@@ -118,6 +118,18 @@ def test_a_missing_token_is_reported_before_ray_aborts(
     assert told is not None and told.startswith("RAY_AUTH_MODE is token, but there is none: put")
 
 
+def test_a_ray_without_tokens_needs_none(
+    ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The setting means nothing to it."""
+    import ray
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.delattr(ray._raylet, "AuthenticationTokenLoader", raising=False)
+    monkeypatch.delattr(ray._raylet, "GcsClient")
+    assert join_problem(listening) is None
+
+
 class _Token(_NoToken):
     """Ray's lookup of a token, where there is one."""
 
