@@ -30,7 +30,7 @@ pytestmark = pytest.mark.ray
 
 @pytest.fixture(scope="module")
 def origin(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    """An ensemble that takes a snapshot every hundred writes."""
+    """An ensemble that takes a snapshot every hundred writes; each of its servers has one."""
     data = tmp_path_factory.mktemp("origin")
     ensemble = launch(name=new_name(), data_dir=data, snapshot_every_txns=100, timeout_s=PATIENCE_S)
     eventually(lambda: all_serve(ensemble))
@@ -40,6 +40,7 @@ def origin(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         client.create("/big")
         for number in range(300):
             client.create(f"/big/{number:03}", bytes(4000))
+    eventually(lambda: len({path.parent for path in data.rglob("snapshot.*")}) == 3)
     yield ensemble
     ensemble.shutdown()
 
@@ -161,13 +162,14 @@ def test_an_archive_is_followed_and_restored_at_a_time(origin: Ensemble, tmp_pat
             stats.append(client.set("/job/value", b"%d" % number))
 
         with Archiving(origin, folder) as archiving:
+            eventually(lambda: "full" in archiving.kinds())
             for number in range(20):
                 write(number)
             eventually(lambda: archiving.reached(stats[-1].mzxid))
             leader = origin.wait_for_leader()
             os.kill(next(s.pid for s in origin.status().servers if s.server_id == leader), 9)
             write(20)
-            eventually(lambda: archiving.reached(stats[-1].mzxid) and "full" in archiving.kinds())
+            eventually(lambda: archiving.reached(stats[-1].mzxid))
         assert archiving.kinds()[0] == "begun" and "pruned" not in archiving.kinds()
         write(21)
         with Archiving(origin, folder, full_every_s=0.0) as archiving:

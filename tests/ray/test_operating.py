@@ -61,6 +61,8 @@ class Situations:
             self.client.create("/x/y", b"value", makepath=True)
         elif title == "Restore yesterday":
             self.client.delete("/x", recursive=True)
+        elif title.startswith("Who watches this"):
+            self.client.exists("/x", watch=lambda _event: None)
         elif title == "A server is down":
             self.lose(1)
         elif title == "No leader":
