@@ -51,7 +51,7 @@ def _streams_open_late(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"raykeeper.links.{name}", 60_000)
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", [1, 2, 4, 8])  # whose runs have enough frames
 @pytest.mark.parametrize("network", [OverStreams, OverStreamsOnUvloop, OverCalls, OverBoth])
 def test_a_run_over_real_links_equals_the_run_of_its_seed(
     network: type[RealLinkNetwork], seed: int
