@@ -191,13 +191,17 @@ class AsyncSession(Session):
             self._driver.close()
             raise
 
-    def start(self, request: NewRequest | Flow[Any]) -> asyncio.Future[Any]:
-        """Submit a request, or an operation of several requests."""
+    def start(
+        self, request: NewRequest | Flow[Any], future: asyncio.Future[Any] | None = None
+    ) -> asyncio.Future[Any]:
+        """Submit a request, or an operation of several requests; return `future`, or a new one."""
         driver = self._driver
         loop = driver.loop
         if asyncio.get_running_loop() is not loop:  # as `_check_loop`, without a call
             self._check_loop()
-        token = _FutureToken(future := loop.create_future())
+        if future is None:
+            future = loop.create_future()
+        token = _FutureToken(future)
         if type(request) is GeneratorType:
             with driver.lock:
                 self._flows.start(request, token, fails_late_requests=True)
@@ -207,15 +211,7 @@ class AsyncSession(Session):
 
     def start_tested(self, request: NewRequest | Flow[Any]) -> asyncio.Future[Any]:
         """As `start`, for an operation whose result callers test: they must await it first."""
-        self._check_loop()
-        future: AwaitedFuture[Any] = AwaitedFuture(loop=self._driver.loop)
-        token = _FutureToken(future)
-        if type(request) is GeneratorType:
-            with self._driver.lock:
-                self._flows.start(request, token, fails_late_requests=True)
-        else:
-            self._driver.submit(request, token)  # type: ignore[arg-type]  # no Flow
-        return future
+        return self.start(request, AwaitedFuture(loop=self._driver.loop))
 
     async def run_flow(self, flow: Flow[T]) -> T:
         """Run an operation of a recipe, and wait for its result.

@@ -48,12 +48,12 @@ def begin_search(ensemble: str) -> Callable[[], list[ServerId]]:
         WrongContextError: there is no cluster, or it cannot be used from this process.
         ConnectionLossError: the cluster does not answer in time.
     """
-    with _as_lost_connection():
+    with as_lost_connection():
         join_cluster()
         listing = begin_listing()
 
     def wait() -> list[ServerId]:
-        with _as_lost_connection():
+        with as_lost_connection():
             actors = listing()
         return servers_among(ensemble, actors)
 
@@ -79,7 +79,7 @@ async def find_servers_async(ensemble: str) -> list[ServerId]:
         WrongContextError: there is no cluster, or it cannot be used from this process.
         ConnectionLossError: Ray does not answer in time.
     """
-    with _as_lost_connection():
+    with as_lost_connection():
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
             join_cluster()  # which only checks that
@@ -90,8 +90,12 @@ async def find_servers_async(ensemble: str) -> list[ServerId]:
 
 
 @contextmanager
-def _as_lost_connection() -> Iterator[None]:
-    """Raise what a client expects that finds no server, in place of an error about Ray."""
+def as_lost_connection() -> Iterator[None]:
+    """Raise what a client expects that finds no server, in place of an error about Ray.
+
+    Raises:
+        ConnectionLossError: Ray does not answer in time.
+    """
     try:
         yield
     except RayUnavailableError as error:

@@ -21,11 +21,9 @@ from raykeeper.client import Client
 from raykeeper.client import connect as connect_client
 from raykeeper.client.arguments import checked_path, milliseconds
 from raykeeper.client.core.public_types import ClientId
-from raykeeper.client.ensembles import servers_among
+from raykeeper.client.ensembles import as_lost_connection, servers_among
 from raykeeper.client.errors import (
-    ConnectionLossError,
     EnsembleNotFoundError,
-    RayUnavailableError,
 )
 from raykeeper.client.ray_lookups import GRACE_S, fail_after, find_actor, list_actors
 from raykeeper.client.session_options import VALUE_BYTES_MAX
@@ -121,10 +119,8 @@ class Ensemble:
         """
         name = self.name + (checked_path(chroot) if chroot else "")
         with fail_after(milliseconds("timeout_s", timeout_s) / 1000):
-            try:
+            with as_lost_connection():
                 described = self.describe()
-            except RayUnavailableError as error:
-                raise ConnectionLossError("", str(error)) from error
             bytes_max = VALUE_BYTES_MAX if described is None else described.value_bytes_max
             return connect_client(
                 *(name, session_timeout_s, timeout_s),
