@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Final
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
 
@@ -66,15 +66,17 @@ def _wait_longer(event: threading.Event, timeout: float | None = None) -> bool:
 threading.Event.wait = _wait_longer  # type: ignore[method-assign]
 
 
-def _sleep_longer(seconds: float) -> None:
-    time.sleep(max(seconds, PATIENCE_S))
+def _wait_for_reactions(test: Any) -> None:
+    """Wait until every partitioner has noticed that the party has changed."""
+    while any(each.acquired for each in test._KazooPartitionerTests__partitioners):
+        time.sleep(0.01)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `kazoo_exceptions` lists, and let the other tests wait for what they expect."""
     partitioner = sys.modules.get("kazoo.tests.test_partitioner")
-    if partitioner is not None:  # it sleeps until others have reacted
-        partitioner.time = SimpleNamespace(time=time.time, sleep=_sleep_longer)  # type: ignore[attr-defined]
+    if partitioner is not None:  # it sleeps for 0.1 s in place of that
+        partitioner.KazooPartitionerTests._KazooPartitionerTests__wait = _wait_for_reactions
     for item in items:
         file = Path(item.path).stem
         name = "::".join([file, *item.nodeid.split("::")[-2:]])
